@@ -1,0 +1,49 @@
+"""The CUDA-on-AMD workspace.
+
+The rooms of this package stand in layers. A module may import from lower
+layers only, and the rooms of one layer do not import each other;
+``tests/test_layers.py`` reads the table below and keeps the arrows pointing down.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__version__: Final = "0.1.0"
+
+#: Layer by layer, lowest first. A name is a module or a sub-package of ``scripts``.
+LAYERS: Final[tuple[tuple[str, ...], ...]] = (
+    ("errors", "model"),
+    ("system", "binary"),
+    ("pins", "store", "host"),
+    ("staging",),
+    ("placement", "preflight"),
+    ("launch",),
+    ("reporting",),
+    ("probing", "doctor"),
+    ("app",),
+    ("ui",),
+)
+
+#: Rooms outside the table: they import nothing of ours.
+#: ``inside`` runs in the launched process, ``__main__`` before there is an environment.
+ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
+
+#: One owner for each foreign library: nobody else imports it.
+OWNERS: Final[dict[str, tuple[str, ...]]] = {
+    "requests": ("store", "pins"),
+    "urllib3": ("store",),
+    "truststore": ("store",),
+    "tomlkit": ("pins",),
+    "rich": ("ui",),
+    "pefile": ("binary",),
+    "elftools": ("binary",),
+    "psutil": ("system",),
+    "filelock": ("system", "store"),
+    "platformdirs": ("app",),
+    "jsonschema": ("reporting",),
+    "jinja2": ("reporting",),
+    "matplotlib": ("reporting",),
+    "ctypes": ("system", "host", "inside"),
+    "winreg": ("host",),
+}

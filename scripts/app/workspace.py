@@ -1,0 +1,80 @@
+"""Where everything lies for one run: the checkout, the lock, the store, the stage, the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+from scripts.model import NoProgress, Progress
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+APP_NAME: Final = "cuda-on-amd"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """The places and the environment a use case works with; tests make their own.
+
+    Attributes:
+        root: the checkout, holding ``pins.lock``, ``stage`` and ``evidence``.
+        lock_path: the lock in use; ``custom_lock`` says that it is not the checkout's own.
+        cache_root: the content-addressed store.
+        stage: this checkout's pointers, logs and reports.
+        state_root: the user's registry of placements and shims.
+        environ: the environment this process was started with.
+        platform: ``sys.platform`` (``linux`` or ``win32``).
+        progress: where long work reports.
+        interactive: whether a person can answer questions.
+    """
+
+    root: Path
+    lock_path: Path
+    custom_lock: bool
+    cache_root: Path
+    stage: Path
+    state_root: Path
+    environ: Mapping[str, str]
+    platform: str = sys.platform
+    progress: Progress = field(default_factory=NoProgress)
+    interactive: bool = False
+
+    @property
+    def evidence(self) -> Path:
+        """Committed evidence documents."""
+        return self.root / "evidence"
+
+
+def workspace_from_environ(
+    environ: Mapping[str, str] | None = None,
+    *,
+    root: Path = ROOT,
+    progress: Progress | None = None,
+    interactive: bool = False,
+) -> Workspace:
+    """Resolve every place from the environment.
+
+    ``CUDA_AMD_LOCK``, ``CUDA_AMD_CACHE`` and ``CUDA_AMD_STATE`` move the lock, the store and the
+    registry. Paths are made absolute here, once.
+    """
+    env = dict(os.environ if environ is None else environ)
+    own_lock = root / "pins.lock"
+    lock = Path(env.get("CUDA_AMD_LOCK") or own_lock).absolute()
+    cache = env.get("CUDA_AMD_CACHE") or platformdirs.user_cache_dir(APP_NAME, appauthor=False)
+    state = env.get("CUDA_AMD_STATE") or platformdirs.user_state_dir(APP_NAME, appauthor=False)
+    return Workspace(
+        root=root,
+        lock_path=lock,
+        custom_lock=lock != own_lock.absolute(),
+        cache_root=Path(cache).absolute(),
+        stage=root / "stage",
+        state_root=Path(state).absolute(),
+        environ=env,
+        progress=progress if progress is not None else NoProgress(),
+        interactive=interactive,
+    )

@@ -1,0 +1,1 @@
+"""What runs in the launched process: stdlib and NumPy only, nothing of ours."""

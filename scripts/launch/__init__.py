@@ -1,0 +1,1 @@
+"""Starting the user's program with a stack."""

@@ -1,0 +1,287 @@
+"""The types that cross rooms; everything else lives where it is used.
+
+All of them are frozen: a value that has been handed over does not change behind anybody's back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+
+class Trust(StrEnum):
+    """How far a pinned hash can be trusted, best first."""
+
+    UPSTREAM_DIGEST = "upstream-digest"
+    INDEPENDENT = "independent"
+    SINGLE_REPORT = "single-report"
+
+
+class ArtifactFormat(StrEnum):
+    """How an artifact is packed; ``supplied`` files are brought by the user."""
+
+    ZIP = "zip"
+    TAR_GZ = "tar.gz"
+    WHEEL = "wheel"
+    RAW = "raw"
+    SUPPLIED = "supplied"
+
+
+class StackKind(StrEnum):
+    """What a stack is for."""
+
+    TRANSLATION = "translation"
+    CONTROL = "control"
+    REFERENCE = "reference"
+
+
+class HipSource(StrEnum):
+    """Where a stack's HIP runtime comes from."""
+
+    SDK = "sdk"
+    PARTS = "parts"
+    SYSTEM = "system"
+    NONE = "none"
+
+
+class Level(StrEnum):
+    """How much is shown for a capability. Compare with ``rank``; never infer upwards."""
+
+    DETECTED = "detected"
+    LOADABLE = "loadable"
+    FUNCTIONAL = "functional"
+    INTEGRATED = "integrated"
+
+    @property
+    def rank(self) -> int:
+        """Position in the ladder, 0 for the lowest."""
+        return list(Level).index(self)
+
+
+class Outcome(StrEnum):
+    """How one exercised capability ended."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    REFUSED = "refused"
+    INCORRECT = "incorrect"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    HANG_AFTER_RESULT = "hang-after-result"
+    CRASH_AFTER_RESULT = "crash-after-result"
+    UNAVAILABLE = "unavailable"
+    NOT_REACHED = "not-reached"
+    DIALOG = "dialog"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One file inside an artifact.
+
+    Attributes:
+        path: POSIX path below the artifact's ``root``.
+        name: file name it is installed as; equals the last component of ``path`` unless renamed.
+        sha256: lower-case hex, or ``None`` where only the archive's hash is public.
+        size: bytes, or ``None`` where unknown.
+        provides: the CUDA library it answers for (``nvcuda``, ``cublas11`` …), or ``None``.
+        needs: HIP libraries that must exist for it to work (``rocblas``, ``amdhip64`` …).
+    """
+
+    path: str
+    name: str
+    sha256: str | None = None
+    size: int | None = None
+    provides: str | None = None
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """One downloadable file of ``pins.lock``.
+
+    ``sha256`` is ``None`` only for ``supplied`` artifacts, whose members all carry hashes.
+    ``size`` is ``None`` where nobody has published it; a cap applies then.
+    """
+
+    id: str
+    urls: tuple[str, ...]
+    sha256: str | None
+    size: int | None
+    format: ArtifactFormat
+    root: str
+    license: str
+    source: str
+    trust: Trust
+    members: tuple[Member, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HipNeed:
+    """Which HIP runtime a stack works with; ``range`` is a version specifier set or empty."""
+
+    source: HipSource
+    range: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requires:
+    """What a machine must have. ``os`` is ``windows``, ``linux`` or empty for any; ``gfx`` empty for any."""
+
+    os: str = ""
+    gfx: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvPolicy:
+    """One environment variable a stack sets (``value``) or removes (``value is None``), and why."""
+
+    name: str
+    value: str | None
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stack:
+    """A named, pinned combination: translation layer, HIP runtime, options, environment policy."""
+
+    id: str
+    kind: StackKind
+    parts: tuple[str, ...] = ()
+    optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hip: HipNeed = field(default_factory=lambda: HipNeed(source=HipSource.NONE))
+    requires: Requires = field(default_factory=Requires)
+    api: str | None = None
+    env: tuple[EnvPolicy, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """A whole ``pins.lock``. ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours."""
+
+    path: Path
+    digest: str
+    artifacts: Mapping[str, Artifact]
+    stacks: Mapping[str, Stack]
+    custom: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeFile:
+    """One file of an assembled runtime; ``name`` is its POSIX path below the runtime's folder."""
+
+    name: str
+    sha256: str
+    size: int
+    provides: str | None = None
+    needs: tuple[str, ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """A stack's files, assembled once into a read-only folder of the store.
+
+    ``digest`` covers parts, members and build; a generation and every document name it.
+    A control stack has no files: ``path`` is ``None``.
+    """
+
+    stack: str
+    digest: str
+    path: Path | None
+    files: tuple[RuntimeFile, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """One GPU. ``None`` means unknown, never "no"; ``why_unknown`` says why, field by field."""
+
+    index: int
+    name: str
+    vendor: str
+    gfx: str | None = None
+    integrated: bool | None = None
+    memory_bytes: int | None = None
+    driver: str | None = None
+    pci_id: str | None = None
+    source: str = ""
+    why_unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HipRoot:
+    """An installed HIP runtime: its folder, version, how it was found, and the libraries in it."""
+
+    path: Path
+    version: str | None
+    source: str
+    libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """What one look at this machine showed. ``os`` is ``windows`` or ``linux``."""
+
+    os: str
+    machine: str
+    gpus: tuple[Gpu, ...] = ()
+    selected: int | None = None
+    hip_roots: tuple[HipRoot, ...] = ()
+    disagreements: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapabilityResult:
+    """What one run showed for one capability; ``level`` is ``None`` when nothing was reached."""
+
+    capability: str
+    level: Level | None
+    outcome: Outcome
+    detail: str = ""
+
+
+class Progress(Protocol):
+    """How the core tells that it is alive; the user interface decides what is shown."""
+
+    def task(
+        self, label: str, total: int | None = None, *, unit: str = "bytes"
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """Open one piece of work; the yielded callable is told how much was done *since last time*."""
+
+    def note(self, message: str) -> None:
+        """Say one line that must not be missed."""
+
+
+class NoProgress:
+    """Progress for callers that show nothing."""
+
+    def task(
+        self, label: str, total: int | None = None, *, unit: str = "bytes"
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """Ignore the work."""
+        del label, total, unit
+        return nullcontext(_ignore)
+
+    def note(self, message: str) -> None:
+        """Ignore the line."""
+        del message
+
+
+def _ignore(_amount: int) -> None:
+    """Swallow an amount."""
+
+
+class Result(Protocol):
+    """What every use case returns: data for ``--json`` and the exit code the task ends with."""
+
+    @property
+    def exit_code(self) -> int:
+        """The task's exit code."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON data."""

@@ -1,0 +1,1 @@
+"""Documents: what was seen, at which level, on which machine."""

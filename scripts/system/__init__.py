@@ -1,0 +1,1 @@
+"""The operating system: file operations, processes, redaction."""

@@ -1,0 +1,81 @@
+"""The arrows point down: a room imports from lower layers only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import scripts
+
+PACKAGE = Path(scripts.__file__).parent
+ROW = {room: row for row, rooms in enumerate(scripts.LAYERS) for room in rooms}
+MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            if node.module == "scripts":
+                for alias in node.names:
+                    yield f"scripts.{alias.name}", node.lineno
+            else:
+                yield node.module or "", node.lineno
+
+
+def ours(path: Path) -> Iterator[tuple[str, int]]:
+    for name, line in imports(path):
+        parts = name.split(".")
+        if parts[0] == "scripts" and len(parts) > 1:
+            yield parts[1], line
+
+
+def test_every_room_has_a_layer() -> None:
+    rooms = {room_of(p) for p in MODULES} - {"__init__"}
+    assert rooms <= set(ROW) | set(scripts.ALONE), "a room without a layer: name it in scripts/__init__.py"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    here = room_of(path)
+    for room, line in ours(path):
+        if room in {here, "__version__"}:
+            continue
+        where = f"{path.relative_to(PACKAGE)}:{line} imports scripts.{room}"
+        if here in {"__init__", "inside"}:
+            pytest.fail(f"{where}, but imports nothing of ours")
+        if here == "__main__":
+            continue
+        assert ROW[room] < ROW[here], f"{where}: not a lower layer"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_foreign_libraries_have_one_owner(path: Path) -> None:
+    for name, line in imports(path):
+        owners = scripts.OWNERS.get(name.split(".")[0])
+        assert owners is None or room_of(path) in owners, (
+            f"{path.name}:{line} imports {name}; owner: {owners}"
+        )
+
+
+def test_only_app_host_and_main_read_the_environment() -> None:
+    for path in MODULES:
+        if room_of(path) in {"app", "host", "__main__", "inside"}:
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert "os.environ" not in text, f"{path.relative_to(PACKAGE)} reads os.environ"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_modules_stay_small(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= 330, f"{path.name} has {lines} lines: a room is missing"
