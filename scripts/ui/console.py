@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final, TextIO
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
-from rich import box
 
 MARKS: Final = {
     "ok": ("✓", "+"),
