@@ -1,0 +1,80 @@
+"""From a task's name and options to what the person sees and the exit code: the only such place."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+from scripts.app.workspace import Workspace, workspace_from_environ
+from scripts.errors import ExitCode, WorkspaceError
+from scripts.model import NoProgress, Result
+from scripts.ui.commandline import refuse_stray_words
+from scripts.ui.console import Out
+from scripts.ui.progress import TerminalProgress
+
+
+def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as_json: bool) -> int:
+    """Run the use case ``scripts.app.<task>`` and show its result; return the exit code.
+
+    ``task`` is written as on the command line (``pins.check``); the module is ``pins_check``.
+
+    A ``WorkspaceError`` becomes a panel (or an ``error`` object with ``--json``). Anything else is a
+    bug of ours and keeps its traceback.
+    """
+    out = Out()
+    ws = _workspace(out, as_json=as_json)
+    module = task.replace(".", "_").replace("-", "_")
+    try:
+        refuse_stray_words(task, options, argv)
+        result: Result = getattr(import_module(f"scripts.app.{module}"), module)(ws, **options)
+    except WorkspaceError as error:
+        _show_error(error, out, as_json=as_json)
+        return int(error.code)
+    except KeyboardInterrupt:
+        out.note(
+            "Interrupted; what was finished is kept, what was half done is taken up or cleaned next time."
+        )
+        return int(ExitCode.INTERRUPTED)
+    _show(module, result, out, as_json=as_json)
+    return int(result.exit_code)
+
+
+def _workspace(out: Out, *, as_json: bool) -> Workspace:
+    """Make the workspace, and say it first when another lock is in use."""
+    progress = NoProgress() if as_json else TerminalProgress(out)
+    interactive = not as_json and _is_tty(sys.stdin) and _is_tty(sys.stderr)
+    ws = workspace_from_environ(progress=progress, interactive=interactive)
+    if ws.custom_lock:
+        out.note(f"Lock: {ws.lock_path} (custom, from CUDA_AMD_LOCK; its evidence proves nothing for ours)")
+    return ws
+
+
+def _is_tty(stream: object) -> bool:
+    """Whether a person sits at the stream; a closed one is nobody."""
+    try:
+        return bool(stream.isatty())  # type: ignore[attr-defined]  # None or closed are caught
+    except (AttributeError, ValueError):
+        return False
+
+
+def _show(module: str, result: Result, out: Out, *, as_json: bool) -> None:
+    """Render; a reader that went away (``| head``) is no error of ours."""
+    try:
+        if as_json:
+            sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=True) + "\n")
+        else:
+            import_module(f"scripts.ui.{module}").show(result, out)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would complain again while closing stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _show_error(error: WorkspaceError, out: Out, *, as_json: bool) -> None:
+    """Show a failure in the form that was asked for."""
+    if as_json:
+        sys.stdout.write(json.dumps(error.to_json(), indent=2, ensure_ascii=True) + "\n")
+    out.error(error.reference, error.message, error.context, error.hint)
