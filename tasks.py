@@ -11,8 +11,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from invoke import Collection, Context, Exit, Program
-from invoke import task as invoke_task
+from invoke.collection import Collection
+from invoke.context import Context
+from invoke.exceptions import Exit
+from invoke.program import Program
+from invoke.tasks import task as invoke_task
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -24,7 +27,7 @@ task = functools.partial(invoke_task, auto_shortflags=False)
 
 def verb(*options: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function an Invoke task whose options are explained in one table."""
-    return task(help={name: HELP[name] for name in (*options, "json")})  # type: ignore[no-any-return]  # untyped
+    return task(help={name: HELP[name] for name in (*options, "json")})
 
 
 def call(name: str, options: dict[str, object]) -> None:
