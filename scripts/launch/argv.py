@@ -1,0 +1,220 @@
+"""A program's arguments, from the words a person typed to the line the program sees.
+
+Pure: nothing here touches a file. POSIX hands a list to the program and nothing can go wrong; on
+Windows every argument travels inside one line of text that each program splits for itself, and
+``zluda.exe`` (vosen/ZLUDA@87531d3, ``zluda_inject/src/args.rs``) splits that line and joins it again
+*without quoting*. What it is handed must therefore already be quoted for the second reading.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import PurePath, PureWindowsPath
+from typing import Final
+
+from scripts.errors import LaunchError, UsageError
+
+#: UTF-16 units of a command line, without the closing NUL (CreateProcessW's documented limit is 32,767).
+LINE_LIMIT: Final = 32_766
+#: Units of a path that CreateProcessW accepts inside a line (MAX_PATH counts the NUL).
+PATH_LIMIT: Final = 259
+#: What cmd.exe would parse a second time, by rules that no quoting survives.
+BATCH: Final = frozenset({".bat", ".cmd"})
+#: Kinds of files that are opened by another program, not started.
+DOCUMENTS: Final[dict[str, str]] = {
+    ".py": "name the Python interpreter as the program and the script as its first argument",
+    ".pyw": "name the Python interpreter as the program and the script as its first argument",
+    ".ps1": "name powershell.exe as the program, with -File and the script as arguments",
+    ".lnk": "name the program that the shortcut points to (right-click, Properties, Target)",
+    ".url": "name the program itself",
+    ".msi": "name msiexec.exe as the program",
+}
+
+
+def split_argv(sys_argv: Sequence[str], *, task: str = "wrap") -> tuple[list[str], list[str]]:
+    """Cut a process's own arguments into the workspace's part and the program's part.
+
+    Args:
+        sys_argv: ``sys.argv`` (or ``sys.orig_argv``), its first element being our own name.
+        task: the task that hands arguments on.
+
+    Returns:
+        What the task parser may see (without the ``--``), and everything after the first ``--`` that
+        follows ``task``, untouched: spaces, quotes, empty strings and further ``--`` included.
+
+    Raises:
+        UsageError: ``second-task``: a stray word stands after ``task`` and would run as a task.
+    """
+    words = list(sys_argv)
+    if task not in words[1:]:
+        return words, []
+    start = words.index(task, 1)
+    try:
+        cut = words.index("--", start + 1)
+    except ValueError:
+        cut = len(words)
+    _refuse_stray(words[start + 1 : cut], task)
+    return words[:cut], words[cut + 1 :]
+
+
+def _refuse_stray(own: Sequence[str], task: str) -> None:
+    """Refuse a word that is neither an option nor the value of one."""
+    value_expected = False
+    for word in own:
+        if word.startswith("-") and len(word) > 1:
+            value_expected = "=" not in word and word.lstrip("-") not in FLAGS
+            continue
+        if not value_expected:
+            msg = f"{word!r} after {task} is neither an option nor an argument of the program; did you mean `--`?"
+            raise UsageError(
+                "second-task",
+                msg,
+                hint=f"write the program's own arguments after two dashes: {task} --exe=PATH -- {word} …",
+            )
+        value_expected = False
+
+
+#: Options of ``wrap`` that take no value; the word after one of them is no value either.
+FLAGS: Final = frozenset({"keep", "explain", "strict", "no-profile", "json", "help"})
+
+
+def parse_args_file(text: str, *, name: str = "the arguments file") -> tuple[str, ...]:
+    """Read a JSON list of strings, for shells that cannot hand over every argument.
+
+    Raises:
+        UsageError: ``args-file-invalid``, naming the line or the element that is wrong.
+    """
+    try:
+        data = json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        msg = f"{name} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        raise _args_file_error(msg) from error
+    if not isinstance(data, list):
+        msg = f"{name} holds {_kind(data)}, not a list"
+        raise _args_file_error(msg)
+    for number, item in enumerate(data, start=1):
+        if not isinstance(item, str):
+            msg = f"{name}: element {number} is {_kind(item)}, not a string"
+            raise _args_file_error(msg)
+    return tuple(data)
+
+
+def _args_file_error(msg: str) -> UsageError:
+    return UsageError(
+        "args-file-invalid", msg, hint='write one JSON list of strings, for example ["--size", "64", ""]'
+    )
+
+
+def _kind(value: object) -> str:
+    """Name a JSON value's kind as a person would."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def refuse_nul(args: Sequence[str]) -> None:
+    """Refuse what no operating system can deliver.
+
+    Raises:
+        UsageError: ``argument-nul``.
+    """
+    for number, arg in enumerate(args, start=1):
+        if "\0" in arg:
+            msg = f"argument {number} holds a NUL character, which no program can receive"
+            raise UsageError("argument-nul", msg, hint="remove the NUL, or hand the data over in a file")
+
+
+def refuse_unstartable(exe: PurePath) -> None:
+    """Refuse files that are not programs although double-clicking them runs something (Windows).
+
+    Raises:
+        LaunchError: ``batch-file`` or ``not-a-program``, with what to name instead.
+    """
+    suffix = exe.suffix.lower()
+    if suffix in BATCH:
+        msg = f"{exe.name} is a batch file: cmd.exe would read its arguments a second time and run what is in them"
+        raise LaunchError(
+            "batch-file", msg, hint="name the .exe that the batch file starts, or cmd.exe itself"
+        )
+    if suffix in DOCUMENTS:
+        msg = f"{exe.name} is opened by another program and cannot be started itself"
+        raise LaunchError("not-a-program", msg, hint=DOCUMENTS[suffix])
+
+
+def utf16_units(text: str) -> int:
+    """Count the UTF-16 code units of a text; a lone surrogate counts as one."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def quote(arg: str) -> str:
+    r"""Quote one argument so that the usual Windows rules give it back exactly.
+
+    The rules of Microsoft's C runtime, ``CommandLineToArgvW``, Rust and CPython agree on the form
+    produced here: quotes around it only where needed, ``\"`` for a quote, and backslashes doubled
+    only where they stand before a quote.
+    """
+    wrapper = '"' if not arg or " " in arg or "\t" in arg else ""
+    pieces = [wrapper]
+    backslashes = 0
+    for char in arg:
+        if char == "\\":
+            backslashes += 1
+            continue
+        pieces.append("\\" * (2 * backslashes + 1 if char == '"' else backslashes))
+        pieces.append(char)
+        backslashes = 0
+    pieces.append("\\" * (2 * backslashes if wrapper else backslashes))
+    pieces.append(wrapper)
+    return "".join(pieces)
+
+
+def child_line(exe: PureWindowsPath, args: Sequence[str]) -> str:
+    """Return the line a Windows program sees: its path always in quotes, then its arguments."""
+    refuse_nul(args)
+    return " ".join([f'"{exe}"', *(quote(a) for a in args)])
+
+
+def direct_line(exe: PureWindowsPath, args: Sequence[str]) -> str:
+    """Return the line for starting a program directly, checked against Windows' limit.
+
+    Raises:
+        UsageError: ``arguments-too-long`` or ``argument-nul``.
+    """
+    line = child_line(exe, args)
+    _refuse_long(utf16_units(line), advice="")
+    return line
+
+
+def launcher_line(launcher: PureWindowsPath, exe: PureWindowsPath, args: Sequence[str]) -> tuple[str, str]:
+    """Return the line for ``zluda.exe`` and the line the program will see behind it.
+
+    Every token is quoted twice: once for the program, once for ``zluda.exe``, which takes the second
+    quoting off and joins the rest with single spaces.
+
+    Raises:
+        UsageError: ``argument-nul``, or ``arguments-too-long`` (the outer line is the longer one: each
+            quote in an argument costs four units instead of one).
+        LaunchError: ``path-too-long``: the program's path does not fit a line without module name.
+    """
+    inner = child_line(exe, args)
+    if utf16_units(str(exe)) > PATH_LIMIT:
+        msg = (
+            f"the program's path has {utf16_units(str(exe))} characters; the launcher can start {PATH_LIMIT}"
+        )
+        raise LaunchError(
+            "path-too-long", msg, hint="move the program to a shorter folder", context=(str(exe),)
+        )
+    tokens = [f'"{exe}"', *(quote(a) for a in args)]
+    outer = " ".join([f'"{launcher}"', "--", *(quote(t) for t in tokens)])
+    fits_inside = utf16_units(inner) <= LINE_LIMIT
+    _refuse_long(
+        utf16_units(outer), advice="use --via=beside, where the line is shorter, or " if fits_inside else ""
+    )
+    return outer, inner
+
+
+def _refuse_long(units: int, *, advice: str) -> None:
+    if units > LINE_LIMIT:
+        msg = f"the command line would have {units} characters; Windows allows {LINE_LIMIT}"
+        hint = f"{advice}let the program read its arguments from a file, if it can (many take @FILE)"
+        raise UsageError("arguments-too-long", msg, hint=hint)

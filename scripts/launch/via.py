@@ -1,0 +1,102 @@
+"""Which way CUDA's libraries get into a program, and why: a fact about the program, not a taste."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scripts.errors import LaunchError
+from scripts.model import StackKind
+
+
+class Via(StrEnum):
+    """How a program comes to load our libraries, gentlest first."""
+
+    ENV = "env"
+    LAUNCHER = "launcher"
+    BESIDE = "beside"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViaFacts:
+    """What decides; ``None`` means that nobody has looked (no preflight).
+
+    Attributes:
+        platform: ``sys.platform`` of the machine.
+        kind: what the stack is for.
+        launcher: whether the runtime holds a launcher that fits the program (64- or 32-bit).
+        at_start: the start-up import closure names the driver library.
+        bare_load: the driver library is loaded later by its bare name, with the default search.
+        system_only: modules that ask the system folder alone (the CUDA runtime does), so that no
+            copy of ours can answer them.
+        nvrtc: the program compiles at run time through NVRTC, which only a launcher redirects.
+        own_copies: CUDA libraries of the program's own that would be found before ours, because of
+            its folder or an RPATH.
+    """
+
+    platform: str
+    kind: StackKind
+    launcher: bool = False
+    at_start: bool | None = None
+    bare_load: bool | None = None
+    system_only: tuple[str, ...] = ()
+    nvrtc: bool | None = None
+    own_copies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViaChoice:
+    """The chosen way and the sentence that says why."""
+
+    via: Via
+    reason: str
+
+
+def choose_via(facts: ViaFacts) -> ViaChoice:
+    """Choose the gentlest way that serves.
+
+    Raises:
+        LaunchError: ``no-way-in``, naming the module that none of the ways reaches.
+    """
+    if facts.kind is StackKind.CONTROL:
+        return ViaChoice(
+            via=Via.ENV, reason="this stack adds no files: the program finds the system's own CUDA"
+        )
+    if facts.own_copies and (facts.platform != "win32" or not facts.launcher):
+        first = facts.own_copies[0]
+        return ViaChoice(via=Via.BESIDE, reason=f"the program would load its own {first} before ours")
+    if facts.platform != "win32":
+        return ViaChoice(
+            via=Via.ENV, reason="the search path reaches the program; nothing is written anywhere"
+        )
+    if facts.launcher:
+        reason = "the CUDA runtime asks Windows' system folder only, which injection alone redirects"
+        return ViaChoice(via=Via.LAUNCHER, reason=reason)
+    if facts.kind is StackKind.REFERENCE and facts.at_start is None and not facts.system_only:
+        return ViaChoice(
+            via=Via.ENV, reason="this stack has no launcher; the search path serves programs that use it"
+        )
+    return _beside_or_refuse(facts)
+
+
+def _beside_or_refuse(facts: ViaFacts) -> ViaChoice:
+    """Copies beside the program are right only where the program's own loading finds them."""
+    if facts.system_only:
+        msg = f"{facts.system_only[0]} loads CUDA from Windows' system folder only, and this stack has no launcher"
+        raise LaunchError("no-way-in", msg, hint="choose a stack with a launcher: see `invoke stacks`")
+    if facts.nvrtc:
+        msg = "the program compiles kernels with NVRTC, which only a launcher redirects, and this stack has none"
+        raise LaunchError("no-way-in", msg, hint="choose a stack with a launcher: see `invoke stacks`")
+    if facts.at_start or facts.bare_load:
+        how = (
+            "imports the driver library when it starts"
+            if facts.at_start
+            else "loads the driver library by name"
+        )
+        return ViaChoice(via=Via.BESIDE, reason=f"the program {how}, so copies in its folder are found")
+    msg = "nothing shows that this program would find copies beside it, and this stack has no launcher"
+    raise LaunchError(
+        "no-way-in",
+        msg,
+        hint="choose a stack with a launcher, or say --via=beside if you know that it serves",
+    )
