@@ -1,0 +1,282 @@
+"""Read ``pins.lock``: the standard library only, strict, and never a guess.
+
+Whatever this module returns has passed every check of ``docs/pins.md``; whatever it refuses, it refuses
+with file, line and dotted key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+import unicodedata
+from pathlib import Path
+from typing import Final
+
+from scripts.errors import LockError
+from scripts.model import (
+    Artifact,
+    ArtifactFormat,
+    EnvPolicy,
+    HipNeed,
+    HipSource,
+    Lock,
+    Member,
+    Requires,
+    Stack,
+    StackKind,
+    Trust,
+)
+from scripts.pins import lock_check as check
+from scripts.pins.node import Node
+from scripts.pins.toml_lines import locate
+
+VERSION: Final = 1
+BOM: Final = b"\xef\xbb\xbf"
+
+_LINE: Final = re.compile(r"\(at line (\d+)")
+
+
+def read_lock(path: Path, *, custom: bool = False) -> Lock:
+    """Read and check a lock file.
+
+    Args:
+        path: the file.
+        custom: whether it replaces the checkout's own; it is then named by its whole path.
+
+    Raises:
+        LockError: it is missing, unreadable, or breaks any rule of the format.
+    """
+    name = str(path) if custom else path.name
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        msg = f"There is no lock file {path}."
+        hint = "Restore it with `git checkout -- pins.lock`, or correct CUDA_AMD_LOCK."
+        raise LockError(reference="lock-not-found", message=msg, context=(name,), hint=hint) from None
+    except OSError as error:
+        msg = f"The lock file cannot be read: {error.strerror}."
+        hint = "Make it a file that this user may read."
+        raise LockError(reference="lock-unreadable", message=msg, context=(str(path),), hint=hint) from None
+    return parse_lock(data, path=path, custom=custom)
+
+
+def parse_lock(data: bytes, *, path: Path, custom: bool = False) -> Lock:
+    """Check the bytes of a lock; pure. ``path`` only names them.
+
+    CRLF line ends are accepted, but they change the digest; a byte order mark is refused.
+    """
+    name = str(path) if custom else path.name
+    document = _document(data, name)
+    _version(document)
+    top = document.table(required=("version",), optional=("artifact", "stack"))
+    artifact_nodes = top["artifact"].items() if "artifact" in top else []
+    stack_nodes = top["stack"].items() if "stack" in top else []
+    artifacts = [(node, _artifact(_owned(node))) for node in artifact_nodes]
+    check.unique(((node.child("id", None), item.id) for node, item in artifacts), "artifact id")
+    by_id = {item.id: item for _, item in artifacts}
+    stacks = [(node, _stack(_owned(node), by_id)) for node in stack_nodes]
+    check.unique(((node.child("id", None), item.id) for node, item in stacks), "stack id")
+    return Lock(
+        path=path,
+        digest=hashlib.sha256(data).hexdigest(),
+        artifacts=by_id,
+        stacks={item.id: item for _, item in stacks},
+        custom=custom,
+    )
+
+
+def _document(data: bytes, name: str) -> Node:
+    """Parse TOML; syntax errors keep the line tomllib found."""
+    if data.startswith(BOM):
+        msg = "The lock begins with a byte order mark."
+        hint = "Save it as UTF-8 without BOM (PowerShell 5.1's -Encoding UTF8 adds one)."
+        raise LockError(reference="lock-byte-order-mark", message=msg, context=(f"{name}:1",), hint=hint)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        msg = "The lock is not UTF-8."
+        raise LockError(
+            reference="lock-not-utf8",
+            message=msg,
+            context=(f"{name}:{line}",),
+            hint="Save it as UTF-8 without BOM.",
+        ) from None
+    try:
+        value = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _syntax(name, text, error) from None
+    return Node(file=name, lines=locate(text), key=(), value=value)
+
+
+def _syntax(name: str, text: str, error: Exception) -> LockError:
+    found = _LINE.search(str(error))
+    if isinstance(error, RecursionError):
+        line, reason = 1, "it is nested too deeply"
+    else:
+        line = int(found[1]) if found else text.count("\n") + 1
+        reason = str(error)
+    msg = "The lock is not valid TOML."
+    hint = "Correct that line, or restore the file with `git checkout -- pins.lock`."
+    return LockError(
+        reference="lock-invalid-toml", message=msg, context=(f"{name}:{line}", reason), hint=hint
+    )
+
+
+def _version(document: Node) -> None:
+    """Look at the version before anything else: a newer format may have any key."""
+    node = document.entries().get("version")
+    if node is None:
+        msg = "The lock does not say which version of the format it has."
+        hint = f"Begin it with `version = {VERSION}`."
+        raise document.refusal(msg, "lock-missing-version", hint, at=("version",))
+    version = node.size()
+    if version > VERSION:
+        msg = f"The lock has format version {version}; this workspace reads {VERSION}."
+        raise node.refusal(msg, "lock-newer-version", "Update this checkout (git pull).")
+
+
+def _owned(node: Node) -> Node:
+    """Give a node the id it carries, so that messages inside can name it."""
+    value = node.value.get("id") if isinstance(node.value, dict) else None
+    owner = value if isinstance(value, str) else ""
+    return Node(file=node.file, lines=node.lines, key=node.key, value=node.value, owner=owner)
+
+
+def _artifact(node: Node) -> Artifact:
+    keys = node.table(
+        required=("id", "format", "license", "source", "trust"),
+        optional=("urls", "sha256", "size", "root", "note", "members"),
+    )
+    form = keys["format"].choice(ArtifactFormat)
+    members = tuple(_member(child) for child in keys["members"].items()) if "members" in keys else ()
+    if members:
+        _unique_names(keys["members"], members)
+    identity = check.identifier(keys["id"], stack=False)
+    _origin(node, keys, form)
+    return Artifact(
+        id=identity,
+        urls=tuple(check.url(child) for child in keys["urls"].items()) if "urls" in keys else (),
+        sha256=keys["sha256"].sha256() if "sha256" in keys else None,
+        size=keys["size"].size() if "size" in keys else None,
+        format=form,
+        root=check.relative(keys["root"], empty=True) if "root" in keys else "",
+        license=keys["license"].text(),
+        source=keys["source"].text(),
+        trust=keys["trust"].choice(Trust),
+        members=members,
+        note=keys["note"].text(empty=True) if "note" in keys else "",
+    )
+
+
+def _origin(node: Node, keys: dict[str, Node], form: ArtifactFormat) -> None:
+    """Refuse a download without address or hash, and supplied files without hashes of their own."""
+    if form is ArtifactFormat.SUPPLIED:
+        for key in ("urls", "sha256", "size"):
+            if key in keys:
+                msg = f"Supplied files are brought by the user, so {key!r} has no meaning."
+                raise keys[key].refusal(msg, "lock-supplied-with-url", "Remove it; hash each member instead.")
+        _hashed_members(node, keys)
+        return
+    if "urls" not in keys or keys["urls"].value == []:
+        where = keys.get("urls", node)
+        msg = f"An artifact of format {form.value!r} needs at least one URL."
+        hint = 'Add urls = ["https://…"], or use format = "supplied" with members.'
+        raise where.refusal(msg, "lock-no-url", hint, at=(*node.key, "urls"))
+    if "sha256" not in keys:
+        msg = "There is a URL without a SHA-256."
+        hint = "Pin it: `invoke pins.add --url=…` downloads and hashes it."
+        raise node.refusal(msg, "lock-url-without-sha256", hint, at=(*node.key, "sha256"))
+
+
+def _hashed_members(node: Node, keys: dict[str, Node]) -> None:
+    children = keys["members"].items() if "members" in keys else []
+    if not children:
+        msg = "Supplied files must be listed as members."
+        raise node.refusal(msg, "lock-supplied-without-members", "List them.", at=(*node.key, "members"))
+    for child in children:
+        if "sha256" not in child.entries():
+            msg = "A supplied file has no SHA-256, so anything could be supplied."
+            at = (*child.key, "sha256")
+            raise child.refusal(msg, "lock-supplied-without-sha256", "Add its hash.", at=at)
+
+
+def _member(node: Node) -> Member:
+    keys = node.table(required=("path",), optional=("name", "sha256", "size", "provides", "needs"))
+    path = check.relative(keys["path"])
+    return Member(
+        path=path,
+        name=check.relative(keys["name"]) if "name" in keys else path,
+        sha256=keys["sha256"].sha256() if "sha256" in keys else None,
+        size=keys["size"].size() if "size" in keys else None,
+        provides=keys["provides"].text() if "provides" in keys else None,
+        needs=tuple(child.text() for child in keys["needs"].items()) if "needs" in keys else (),
+    )
+
+
+def _unique_names(node: Node, members: tuple[Member, ...]) -> None:
+    """Names that Windows or macOS take for the same file would overwrite each other."""
+    seen: dict[str, int] = {}
+    for index, member in enumerate(members):
+        folded = unicodedata.normalize("NFC", member.name.casefold())
+        if folded in seen:
+            msg = f"Two members are installed as {member.name!r}: members[{seen[folded]}] and this one."
+            hint = "Give one of them another name, or remove it."
+            raise node.items()[index].refusal(msg, "lock-duplicate-name", hint)
+        seen[folded] = index
+
+
+def _stack(node: Node, artifacts: dict[str, Artifact]) -> Stack:
+    keys = node.table(
+        required=("id", "kind"),
+        optional=("parts", "optional", "hip", "requires", "api", "env", "unset", "note"),
+    )
+    parts = tuple(check.references(keys["parts"].items(), artifacts)) if "parts" in keys else ()
+    optional = keys["optional"].entries() if "optional" in keys else {}
+    return Stack(
+        id=check.identifier(keys["id"], stack=True),
+        kind=keys["kind"].choice(StackKind),
+        parts=parts,
+        optional={
+            name: tuple(check.references(child.items(), artifacts)) for name, child in optional.items()
+        },
+        hip=_hip(keys["hip"]) if "hip" in keys else HipNeed(source=HipSource.NONE),
+        requires=_requires(keys["requires"]) if "requires" in keys else Requires(),
+        api=check.identifier(keys["api"], stack=False) if "api" in keys else None,
+        env=_environment(keys),
+        note=keys["note"].text(empty=True) if "note" in keys else "",
+    )
+
+
+def _hip(node: Node) -> HipNeed:
+    keys = node.table(required=("from",), optional=("range",))
+    return HipNeed(
+        source=keys["from"].choice(HipSource),
+        range=check.version_range(keys["range"]) if "range" in keys else "",
+    )
+
+
+def _requires(node: Node) -> Requires:
+    keys = node.table(optional=("os", "gfx"))
+    system = keys["os"].text() if "os" in keys else ""
+    if system not in {"", "windows", "linux"}:
+        msg = f"{system!r} is not one of: windows, linux."
+        raise keys["os"].refusal(msg, "lock-unknown-value", "Leave the key out where any system will do.")
+    return Requires(os=system, gfx=tuple(map(check.gfx, keys["gfx"].items())) if "gfx" in keys else ())
+
+
+def _environment(keys: dict[str, Node]) -> tuple[EnvPolicy, ...]:
+    """Read what a stack sets and removes; a variable cannot be both."""
+    found: dict[str, EnvPolicy] = {}
+    for name, node in (keys["env"].entries() if "env" in keys else {}).items():
+        parts = node.table(required=("value", "why"))
+        value = parts["value"].text(empty=True)
+        found[check.variable(node, name)] = EnvPolicy(name=name, value=value, why=parts["why"].text())
+    for name, node in (keys["unset"].entries() if "unset" in keys else {}).items():
+        why = node.table(required=("why",))["why"].text()
+        if name in found:
+            msg = f"{name} is both set and removed."
+            raise node.refusal(msg, "lock-contradiction", "Keep one of the two.")
+        found[check.variable(node, name)] = EnvPolicy(name=name, value=None, why=why)
+    return tuple(found.values())
