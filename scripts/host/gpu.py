@@ -1,0 +1,135 @@
+"""What a PCI id says about a GPU, and which of several GPUs is meant. Pure but for reading one table."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from scripts.errors import UsageError
+from scripts.model import Gpu
+
+TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
+AMD: Final = "amd"
+NVIDIA: Final = "nvidia"
+VENDORS: Final = {"1002": AMD, "10de": NVIDIA}
+
+#: ``Gpu.driver`` of a device that the system lists but no usable driver runs: known, unlike ``None``.
+NO_DRIVER: Final = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What the table says about one AMD PCI id.
+
+    ``gfx`` and ``integrated`` are ``None`` where the id is not listed; ``why_unknown`` then says so.
+    """
+
+    name: str = ""
+    gfx: str | None = None
+    integrated: bool | None = None
+    why_unknown: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chip:
+    """The rows of the table that share one ``DEVICE:REVISION`` key."""
+
+    gfx: str
+    integrated: bool
+    names: tuple[str, ...]
+
+
+def identify(device: str, revision: str) -> Identity:
+    """Look an AMD device up by its hexadecimal PCI device and revision.
+
+    A listed revision decides. A device whose every revision is the same chip decides alone. A
+    revision that is not listed says nothing: the same device number has been given to two chips.
+    """
+    device, revision = device.upper(), revision.upper().zfill(2)
+    chips = _chips()
+    chip = chips.get(f"{device}:{revision}") or chips.get(f"{device}:*")
+    if chip is not None:
+        return Identity(name=" / ".join(chip.names), gfx=chip.gfx, integrated=chip.integrated)
+    relatives = sorted({c.gfx for key, c in chips.items() if key.startswith(f"{device}:")})
+    if relatives:
+        others = ", ".join(relatives)
+        why = f"revision {revision} of AMD device {device} is not in our table (others are {others})"
+    else:
+        why = f"AMD device {device} is not in our table"
+    return Identity(why_unknown=why)
+
+
+def adapter_name(vendor: str, device: str) -> str:
+    """Name a display adapter that no stack can use, or return an empty string."""
+    return _adapters().get(f"{vendor}:{device}".upper(), "")
+
+
+def preferred(gpus: Sequence[Gpu]) -> int | None:
+    """Return the index of the GPU to use when nobody names one, or ``None`` without any.
+
+    Discrete before integrated, an NVIDIA GPU that answers before AMD, one whose driver does not
+    answer last; the first of equals. Memory never decides: an integrated GPU may show more of it.
+    """
+    if not gpus:
+        return None
+    return min(gpus, key=lambda gpu: (*_rank(gpu), gpu.index)).index
+
+
+def chosen(gpus: Sequence[Gpu], wanted: str) -> int | None:
+    """Return the index ``wanted`` names, or the preferred one if it is empty.
+
+    Raises:
+        UsageError: it is not the number of a GPU that exists; the context lists those that do.
+    """
+    if not wanted:
+        return preferred(gpus)
+    if wanted.isascii() and wanted.isdigit() and int(wanted) in {gpu.index for gpu in gpus}:
+        return int(wanted)
+    msg = f"There is no GPU {wanted!r} here."
+    listed = tuple(f"{gpu.index}: {gpu.name} ({gpu.gfx or gpu.vendor})" for gpu in gpus)
+    raise UsageError(
+        "gpu-unknown",
+        msg,
+        context=listed or ("no GPU was found",),
+        hint="Give --gpu one of the numbers listed.",
+    )
+
+
+def _rank(gpu: Gpu) -> tuple[int, int]:
+    """Order GPUs by usefulness: lower is better."""
+    if gpu.vendor == NVIDIA and gpu.driver == NO_DRIVER:
+        return (3, 0)
+    vendor = 0 if gpu.vendor == NVIDIA else 1
+    return ({False: 0, None: 1, True: 2}[gpu.integrated], vendor)
+
+
+@cache
+def _document() -> dict[str, object]:
+    """Read the table once."""
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+
+
+@cache
+def _chips() -> dict[str, _Chip]:
+    """Index the models by ``DEVICE:REVISION``."""
+    chips: dict[str, _Chip] = {}
+    models = _document()["model"]
+    assert isinstance(models, list)  # noqa: S101 - our own file, tested
+    for model in models:
+        for key in model["pci"]:
+            names = chips[key].names if key in chips else ()
+            chips[key] = _Chip(
+                gfx=model["gfx"], integrated=model["integrated"], names=(*names, model["name"])
+            )
+    return chips
+
+
+def _adapters() -> dict[str, str]:
+    """Return the adapters that are no GPU of ours."""
+    adapters = _document()["adapters"]
+    assert isinstance(adapters, dict)  # noqa: S101 - our own file, tested
+    return adapters

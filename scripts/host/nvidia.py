@@ -1,0 +1,107 @@
+"""NVIDIA GPUs: what ``nvidia-smi`` answers. Inside containers nothing else may be visible."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PureWindowsPath
+from typing import Final
+
+from scripts.host.gpu import NO_DRIVER, NVIDIA
+from scripts.model import Gpu
+
+#: Runs a program and returns its exit code and output; ``None`` as code means it did not end in time.
+Run = Callable[[Sequence[str], Mapping[str, str]], tuple[int | None, str]]
+
+FIELDS: Final = "index,name,memory.total,driver_version,pci.bus_id"
+SECONDS: Final = 20
+NO_GFX: Final = "an NVIDIA GPU has no gfx name"
+_MEBIBYTES = re.compile(r"(\d+) MiB")
+_BUS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What ``nvidia-smi`` said: GPUs by PCI slot, or why there are none."""
+
+    gpus: Mapping[str, Gpu]
+    note: str = ""
+
+
+def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, str]:
+    """Run a small query to its end; output is decoded as UTF-8 with replacement."""
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"no answer within {SECONDS} seconds"
+    except OSError as error:
+        return -1, str(error)
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def find_tool(environ: Mapping[str, str], platform: str) -> str | None:
+    """Find ``nvidia-smi`` on the PATH, on Windows also in System32. Starts nothing."""
+    path = environ.get("PATH", "")
+    if platform == "win32" and (root := environ.get("SystemRoot") or environ.get("SYSTEMROOT")):
+        path = f"{path};{PureWindowsPath(root) / 'System32'}"
+    return shutil.which("nvidia-smi", path=path) if path else None
+
+
+def ask(environ: Mapping[str, str], platform: str, runner: Run = run) -> Answer:
+    """Ask ``nvidia-smi`` for its GPUs; without that program no process is started."""
+    tool = find_tool(environ, platform)
+    if tool is None:
+        return Answer(gpus={})
+    code, output = runner([tool, f"--query-gpu={FIELDS}", "--format=csv,noheader"], environ)
+    if code != 0:
+        first = next((line.strip() for line in output.splitlines() if line.strip()), "no output")
+        return Answer(gpus={}, note=f"nvidia-smi lists no GPU: {first}")
+    gpus = parse(output)
+    return Answer(gpus=gpus, note="" if gpus else "nvidia-smi ran but lists no GPU.")
+
+
+def parse(output: str) -> dict[str, Gpu]:
+    """Read the lines of ``--format=csv,noheader``; lines of another shape are not GPUs."""
+    gpus: dict[str, Gpu] = {}
+    for row in csv.reader(output.splitlines(), skipinitialspace=True):
+        if len(row) != len(FIELDS.split(",")) or not row[0].strip().isdigit():
+            continue
+        index, name, memory, driver, bus = (cell.strip() for cell in row)
+        size = _MEBIBYTES.fullmatch(memory)
+        why = {"gfx": NO_GFX}
+        if size is None:
+            why["memory_bytes"] = f"nvidia-smi says {memory!r}"
+            why["integrated"] = "nvidia-smi shows no memory of its own"
+        gpus[slot(bus)] = Gpu(
+            index=int(index),
+            name=name,
+            vendor=NVIDIA,
+            # A GPU that shares the system's memory reports none; every other NVIDIA GPU is a card.
+            integrated=False if size else None,
+            memory_bytes=int(size[1]) * 1024 * 1024 if size else None,
+            driver=driver or NO_DRIVER,
+            source="nvidia-smi",
+            why_unknown=why,
+        )
+    return gpus
+
+
+def slot(bus: str) -> str:
+    """Return a PCI address the way Linux writes it: ``0000:65:00.0``."""
+    match = _BUS.fullmatch(bus)
+    if match is None:
+        return bus.lower()
+    domain, number, device, function = match.groups()
+    return f"{int(domain, 16):04x}:{number}:{device}.{function}".lower()
