@@ -83,7 +83,7 @@ class Member:
 
     Attributes:
         path: POSIX path below the artifact's ``root``.
-        name: file name it is installed as; equals the last component of ``path`` unless renamed.
+        name: POSIX path it is installed as, below the runtime; equals ``path`` unless renamed.
         sha256: lower-case hex, or ``None`` where only the archive's hash is public.
         size: bytes, or ``None`` where unknown.
         provides: the CUDA library it answers for (``nvcuda``, ``cublas11`` …), or ``None``.
@@ -137,11 +137,15 @@ class Requires:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvPolicy:
-    """One environment variable a stack sets (``value``) or removes (``value is None``), and why."""
+    """One environment variable a stack sets (``value``) or removes (``value is None``), and why.
+
+    ``only`` is ``check`` where it concerns the stack's ``cuda_check`` alone, empty for every run.
+    """
 
     name: str
     value: str | None
     why: str
+    only: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -270,13 +270,21 @@ def _environment(keys: dict[str, Node]) -> tuple[EnvPolicy, ...]:
     """Read what a stack sets and removes; a variable cannot be both."""
     found: dict[str, EnvPolicy] = {}
     for name, node in (keys["env"].entries() if "env" in keys else {}).items():
-        parts = node.table(required=("value", "why"))
+        parts = node.table(required=("value", "why"), optional=("only",))
         value = parts["value"].text(empty=True)
-        found[check.variable(node, name)] = EnvPolicy(name=name, value=value, why=parts["why"].text())
+        found[check.variable(node, name)] = _policy(name, value, parts)
     for name, node in (keys["unset"].entries() if "unset" in keys else {}).items():
-        why = node.table(required=("why",))["why"].text()
         if name in found:
             msg = f"{name} is both set and removed."
             raise node.refusal(msg, "lock-contradiction", "Keep one of the two.")
-        found[check.variable(node, name)] = EnvPolicy(name=name, value=None, why=why)
+        parts = node.table(required=("why",), optional=("only",))
+        found[check.variable(node, name)] = _policy(name, None, parts)
     return tuple(found.values())
+
+
+def _policy(name: str, value: str | None, parts: dict[str, Node]) -> EnvPolicy:
+    only = parts["only"].text() if "only" in parts else ""
+    if only not in {"", "check"}:
+        msg = f"{only!r} is not one of: check."
+        raise parts["only"].refusal(msg, "lock-unknown-value", "Leave the key out for every run.")
+    return EnvPolicy(name=name, value=value, why=parts["why"].text(), only=only)
