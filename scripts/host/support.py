@@ -1,0 +1,109 @@
+"""What AMD says a HIP SDK release supports on an architecture. Pure but for reading one table."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
+
+
+class Verdict(StrEnum):
+    """How much of a HIP SDK release is meant for an architecture."""
+
+    RUNTIME_AND_LIBRARIES = "R L"
+    RUNTIME = "R"
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Support:
+    """A verdict, the sentence that says it, and the public page it was read from."""
+
+    verdict: Verdict
+    sentence: str
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sdk:
+    """One release of the HIP SDK for Windows."""
+
+    version: str
+    release: str
+    windows: str
+    runtime: str
+    root: str
+
+
+def support(gfx: str, hip_version: str) -> Support:
+    """Say what the HIP SDK of this version (compared by major.minor) offers for ``gfx``."""
+    release = _release(hip_version)
+    row = document()["support"].get(gfx)
+    if release is None or row is None or release not in row:
+        what = f"HIP {hip_version or 'of an unknown version'}" if release not in (row or {}) else gfx
+        return Support(verdict=Verdict.UNKNOWN, sentence=f"Nothing is known here about {gfx} and {what}.")
+    source = document()["sources"][release]
+    verdict, sentence = {
+        "RL": (Verdict.RUNTIME_AND_LIBRARIES, f"HIP SDK {release} supports {gfx}: runtime and libraries."),
+        "R": (
+            Verdict.RUNTIME,
+            f"HIP SDK {release} supports only the runtime on {gfx}: its rocBLAS has no kernels for it.",
+        ),
+        "none": (Verdict.NONE, f"HIP SDK {release} does not support {gfx}."),
+        "unlisted": (Verdict.NONE, f"HIP SDK {release} does not list {gfx}."),
+    }[row[release]]
+    return Support(verdict=verdict, sentence=sentence, source=source)
+
+
+def releases() -> tuple[Sdk, ...]:
+    """Return every release of the HIP SDK for Windows, oldest first."""
+    return tuple(Sdk(**entry) for entry in document()["sdk"])
+
+
+def release_for(version_range: str) -> Sdk | None:
+    """Return the newest release inside a version specifier set, or ``None``."""
+    wanted = SpecifierSet(version_range)
+    fitting = [sdk for sdk in releases() if wanted.contains(sdk.version)]
+    return fitting[-1] if fitting else None
+
+
+def where_to_get(version_range: str) -> str:
+    """Return a sentence naming the release to install, and the page it is on."""
+    sdk = release_for(version_range)
+    if sdk is None:
+        return f"Install a HIP runtime of version {version_range or 'any'}."
+    return (
+        f"Install AMD HIP SDK {sdk.version} (release {sdk.release}, for Windows {sdk.windows}) "
+        f"from {document()['page']}"
+    )
+
+
+def driver_notes(gfx: str) -> tuple[str, ...]:
+    """Return what users reported about drivers on this architecture, with the report."""
+    return tuple(
+        f"{note['text']} ({note['source']})" for note in document()["driver_note"] if gfx in note["gfx"]
+    )
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Read the table once."""
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def _release(hip_version: str) -> str | None:
+    """Return the SDK release with the same major and minor number."""
+    try:
+        wanted = Version(hip_version).release[:2]
+    except InvalidVersion:
+        return None
+    return next((sdk.version for sdk in releases() if Version(sdk.version).release[:2] == wanted), None)

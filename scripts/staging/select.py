@@ -1,0 +1,270 @@
+"""Which stack a machine uses when the user names none. Pure: host × lock × evidence → stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from scripts.errors import HostError, UsageError
+from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
+from scripts.host.support import Verdict, support, where_to_get
+from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
+
+#: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.
+Worth = Callable[[str, str], Level | None]
+
+_NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
+_LAYER_VERSION = re.compile(r"(?:^|-)v(\d+)(?:(?:-preview\.|p)(\d+))?(?=-|$)")
+_NUMBERS = re.compile(r"\d+")
+_NO_PREVIEW: Final = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The stack to use and why. ``unproven``: no committed evidence for it on this gfx.
+
+    ``warnings`` must be shown loudly: each is one sentence.
+    """
+
+    stack_id: str
+    reason: str
+    warnings: tuple[str, ...] = ()
+    unproven: bool = False
+
+
+def select_stack(
+    host: Host, lock: Lock, worth: Worth, *, want: str = "", only_proven: bool = False
+) -> Selection:
+    """Choose the stack for the selected GPU, or check the one the user wants.
+
+    Raises:
+        UsageError: ``want`` is not in the lock.
+        HostError: nothing fits; the context says for each stack what this machine lacks.
+    """
+    if want:
+        return _wanted(host, lock, worth, want, only_proven=only_proven)
+    gpu = selected_gpu(host)
+    if gpu is None:
+        return _without_gpu(lock, only_proven=only_proven)
+    kind = StackKind.CONTROL if gpu.vendor == NVIDIA else StackKind.TRANSLATION
+    candidates = [s for s in lock.stacks.values() if s.kind is kind and not _supplied(s, lock)]
+    fitting = [stack for stack in candidates if not unmet(stack, host, gpu)]
+    if not fitting:
+        _refuse(host, lock, gpu, candidates)
+    return _judged(host, lock, worth, gpu, fitting, only_proven=only_proven)
+
+
+def selected_gpu(host: Host) -> Gpu | None:
+    """Return the GPU this run is about, or ``None`` without one."""
+    return next((gpu for gpu in host.gpus if gpu.index == host.selected), None)
+
+
+def fitting_root(stack: Stack, host: Host) -> HipRoot | None:
+    """Return the first HIP root of this machine whose version the stack accepts."""
+    return next((root for root in host.hip_roots if _accepts(stack.hip.range, root.version)), None)
+
+
+def unmet(stack: Stack, host: Host, gpu: Gpu | None) -> tuple[str, ...]:
+    """Say what this machine lacks for a stack, one clause each; empty if nothing."""
+    if stack.kind is StackKind.REFERENCE:
+        return tuple(_unmet_os(stack, host))
+    vendor = NVIDIA if stack.kind is StackKind.CONTROL else AMD
+    if gpu is None or gpu.vendor != vendor:
+        found = f"the selected GPU is {gpu.name}" if gpu else "no GPU was found"
+        lacking = "an NVIDIA GPU" if vendor == NVIDIA else "an AMD GPU"
+        return (*_unmet_os(stack, host), f"needs {lacking}; {found}")
+    return (*_unmet_os(stack, host), *_unmet_gpu(stack, gpu), *_unmet_hip(stack, host))
+
+
+def newest_first(stacks: Iterable[Stack], lock: Lock) -> list[Stack]:
+    """Order stacks by their translation layer's version, then by the HIP version they start at."""
+    return sorted(stacks, key=lambda stack: _age(stack, lock), reverse=True)
+
+
+def _judged(
+    host: Host, lock: Lock, worth: Worth, gpu: Gpu, fitting: list[Stack], *, only_proven: bool
+) -> Selection:
+    """Choose among stacks that fit: proven before unproven, then the newest."""
+    newest = newest_first(fitting, lock)
+    if newest[0].kind is StackKind.CONTROL:
+        reason = f"{gpu.name} answers: its own driver runs CUDA, nothing is translated."
+        return Selection(stack_id=newest[0].id, reason=reason)
+    gfx = gpu.gfx or ""
+    levels = {stack.id: worth(stack.id, gfx) for stack in newest}
+    proven = [stack for stack in newest if levels[stack.id] is not None]
+    if proven:
+        level = levels[proven[0].id]
+        reason = f"It is the newest stack that fits and has evidence on {gfx}: {level}."
+        return Selection(stack_id=proven[0].id, reason=reason, warnings=_warnings(proven[0], host, gfx))
+    if only_proven:
+        msg = f"No stack that fits this machine has evidence on {gfx} yet."
+        raise HostError(
+            "stack-unproven",
+            msg,
+            context=tuple(f"{stack.id}: fits, unproven" for stack in newest),
+            hint="Leave out --only-proven to try the newest, or commit evidence from `invoke validate`.",
+        )
+    loud = f"{newest[0].id} is unproven on {gfx}: no evidence yet."
+    return Selection(
+        stack_id=newest[0].id,
+        reason=f"It is the newest stack that fits this machine; none has evidence on {gfx}.",
+        warnings=(loud, *_warnings(newest[0], host, gfx)),
+        unproven=True,
+    )
+
+
+def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: bool) -> Selection:
+    """Check the stack the user named against this machine."""
+    stack = lock.stacks.get(want)
+    if stack is None:
+        msg = f"There is no stack {want!r} in the lock."
+        raise UsageError("stack-unknown", msg, context=tuple(sorted(lock.stacks)), hint="Name one of these.")
+    gpu = selected_gpu(host)
+    if lacking := unmet(stack, host, gpu):
+        msg = f"This machine lacks something that {want} requires."
+        hint = _hint([stack], lock, host, gpu)
+        raise HostError(
+            "stack-unmet", msg, context=tuple(f"{want} {clause}" for clause in lacking), hint=hint
+        )
+    if gpu is None or stack.kind is StackKind.REFERENCE:
+        return _reference(want, "You named it.")
+    judged = _judged(host, lock, worth, gpu, [stack], only_proven=only_proven)
+    return Selection(
+        stack_id=want, reason="You named it.", warnings=judged.warnings, unproven=judged.unproven
+    )
+
+
+def _without_gpu(lock: Lock, *, only_proven: bool) -> Selection:
+    """Fall back to the CPU reference, which proves nothing about a GPU."""
+    references = [stack for stack in lock.stacks.values() if stack.kind is StackKind.REFERENCE]
+    if only_proven or not references:
+        msg = "No GPU was found on this machine."
+        hint = (
+            "Run `invoke scan` to see what was looked at; leave out --only-proven to use the CPU reference."
+        )
+        raise HostError("gpu-missing", msg, hint=hint)
+    return _reference(references[0].id, "No GPU was found on this machine.")
+
+
+def _reference(stack_id: str, reason: str) -> Selection:
+    """Choose the CPU reference, loudly."""
+    loud = f"{stack_id} computes on the CPU: this proves the pipeline, not a GPU."
+    return Selection(stack_id=stack_id, reason=reason, warnings=(loud,))
+
+
+def _refuse(host: Host, lock: Lock, gpu: Gpu, candidates: list[Stack]) -> NoReturn:
+    """Say what is missing, nearest stack first: a machine with a GPU never falls back to the CPU."""
+    ordered = newest_first(candidates, lock)
+    near = [s for s in ordered if not [*_unmet_os(s, host), *_unmet_gpu(s, gpu)]]
+    if gpu.driver == NO_DRIVER:
+        reference, msg = "driver-missing", f"No driver that can compute runs {gpu.name}."
+    elif gpu.vendor == AMD and gpu.gfx is None:
+        reference, msg = "gfx-unknown", f"The architecture of {gpu.name} is not known."
+    elif near:
+        reference, msg = "hip-missing", f"No HIP runtime here fits a stack for {gpu.gfx}."
+    else:
+        reference, msg = (
+            "gpu-unsupported",
+            f"No stack covers {gpu.name} ({gpu.gfx or gpu.vendor}) on {_os(host.os)}.",
+        )
+    lines = [f"{stack.id} {clause}" for stack in near or ordered for clause in unmet(stack, host, gpu)]
+    raise HostError(reference, msg, context=tuple(lines), hint=_hint(near or ordered, lock, host, gpu))
+
+
+def _hint(stacks: list[Stack], lock: Lock, host: Host, gpu: Gpu | None) -> str:
+    """Say what to install, or which other GPU would do."""
+    useful = [s for s in lock.stacks.values() if s.kind is not StackKind.REFERENCE and not _supplied(s, lock)]
+    for other in host.gpus:
+        if other != gpu and any(not unmet(stack, host, other) for stack in useful):
+            return f"GPU {other.index} ({other.name}) would do: give --gpu={other.index}."
+    if gpu is not None and gpu.driver == NO_DRIVER:
+        maker = "NVIDIA" if gpu.vendor == NVIDIA else "AMD"
+        return f"Install {maker}'s own driver for {gpu.name}, restart, and run `invoke scan`."
+    if gpu is not None and gpu.vendor == AMD and gpu.gfx is None:
+        return "Run hipInfo and give its output to `invoke scan --from-hipinfo=FILE`, and report the PCI id."
+    missing = [s for s in stacks if gpu and not [*_unmet_os(s, host), *_unmet_gpu(s, gpu)]]
+    for stack in missing:
+        if stack.hip.source is HipSource.SDK:
+            return f"{where_to_get(stack.hip.range)}, then run this again."
+        if stack.hip.source is HipSource.SYSTEM:
+            return f"Install ROCm {stack.hip.range} from your distribution or AMD, then run this again."
+    return "Run `invoke stacks` to see what each stack is for."
+
+
+def _warnings(stack: Stack, host: Host, gfx: str) -> tuple[str, ...]:
+    """Tell what AMD does not support although the versions fit."""
+    root = fitting_root(stack, host)
+    if stack.hip.source is not HipSource.SDK or root is None:
+        return ()
+    known = support(gfx, root.version or "")
+    return () if known.verdict is Verdict.RUNTIME_AND_LIBRARIES else (known.sentence,)
+
+
+def _unmet_os(stack: Stack, host: Host) -> list[str]:
+    """Compare operating systems."""
+    wrong = stack.requires.os and stack.requires.os != host.os
+    return [f"is for {_os(stack.requires.os)}"] if wrong else []
+
+
+def _unmet_gpu(stack: Stack, gpu: Gpu) -> list[str]:
+    """Compare architecture and driver."""
+    clauses = []
+    if gpu.driver == NO_DRIVER:
+        clauses.append(f"needs a driver: {gpu.why_unknown.get('driver', 'none is installed')}")
+    if stack.kind is StackKind.TRANSLATION and gpu.gfx is None:
+        clauses.append(f"needs a known architecture: {gpu.why_unknown.get('gfx', 'it is not known')}")
+    elif stack.requires.gfx and gpu.gfx not in stack.requires.gfx:
+        clauses.append(f"covers {', '.join(stack.requires.gfx)}, not {gpu.gfx or gpu.name}")
+    return clauses
+
+
+def _unmet_hip(stack: Stack, host: Host) -> list[str]:
+    """Compare HIP runtimes; a root of unknown version meets no range."""
+    if stack.hip.source not in {HipSource.SDK, HipSource.SYSTEM} or fitting_root(stack, host):
+        return []
+    what = "HIP SDK" if stack.hip.source is HipSource.SDK else "ROCm"
+    found = [f"{root.version or 'unknown version'} in {root.path}" for root in host.hip_roots]
+    return [f"needs {what} {stack.hip.range}".rstrip() + f"; found {', '.join(found) or 'none'}"]
+
+
+def _accepts(version_range: str, version: str | None) -> bool:
+    """Whether a root of this version is inside the range; an empty range takes every root."""
+    if not version_range:
+        return True
+    try:
+        return version is not None and SpecifierSet(version_range).contains(
+            Version(version), prereleases=True
+        )
+    except InvalidVersion:
+        return False
+
+
+def _supplied(stack: Stack, lock: Lock) -> bool:
+    """Whether the user must bring files for it: such a stack is used only when named."""
+    return any(lock.artifacts[part].format is ArtifactFormat.SUPPLIED for part in stack.parts)
+
+
+def _age(stack: Stack, lock: Lock) -> tuple[tuple[int, int], tuple[int, ...], tuple[int, ...], str]:
+    """Return a key that grows with the layer's version; a release is newer than its previews."""
+    names = [part for part in stack.parts if part in lock.artifacts] or [stack.id]
+    versions = [_layer_version(name) for name in (*names, stack.id)]
+    floor = [s.version for s in SpecifierSet(stack.hip.range) if s.operator in {">=", "==", "~="}]
+    hip = tuple(int(n) for n in _NUMBERS.findall(floor[0])) if floor else ()
+    natural = tuple(int(n) for n in _NUMBERS.findall(stack.id))
+    return (next((v for v in versions if v != (0, 0)), (0, 0)), hip, natural, stack.id)
+
+
+def _layer_version(name: str) -> tuple[int, int]:
+    """Read ``v7-preview.10``, ``v7p10`` or ``v6`` out of an id; (0, 0) without one."""
+    match = _LAYER_VERSION.search(name)
+    return (int(match[1]), int(match[2]) if match[2] else _NO_PREVIEW) if match else (0, 0)
+
+
+def _os(name: str) -> str:
+    """Spell an operating system for people."""
+    return _NAME_OF_OS.get(name, name or "any system")

@@ -1,0 +1,284 @@
+"""The stack a machine gets: proven before new, never the CPU in place of a GPU, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path, PureWindowsPath
+
+import pytest
+
+from scripts.errors import ExitCode, HostError, UsageError
+from scripts.model import (
+    Artifact,
+    ArtifactFormat,
+    Gpu,
+    HipNeed,
+    HipRoot,
+    HipSource,
+    Host,
+    Level,
+    Lock,
+    Requires,
+    Stack,
+    StackKind,
+    Trust,
+)
+from scripts.staging.select import Selection, Worth, newest_first, select_stack
+
+RDNA4 = ("gfx1200", "gfx1201")
+RDNA = (*RDNA4, "gfx1100", "gfx1101", "gfx1102")
+
+
+def artifact(name: str, form: ArtifactFormat = ArtifactFormat.ZIP) -> Artifact:
+    return Artifact(
+        id=name,
+        urls=() if form is ArtifactFormat.SUPPLIED else (f"https://example.org/{name}.zip",),
+        sha256=None if form is ArtifactFormat.SUPPLIED else "0" * 64,
+        size=None,
+        format=form,
+        root="",
+        license="MIT",
+        source="example",
+        trust=Trust.INDEPENDENT,
+    )
+
+
+def layer(name: str, part: str, os: str, gfx: tuple[str, ...], hip: HipNeed) -> Stack:
+    return Stack(
+        id=name, kind=StackKind.TRANSLATION, parts=(part,), hip=hip, requires=Requires(os=os, gfx=gfx)
+    )
+
+
+def sdk(version_range: str) -> HipNeed:
+    return HipNeed(source=HipSource.SDK, range=version_range)
+
+
+STACKS = (
+    Stack(id="cpu-reference", kind=StackKind.REFERENCE),
+    Stack(id="native-cuda", kind=StackKind.CONTROL),
+    layer("overlay-hip713", "overlay", "windows", RDNA4, HipNeed(source=HipSource.PARTS)),
+    layer(
+        "zluda-v6-linux", "zluda-linux-v6", "linux", RDNA, HipNeed(source=HipSource.SYSTEM, range=">=6.4,<8")
+    ),
+    layer("zluda-v6-sdk64", "zluda-windows-v6", "windows", RDNA, sdk(">=6.4,<6.5")),
+    layer("zluda-v6-sdk71", "zluda-windows-v6", "windows", RDNA, sdk(">=7.1,<7.2")),
+    layer("zluda-v6p69-sdk64", "zluda-windows-v6-preview.69", "windows", RDNA, sdk(">=6.4,<6.5")),
+    layer(
+        "zluda-v7p10-rocm101-gfx120x",
+        "zluda-windows-v7-preview.10",
+        "windows",
+        RDNA4,
+        HipNeed(source=HipSource.PARTS),
+    ),
+    layer(
+        "zluda-v7p10-sdk72", "zluda-windows-v7-preview.10", "windows", (*RDNA, "gfx1150"), sdk(">=7.2,<7.3")
+    ),
+    layer(
+        "zluda-v7p11-sdk72", "zluda-windows-v7-preview.11", "windows", (*RDNA, "gfx1150"), sdk(">=7.2,<7.3")
+    ),
+)
+LOCK = Lock(
+    path=Path("pins.lock"),
+    digest="0" * 64,
+    artifacts={
+        part: artifact(part, ArtifactFormat.SUPPLIED if part == "overlay" else ArtifactFormat.ZIP)
+        for stack in STACKS
+        for part in stack.parts
+    },
+    stacks={stack.id: stack for stack in STACKS},
+)
+XT = Gpu(
+    index=0, name="AMD Radeon RX 9060 XT", vendor="amd", gfx="gfx1200", integrated=False, driver="32.0.1"
+)
+XTX = replace(XT, name="AMD Radeon RX 7900 XTX", gfx="gfx1100")
+IGPU = replace(XT, index=1, name="AMD Radeon 890M", gfx="gfx1150", integrated=True)
+H200 = Gpu(index=0, name="NVIDIA H200", vendor="nvidia", integrated=False, driver="580.159.04")
+
+
+def machine(
+    *gpus: Gpu, hip: tuple[str | None, ...] = (), os: str = "windows", selected: int | None = 0
+) -> Host:
+    roots = tuple(
+        HipRoot(path=Path(PureWindowsPath(f"C:/ROCm/{number}")), version=version, source="HIP_PATH")
+        for number, version in enumerate(hip)
+    )
+    return Host(os=os, machine="AMD64", gpus=gpus, selected=selected if gpus else None, hip_roots=roots)
+
+
+def worth(levels: Mapping[tuple[str, str], Level]) -> Worth:
+    return lambda stack, gfx: levels.get((stack, gfx))
+
+
+NOTHING = worth({})
+
+
+def choose(host: Host, evidence: Worth = NOTHING, want: str = "", *, only_proven: bool = False) -> Selection:
+    return select_stack(host, LOCK, evidence, want=want, only_proven=only_proven)
+
+
+def refusal(host: Host, want: str = "", *, only_proven: bool = False) -> HostError:
+    with pytest.raises(HostError) as caught:
+        choose(host, want=want, only_proven=only_proven)
+    assert caught.value.code is ExitCode.HOST
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("host", "stack"),
+    [
+        pytest.param(machine(H200), "native-cuda", id="nvidia"),
+        pytest.param(machine(H200, os="linux"), "native-cuda", id="nvidia-linux"),
+        pytest.param(machine(XT, hip=("6.4.2",)), "zluda-v7p10-rocm101-gfx120x", id="parts-need-no-sdk"),
+        pytest.param(machine(XTX, hip=("6.4.2",)), "zluda-v6-sdk64", id="release-after-its-previews"),
+        pytest.param(machine(XTX, hip=("6.4.2", "7.1.1")), "zluda-v6-sdk71", id="same-layer-newer-hip"),
+        pytest.param(machine(XTX, hip=("7.2.0",)), "zluda-v7p11-sdk72", id="newest"),
+        pytest.param(machine(XTX, hip=("7.2.0-123",)), "zluda-v7p11-sdk72", id="build-number-in-version"),
+        pytest.param(
+            machine(XTX, hip=(None, "6.4.2")), "zluda-v6-sdk64", id="unknown-version-meets-no-range"
+        ),
+        pytest.param(machine(XTX, hip=("7.1.0",), os="linux"), "zluda-v6-linux", id="linux"),
+    ],
+)
+def test_without_evidence_the_newest_that_fits_is_taken(host: Host, stack: str) -> None:
+    selection = choose(host)
+    assert selection.stack_id == stack
+    if stack != "native-cuda":
+        gfx = host.gpus[0].gfx
+        assert selection.unproven
+        assert selection.warnings[0] == f"{stack} is unproven on {gfx}: no evidence yet."
+
+
+def test_evidence_goes_before_newness() -> None:
+    evidence = worth(
+        {
+            ("zluda-v7p10-sdk72", "gfx1100"): Level.FUNCTIONAL,
+            ("zluda-v7p11-sdk72", "gfx1200"): Level.INTEGRATED,
+            ("zluda-v6p69-sdk64", "gfx1100"): Level.INTEGRATED,
+        }
+    )
+    selection = choose(machine(XTX, hip=("7.2.0", "6.4.2")), evidence)
+    assert selection.stack_id == "zluda-v7p10-sdk72"
+    assert not selection.unproven
+    assert "functional" in selection.reason
+
+
+def test_evidence_of_a_stack_that_does_not_fit_counts_for_nothing() -> None:
+    evidence = worth({("zluda-v6p69-sdk64", "gfx1100"): Level.INTEGRATED})
+    assert choose(machine(XTX, hip=("7.2.0",)), evidence).stack_id == "zluda-v7p11-sdk72"
+
+
+def test_no_gpu_means_the_cpu_reference_and_a_loud_word() -> None:
+    selection = choose(machine())
+    assert selection.stack_id == "cpu-reference"
+    assert "proves the pipeline, not a GPU" in selection.warnings[0]
+
+
+def test_a_missing_hip_sdk_is_named_with_its_release_and_page() -> None:
+    error = refusal(machine(XTX, hip=("6.2.4",)))
+    assert error.reference == "hip-missing"
+    assert "zluda-v7p11-sdk72 needs HIP SDK" in error.context[0]
+    assert "6.2.4" in error.context[0]
+    assert "HIP SDK 7.2.0 (release 26.Q3, for Windows 11) from https://www.amd.com/" in error.hint
+
+
+def test_a_missing_driver_is_named() -> None:
+    basic = replace(XTX, driver="none", why_unknown={"driver": "Microsoft Basic Display Adapter runs it"})
+    error = refusal(machine(basic, hip=("7.2.0",)))
+    assert error.reference == "driver-missing"
+    assert "Basic Display" in error.context[0]
+    assert "AMD's own driver" in error.hint
+
+
+def test_an_nvidia_gpu_without_driver_never_ends_on_the_cpu() -> None:
+    assert refusal(machine(replace(H200, driver="none"))).reference == "driver-missing"
+
+
+def test_an_unsupported_gpu_never_ends_on_the_cpu() -> None:
+    vega = replace(XTX, name="AMD Radeon VII", gfx="gfx906")
+    error = refusal(machine(vega, hip=("6.4.2",)))
+    assert error.reference == "gpu-unsupported"
+    assert "gfx906" in error.message
+
+
+def test_an_unknown_architecture_is_not_guessed() -> None:
+    unknown = replace(
+        XTX, gfx=None, why_unknown={"gfx": "revision 99 of AMD device 744C is not in our table"}
+    )
+    error = refusal(machine(unknown, hip=("7.2.0",)))
+    assert error.reference == "gfx-unknown"
+    assert "744C" in error.context[0]
+    assert "--from-hipinfo" in error.hint
+
+
+def test_another_gpu_that_would_do_is_named() -> None:
+    vega = replace(XTX, name="AMD Radeon VII", gfx="gfx906")
+    assert "--gpu=1" in refusal(machine(vega, IGPU, hip=("7.2.0",))).hint
+
+
+def test_files_the_user_brings_are_used_only_when_named() -> None:
+    evidence = worth({("overlay-hip713", "gfx1200"): Level.INTEGRATED})
+    host = machine(XT, hip=("7.2.0",))
+    assert choose(host, evidence).stack_id == "zluda-v7p11-sdk72"
+    assert choose(host, evidence, "overlay-hip713").stack_id == "overlay-hip713"
+
+
+@pytest.mark.parametrize(
+    ("host", "want", "clause"),
+    [
+        pytest.param(machine(XTX, hip=("7.2.0",)), "native-cuda", "needs an NVIDIA GPU", id="control"),
+        pytest.param(machine(), "zluda-v6-sdk64", "no GPU was found", id="no-gpu"),
+        pytest.param(machine(XTX, hip=("7.2.0",)), "zluda-v6-sdk64", "needs HIP SDK", id="hip"),
+        pytest.param(machine(XTX), "zluda-v6-linux", "is for Linux", id="os"),
+        pytest.param(machine(IGPU, hip=("6.4.2",), selected=1), "zluda-v6-sdk64", "not gfx1150", id="gfx"),
+    ],
+)
+def test_a_named_stack_that_cannot_run_here_is_refused(host: Host, want: str, clause: str) -> None:
+    error = refusal(host, want)
+    assert any(clause in line for line in error.context), error.context
+
+
+def test_a_named_stack_that_fits_is_taken_though_a_newer_one_fits() -> None:
+    selection = choose(machine(XTX, hip=("7.2.0",)), want="zluda-v7p10-sdk72")
+    assert (selection.stack_id, selection.unproven) == ("zluda-v7p10-sdk72", True)
+
+
+def test_the_cpu_reference_can_be_named_beside_a_gpu() -> None:
+    assert choose(machine(H200), want="cpu-reference").stack_id == "cpu-reference"
+
+
+def test_an_unknown_stack_lists_those_there_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(machine(XTX), want="zluda-v8")
+    assert "zluda-v6-linux" in caught.value.context
+
+
+def test_only_proven_refuses_what_has_no_evidence() -> None:
+    host = machine(XTX, hip=("7.2.0",))
+    assert refusal(host, only_proven=True).reference == "stack-unproven"
+    assert refusal(host, "zluda-v7p11-sdk72", only_proven=True).reference == "stack-unproven"
+    assert refusal(machine(), only_proven=True).reference == "gpu-missing"
+    evidence = worth({("zluda-v7p10-sdk72", "gfx1100"): Level.LOADABLE})
+    assert choose(host, evidence, only_proven=True).stack_id == "zluda-v7p10-sdk72"
+
+
+def test_a_runtime_without_libraries_for_the_gpu_is_a_warning() -> None:
+    lock = replace(
+        LOCK, stacks={"old": layer("old", "zluda-windows-v6", "windows", ("gfx1032",), sdk(">=6.4,<6.5"))}
+    )
+    host = machine(replace(XTX, gfx="gfx1032"), hip=("6.4.2",))
+    assert "no kernels" in select_stack(host, lock, NOTHING).warnings[1]
+
+
+def test_stacks_are_ordered_by_layer_then_hip() -> None:
+    order = [stack.id for stack in newest_first((s for s in STACKS if s.id.startswith("zluda")), LOCK)]
+    assert order == [
+        "zluda-v7p11-sdk72",
+        "zluda-v7p10-sdk72",
+        "zluda-v7p10-rocm101-gfx120x",
+        "zluda-v6-sdk71",
+        "zluda-v6-sdk64",
+        "zluda-v6-linux",
+        "zluda-v6p69-sdk64",
+    ]
