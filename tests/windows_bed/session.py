@@ -1,0 +1,97 @@
+"""One pytest run on the bed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from tests.windows_bed.bed import ROOT, Bed
+
+#: What a caller may set for the tests; everything else of the host's environment stays outside.
+PASSED_ON = ("PYTEST_", "HYPOTHESIS_", "CUDA_AMD_")
+PASSED_ON_NAMES = ("CI", "TERM", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "PY_COLORS")
+
+
+def run_pytest(bed: Bed, programs: Path, arguments: list[str], environ: Mapping[str, str]) -> int:
+    """Run pytest on Windows Python in this checkout and return its exit code.
+
+    The checkout is seen through drive Z:. Temporary folders, byte code and caches lie on C:, so
+    nothing is written beside the sources. Unless the arguments say otherwise, two workers share the work.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="run-", dir=bed.drive_c))
+    (scratch / "temp").mkdir()
+    command = [str(bed.tools.wine), r"C:\Python311\python.exe", "-m", "pytest"]
+    command += [
+        "--basetemp",
+        rf"C:\{scratch.name}\t",
+        "-o",
+        r"cache_dir=C:\pytest-cache",
+        *_workers(arguments),
+    ]
+    try:
+        return _run([*command, *arguments], _environment(bed, programs, scratch, environ))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def windows_path(path: Path) -> str:
+    """Return the Windows name of a file of the host, through drive Z:."""
+    return "Z:" + str(path.absolute()).replace("/", "\\")
+
+
+def _workers(arguments: list[str]) -> list[str]:
+    chosen = any(a == "--pdb" or a.startswith(("-n", "--numprocesses")) for a in arguments)
+    named = any("::" in a or a in {"-k", "--lf"} for a in arguments)
+    return [] if chosen or named else ["-n", "2", "--dist", "worksteal"]
+
+
+def _environment(bed: Bed, programs: Path, scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(PASSED_ON) or name in PASSED_ON_NAMES
+    }
+    temp = rf"C:\{scratch.name}\temp"
+    return {
+        **passed,
+        **bed.environ(),
+        "TEMP": temp,
+        "TMP": temp,
+        "PYTHONPYCACHEPREFIX": r"C:\__pycache__",
+        "HYPOTHESIS_STORAGE_DIRECTORY": r"C:\hypothesis",
+        "CUDA_AMD_TEST_BIN": windows_path(programs),
+        "CUDA_AMD_TEST_WHEELS": windows_path(bed.folder / "wheels"),
+    }
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    """Run and show the output as it comes: Windows Python under Wine needs a pipe to start at all."""
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdout is not None
+        # Its own thread: a program that a test left behind may hold the pipe open for ever.
+        reader = threading.Thread(target=_copy, args=(process.stdout,), daemon=True)
+        reader.start()
+        code = process.wait()
+        reader.join(timeout=10)
+        if reader.is_alive():
+            sys.stderr.write("windows bed: a test left a program behind that still holds the output\n")
+    return code
+
+
+def _copy(stream: IO[bytes]) -> None:
+    while chunk := stream.read1(65536):  # type: ignore[attr-defined]  # a pipe is a BufferedReader
+        sys.stdout.buffer.write(chunk.replace(b"\r\n", b"\n"))
+        sys.stdout.buffer.flush()
