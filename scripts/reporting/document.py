@@ -13,6 +13,7 @@ The rules, in one place:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -52,6 +53,9 @@ SEVERITY: Final = (
     Outcome.REFUSED,
     Outcome.PASS,
 )
+
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class Provenance(StrEnum):
@@ -269,4 +273,5 @@ def _machine(host: Host, redactor: Redactor) -> Machine:
 
 def _one_line(text: str) -> str:
     """Fold a text into one printable line; documents hold no control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    plain = _ANSI.sub("", text)
+    return " ".join("".join(c if c.isprintable() else " " for c in plain).split())

@@ -23,79 +23,17 @@ from functools import cached_property
 from typing import Final
 from urllib.parse import quote
 
+#: Names of accounts and machines that are also words of our own texts.
 ORDINARY: Final = frozenset(
-    (  # fmt: skip
-        "admin",
-        "administrator",
-        "amd",
-        "app",
-        "benutzer",
-        "bin",
-        "build",
-        "cache",
-        "check",
-        "code",
-        "cpu",
-        "cuda",
-        "data",
-        "default",
-        "desktop",
-        "dev",
-        "docker",
-        "download",
-        "downloads",
-        "driver",
-        "error",
-        "file",
-        "gaming",
-        "gpu",
-        "guest",
-        "home",
-        "hip",
-        "host",
-        "laptop",
-        "layer",
-        "library",
-        "linux",
-        "local",
-        "localhost",
-        "machine",
-        "main",
-        "none",
-        "nvidia",
-        "path",
-        "pc",
-        "player",
-        "program",
-        "public",
-        "python",
-        "radeon",
-        "report",
-        "rocm",
-        "root",
-        "run",
-        "runner",
-        "runtime",
-        "server",
-        "stack",
-        "stage",
-        "system",
-        "target",
-        "temp",
-        "test",
-        "tests",
-        "tmp",
-        "tool",
-        "torch",
-        "unknown",
-        "user",
-        "users",
-        "utilisateur",
-        "version",
-        "windows",
-        "work",
-        "workspace",
-        "zluda",
+    re.findall(
+        r"\w+",
+        """
+        admin administrator amd app benutzer bin build cache check code cpu cuda data default desktop dev
+        docker download downloads driver error file gaming gpu guest home hip host laptop layer library
+        linux local localhost machine main none nvidia path pc player program public python radeon report
+        rocm root run runner runtime server stack stage system target temp test tests tmp tool torch unknown
+        user users utilisateur version windows work workspace zluda
+        """,
     )
 )
 SHARED_FOLDERS: Final = frozenset({"public", "default", "default user", "all users", "shared", "<user>"})
@@ -103,7 +41,8 @@ SHARED_FOLDERS: Final = frozenset({"public", "default", "default user", "all use
 _SEP = r"(?:[\\/]|%5[cC]|%2[fF])+"
 _START, _END = r"(?<![^\W_])", r"(?![^\W_])"
 _ANYBODY: Final = re.compile(
-    rf"((?:\b[a-z]:|/mnt/[a-z]|(?<!\w)/[a-z](?=/)|(?<!\w)){_SEP}(?:users|home|documents and settings){_SEP})"
+    rf"((?:\b[a-z]:|/mnt/[a-z]|(?<!\w)/[a-z](?=/)|\x1b\[[0-9;]*m|(?<!\w)){_SEP}"
+    rf"(?:users|home|documents and settings){_SEP})"
     r"([^\\/\r\n\"'<>|:*?%]+(?=[\\/]|%5c|%2f)|<user>|[^\\/\s\"'<>|:*?,;)\]]+)",
     re.IGNORECASE,
 )
@@ -133,7 +72,10 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"(?<![0-9a-f])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f])", "<uuid>"),
         (r"(?<![0-9a-f:-])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:-])", "<mac>"),
         (r"(?<![0-9a-f:-])(?:[0-9a-f]{2}-){5}[0-9a-f]{2}(?![0-9a-f:-])", "<mac>"),
-        (r"(\bserial[ _-]?(?:number|no\.?|nr\.?|id)?[\"']?\s*[:=#]\s*[\"']?)(?!<)[^\s\"',;<>]+", r"\1<serial>"),
+        (
+            r"(\bserial[ _-]?(?:number|no\.?|nr\.?|id)?[\"']?\s*[:=#]\s*[\"']?)(?!<)[^\s\"',;<>]+",
+            r"\1<serial>",
+        ),
     )
 )  # fmt: skip
 
@@ -188,7 +130,8 @@ class Redactor:
         drive = bool(parts) and re.fullmatch(r"[A-Za-z]:", parts[0]) is not None
         if len(parts) <= int(drive):
             return ()
-        lead = r"(?<!\w)" if drive else rf"(?<!\w){_SEP}"
+        # A home of one component (/root) is a word of other paths too: /srv/root stays.
+        lead = "" if drive else rf"(?<!\w){_SEP}" if len(parts) == 1 else _SEP
         body = _SEP.join(f"(?:{re.escape(p)}|{re.escape(quote(p))})" for p in parts)
         return ((re.compile(lead + body + r"(?![\w-])", re.IGNORECASE), "<home>"),)
 
