@@ -39,7 +39,7 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "pefile": ("binary",),
     "elftools": ("binary",),
     "psutil": ("system",),
-    "filelock": ("system", "store"),
+    "filelock": ("system", "store", "staging"),
     "platformdirs": ("app",),
     "jsonschema": ("reporting",),
     "jinja2": ("reporting",),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import platformdirs
 
+from scripts.app.bill import Bill
 from scripts.model import NoProgress, Progress
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -30,7 +31,7 @@ class Workspace:
         environ: the environment this process was started with.
         platform: ``sys.platform`` (``linux`` or ``win32``).
         progress: where long work reports.
-        interactive: whether a person can answer questions.
+        ask: asks a person to agree to a bill; ``None`` when nobody is there to answer.
     """
 
     root: Path
@@ -42,7 +43,7 @@ class Workspace:
     environ: Mapping[str, str]
     platform: str = sys.platform
     progress: Progress = field(default_factory=NoProgress)
-    interactive: bool = False
+    ask: Callable[[Bill], bool] | None = None
 
     @property
     def evidence(self) -> Path:
@@ -55,7 +56,7 @@ def workspace_from_environ(
     *,
     root: Path = ROOT,
     progress: Progress | None = None,
-    interactive: bool = False,
+    ask: Callable[[Bill], bool] | None = None,
 ) -> Workspace:
     """Resolve every place from the environment.
 
@@ -76,5 +77,5 @@ def workspace_from_environ(
         state_root=Path(state).absolute(),
         environ=env,
         progress=progress if progress is not None else NoProgress(),
-        interactive=interactive,
+        ask=ask,
     )

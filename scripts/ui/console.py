@@ -46,16 +46,21 @@ class Out:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
         """Print a table; long cells fold instead of being cut."""
-        table = Table(
-            title=escape(title) or None,
-            box=box.SIMPLE_HEAD if self.unicode else box.ASCII,
-            title_justify="left",
-        )
+        self.stdout.print(self._table(columns, rows, title))
+
+    def note_table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Print a table on stderr."""
+        self.stderr.print(self._table(columns, rows, ""))
+
+    def _table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> Table:
+        """Build a table of plain text."""
+        frame = box.SIMPLE_HEAD if self.unicode else box.ASCII
+        table = Table(title=escape(title) or None, box=frame, title_justify="left")
         for column in columns:
             table.add_column(escape(column), overflow="fold")
         for row in rows:
             table.add_row(*(escape(cell) for cell in row))
-        self.stdout.print(table)
+        return table
 
     def loud(self, text: str) -> None:
         """Print something that must not be overlooked, on stderr."""

@@ -6,11 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 
 from scripts.app.workspace import Workspace, workspace_from_environ
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import NoProgress, Result
+from scripts.ui.bill import ask_about
 from scripts.ui.commandline import refuse_stray_words
 from scripts.ui.console import Out
 from scripts.ui.progress import TerminalProgress
@@ -46,7 +48,7 @@ def _workspace(out: Out, *, as_json: bool) -> Workspace:
     """Make the workspace, and say it first when another lock is in use."""
     progress = NoProgress() if as_json else TerminalProgress(out)
     interactive = not as_json and _is_tty(sys.stdin) and _is_tty(sys.stderr)
-    ws = workspace_from_environ(progress=progress, interactive=interactive)
+    ws = workspace_from_environ(progress=progress, ask=partial(ask_about, out=out) if interactive else None)
     if ws.custom_lock:
         out.note(f"Lock: {ws.lock_path} (custom, from CUDA_AMD_LOCK; its evidence proves nothing for ours)")
     return ws

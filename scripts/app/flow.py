@@ -1,0 +1,209 @@
+"""The steps that `setup`, `fetch` and `stage` share: scan, select, bill, fetch, unpack, assemble.
+
+Each step is timed and named, so that a person sees where time went and which one failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scripts.app.bill import Bill, make_bill, require_consent
+from scripts.app.proof import worth_here
+from scripts.app.staged import cache_of, host_of, lock_of
+from scripts.app.workspace import Workspace
+from scripts.errors import UsageError
+from scripts.model import Artifact, ArtifactFormat, Host, Lock, Runtime
+from scripts.pins.resolve import Resolved, resolve
+from scripts.staging.assemble import RuntimePlan, assemble, load_runtime, plan_runtime, verify_runtime
+from scripts.staging.layout import folder_of
+from scripts.staging.native import native_files
+from scripts.staging.select import Selection, select_stack
+from scripts.store.archive import Tree, load_tree, supplied_files, unpack
+from scripts.store.fetch import FetchOptions, fetch, plan_fetch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of the flow; ``status`` is ``done``, ``kept`` (it was already so), ``skipped`` or ``failed``."""
+
+    name: str
+    status: str
+    seconds: float
+    detail: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "name": self.name,
+            "status": self.status,
+            "seconds": round(self.seconds, 3),
+            "detail": self.detail,
+        }
+
+
+@dataclass
+class StepNotes:
+    """What a running step says about itself."""
+
+    status: str = "done"
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the person asked for, already read."""
+
+    stack: str = ""
+    gpu: str = ""
+    parts: tuple[str, ...] = ()
+    yes: bool = False
+    only_proven: bool = False
+    supplied: str = ""
+    fetching: FetchOptions = field(default_factory=FetchOptions)
+
+
+@dataclass
+class Flow:
+    """One walk through the steps; every method is one step and adds its line."""
+
+    ws: Workspace
+    request: Request
+    steps: list[Step] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[StepNotes]:
+        """Time a step; a step that raises is recorded as failed."""
+        notes, start = StepNotes(), time.perf_counter()
+        try:
+            yield notes
+        except BaseException:
+            notes.status = "failed"
+            raise
+        finally:
+            self.steps.append(
+                Step(name=name, status=notes.status, seconds=time.perf_counter() - start, detail=notes.detail)
+            )
+
+    def scan(self) -> Host:
+        """Look at the machine."""
+        with self.step("scan") as notes:
+            host = host_of(self.ws, gpu=self.request.gpu)
+            gpu = host.gpus[host.selected] if host.selected is not None else None
+            notes.detail = (
+                f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU that could run CUDA programs"
+            )
+            return host
+
+    def select(self, host: Host) -> tuple[Lock, Selection, Resolved]:
+        """Choose a stack, and look up all its parts."""
+        with self.step("select") as notes:
+            lock = lock_of(self.ws)
+            want = self.request.stack
+            selection = select_stack(
+                host, lock, worth_here(self.ws), want=want, only_proven=self.request.only_proven
+            )
+            notes.detail = f"{selection.stack_id}: {selection.reason}"
+            for warning in selection.warnings:
+                self.ws.progress.note(warning)
+            return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
+
+    def bill(self, resolved: Resolved) -> Bill:
+        """Say what will be downloaded, and have it agreed to; what is unpacked already costs nothing."""
+        with self.step("bill") as notes:
+            cache = cache_of(self.ws)
+            absent = [a for a in resolved.artifacts if load_tree(a, cache) is None]
+            bill = make_bill(
+                resolved.stack.id, tuple(plan_fetch(a, cache, self.request.fetching) for a in absent)
+            )
+            require_consent(bill, yes=self.request.yes, ask=self.ws.ask)
+            notes.status = "done" if bill.to_download else "kept"
+            notes.detail = f"{len(bill.to_download)} to download, {bill.known_bytes:,} bytes"
+            return bill
+
+    def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, Tree], ...]:
+        """Fetch and unpack every part that is not here yet."""
+        cache, progress = cache_of(self.ws), self.ws.progress
+        trees = {a.id: tree for a in resolved.artifacts if (tree := load_tree(a, cache)) is not None}
+        absent = [a for a in resolved.artifacts if a.id not in trees]
+        published = [a for a in absent if a.format is not ArtifactFormat.SUPPLIED]
+        with self.step("fetch") as notes:
+            blobs = [fetch(a, cache, options=self.request.fetching, progress=progress) for a in published]
+            notes.status = "done" if blobs else "kept" if trees else "skipped"
+            notes.detail = f"{len(blobs)} verified by hash" if blobs else "nothing to download"
+        with self.step("unpack") as notes:
+            notes.status = "done" if absent else "kept" if trees else "skipped"
+            for artifact, blob in zip(published, blobs, strict=True):
+                trees[artifact.id] = unpack(artifact, cache, blob, progress=progress)
+            for artifact in absent:
+                if artifact.format is ArtifactFormat.SUPPLIED:
+                    trees[artifact.id] = self._supplied(artifact)
+            notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
+        return tuple((a, trees[a.id]) for a in resolved.artifacts)
+
+    def _supplied(self, artifact: Artifact) -> Tree:
+        """Verify the files a person brings for a part that nobody publishes."""
+        if not self.request.supplied:
+            msg = f"{artifact.id} is not published anywhere: its files have to be supplied"
+            names = tuple(member.name for member in artifact.members)
+            raise UsageError("supply-files", msg, context=names, hint="name their folder: --supplied=FOLDER")
+        return supplied_files(artifact, Path(self.request.supplied), progress=self.ws.progress)
+
+    def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, Tree], ...]) -> RuntimePlan:
+        """Compile what is ours, and lay everything out."""
+        with self.step("build") as notes:
+            cache = cache_of(self.ws)
+            built, how = native_files(
+                self.ws.root,
+                resolved.stack,
+                cache,
+                self.ws.environ,
+                self.ws.platform,
+                progress=self.ws.progress,
+            )
+            notes.status = how
+            notes.detail = ", ".join(sorted(f.file.name for f in built)) or "nothing of ours in this stack"
+        parts = [(artifact, tree, folder_of(resolved.stack, artifact)) for artifact, tree in trees]
+        return plan_runtime(resolved.stack.id, parts, built)
+
+    def assemble(self, plan: RuntimePlan) -> tuple[Runtime, bool]:
+        """Make the runtime, or verify the one that is there; return it and whether it was there."""
+        with self.step("assemble") as notes:
+            cache = cache_of(self.ws)
+            found = load_runtime(cache, plan.digest, stack=plan.stack)
+            runtime = assemble(plan, cache, progress=self.ws.progress)
+            notes.status = "kept" if found else "done"
+            notes.detail = f"{len(runtime.files)} files, digest {runtime.digest[:12]}"
+        with self.step("verify") as notes:
+            verify_runtime(runtime, progress=self.ws.progress)
+            notes.detail = "every byte read and hashed"
+        return runtime, found is not None
+
+
+def read_request(
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    only_proven: bool = False,
+    supplied: str = "",
+) -> Request:
+    """Read the options as typed."""
+    parts = tuple(part.strip() for part in with_.split(",") if part.strip())
+    mirrors = (mirror,) if mirror else ()
+    options = FetchOptions(offline=offline, mirrors=mirrors)
+    return Request(
+        stack=stack,
+        gpu=gpu,
+        parts=parts,
+        yes=yes,
+        only_proven=only_proven,
+        supplied=supplied,
+        fetching=options,
+    )

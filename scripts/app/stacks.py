@@ -1,0 +1,73 @@
+"""``stacks``: every pinned stack, whether it fits this machine, and what it is worth by evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scripts.app.proof import Proof, proofs_by_stack
+from scripts.app.staged import host_of, lock_of
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode
+from scripts.model import Host, Stack
+from scripts.staging.generations import read_history
+from scripts.staging.select import selected_gpu, unmet
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackRow:
+    """One stack: what stands in its way here (empty: nothing), and what documents show."""
+
+    stack: Stack
+    obstacles: tuple[str, ...]
+    proofs: tuple[Proof, ...]
+    active: bool
+    staged: bool
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "id": self.stack.id,
+            "kind": self.stack.kind.value,
+            "os": self.stack.requires.os,
+            "gfx": list(self.stack.requires.gfx),
+            "hip": {"from": self.stack.hip.source.value, "range": self.stack.hip.range},
+            "parts": list(self.stack.parts),
+            "fits_here": not self.obstacles,
+            "obstacles": list(self.obstacles),
+            "evidence": [proof.to_json() for proof in self.proofs],
+            "staged": self.staged,
+            "active": self.active,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class StacksResult:
+    """All stacks of the lock, in its order."""
+
+    rows: tuple[StackRow, ...]
+    gfx: str
+    exit_code: int = ExitCode.OK
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {"gfx": self.gfx or None, "stacks": [row.to_json() for row in self.rows]}
+
+
+def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
+    """List the stacks; with ``for_gpu`` only those for that architecture, whatever is in this machine."""
+    lock, history = lock_of(ws), read_history(ws.stage)
+    host: Host | None = None if for_gpu else host_of(ws)
+    proofs = proofs_by_stack(ws)
+    staged = {g.stack for g in history.generations}
+    rows = tuple(
+        StackRow(
+            stack=stack,
+            obstacles=unmet(stack, host, selected_gpu(host)) if host is not None else (),
+            proofs=tuple(p for p in proofs.get(stack.id, ()) if not for_gpu or p.gfx == for_gpu),
+            active=history.active is not None and history.active.stack == stack.id,
+            staged=stack.id in staged,
+        )
+        for stack in lock.stacks.values()
+        if not for_gpu or not stack.requires.gfx or for_gpu in stack.requires.gfx
+    )
+    return StacksResult(rows=rows, gfx=for_gpu)

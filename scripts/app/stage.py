@@ -1,0 +1,58 @@
+"""``fetch`` and ``stage``: single steps of the flow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scripts.app.flow import Flow, Step, read_request
+from scripts.app.staged import cache_of
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, StagedFileError
+from scripts.staging.assemble import discard_runtime, verify_runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageResult:
+    """An assembled runtime; it is not active until `use` or `setup` says so."""
+
+    stack: str
+    digest: str
+    path: str
+    steps: tuple[Step, ...]
+    exit_code: int = ExitCode.OK
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        steps = [step.to_json() for step in self.steps]
+        return {"stack": self.stack, "digest": self.digest, "path": self.path, "steps": steps}
+
+
+def stage(
+    ws: Workspace,
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    supplied: str = "",
+) -> StageResult:
+    """Fetch, unpack and assemble a stack; damaged files are replaced from the verified archives."""
+    request = read_request(
+        stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror, supplied=supplied
+    )
+    flow = Flow(ws, request)
+    _lock, _selection, resolved = flow.select(flow.scan())
+    flow.bill(resolved)
+    plan = flow.plan(resolved, flow.obtain(resolved))
+    try:
+        runtime, _kept = flow.assemble(plan)
+    except StagedFileError as error:
+        ws.progress.note(f"{error.message}; assembling them again")
+        discard_runtime(cache_of(ws), plan.digest)
+        runtime, _kept = flow.assemble(plan)
+        verify_runtime(runtime, progress=ws.progress)
+    return StageResult(
+        stack=runtime.stack, digest=runtime.digest, path=str(runtime.path or ""), steps=tuple(flow.steps)
+    )

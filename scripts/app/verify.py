@@ -1,0 +1,124 @@
+"""``verify``: are the files what the lock says?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scripts.app.staged import cache_of, lock_of
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, StagedFileError
+from scripts.model import Lock
+from scripts.staging.assemble import load_runtime, verify_runtime
+from scripts.staging.generations import Generation, read_history
+from scripts.store.archive import load_tree, verify_tree
+from scripts.system.files import hash_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """One thing that was looked at; ``status`` is ``intact``, ``missing``, ``changed`` or ``absent``."""
+
+    what: str
+    name: str
+    status: str
+    how: str
+    details: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "what": self.what,
+            "name": self.name,
+            "status": self.status,
+            "how": self.how,
+            "details": list(self.details),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyResult:
+    """Everything that was verified."""
+
+    items: tuple[Verified, ...]
+    deep: bool
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all is intact, 32 when a file is missing or changed."""
+        return ExitCode.OK if all(i.status in {"intact", "absent"} for i in self.items) else ExitCode.STAGED
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "deep": self.deep,
+            "intact": self.exit_code == ExitCode.OK,
+            "items": [i.to_json() for i in self.items],
+        }
+
+
+def verify(ws: Workspace, *, stack: str = "", deep: bool = False) -> VerifyResult:
+    """Read and hash what would be loaded; with ``deep`` also the archives and unpacked trees behind it.
+
+    Nothing is repaired: the result names every file that is missing or changed.
+    """
+    lock, history = lock_of(ws), read_history(ws.stage)
+    wanted = [g for g in history.generations if not stack or g.stack == stack]
+    latest = {(g.stack, g.digest): g for g in wanted}
+    items = [_runtime(ws, generation) for generation in latest.values()]
+    if deep:
+        items += [item for id_ in _parts(lock, latest.values()) for item in _artifact(ws, lock, id_)]
+    return VerifyResult(items=tuple(items), deep=deep)
+
+
+def _parts(lock: Lock, generations: object) -> list[str]:
+    """Name the artifacts behind some generations."""
+    ids: dict[str, None] = {}
+    for generation in generations:  # type: ignore[attr-defined]  # a view of generations
+        stack = lock.stacks.get(generation.stack)
+        options = generation.options
+        if stack is not None:
+            ids.update(
+                dict.fromkeys([*stack.parts, *(i for o in options for i in stack.optional.get(o, ()))])
+            )
+    return list(ids)
+
+
+def _runtime(ws: Workspace, generation: Generation) -> Verified:
+    """Read every file of one runtime."""
+    name, how = f"{generation.stack} {generation.digest[:12]}", "every byte"
+    runtime = load_runtime(cache_of(ws), generation.digest, stack=generation.stack)
+    if runtime is None:
+        details = (f"put it back: invoke stage --stack={generation.stack}",)
+        return Verified(what="runtime", name=name, status="missing", how=how, details=details)
+    try:
+        verify_runtime(runtime, progress=ws.progress)
+    except StagedFileError as error:
+        status = "missing" if error.reference == "staged-file-missing" else "changed"
+        return Verified(what="runtime", name=name, status=status, how=how, details=error.context)
+    return Verified(what="runtime", name=name, status="intact", how=how)
+
+
+def _artifact(ws: Workspace, lock: Lock, id_: str) -> list[Verified]:
+    """Read one archive and its tree in full."""
+    cache, artifact = cache_of(ws), lock.artifacts[id_]
+    items = []
+    if artifact.sha256 is not None:
+        blob = cache.blob_path(artifact.sha256)
+        status = (
+            "absent" if not blob.exists() else "intact" if hash_file(blob) == artifact.sha256 else "changed"
+        )
+        items.append(Verified(what="archive", name=id_, status=status, how="every byte"))
+    tree = load_tree(artifact, cache)
+    if tree is not None:
+        findings = verify_tree(tree, deep=True, progress=ws.progress)
+        details = tuple(f"{f.path}: {f.change.value}; {f.detail}" for f in findings)
+        items.append(
+            Verified(
+                what="tree",
+                name=id_,
+                status="changed" if findings else "intact",
+                how="every byte",
+                details=details,
+            )
+        )
+    return items

@@ -1,0 +1,291 @@
+"""Put a stack's files into one read-only folder of the store, once, and verify them ever after.
+
+The digest of a runtime covers every file's place and content, so the same parts give the same folder
+on every machine, and a changed part can never hide behind an old name. The manifest beside the folder
+is written last: a folder without one does not exist for us.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from scripts.errors import IntegrityError, StagedFileError
+from scripts.model import Artifact, Progress, Runtime, RuntimeFile
+from scripts.store.archive import Tree, TreeFile
+from scripts.store.cache import Cache
+from scripts.system.files import (
+    free_space,
+    hash_file,
+    long_path,
+    make_read_only,
+    remove_tree,
+    sync_folder,
+    write_atomic,
+)
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedFile:
+    """One file of a runtime before it is assembled: what it will be, and where its bytes are now."""
+
+    file: RuntimeFile
+    source: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimePlan:
+    """Everything an assembly will do."""
+
+    stack: str
+    files: tuple[PlannedFile, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over format, and place, content and role of every file; independent of paths and time."""
+        rows = [
+            [FORMAT],
+            *sorted([f.name, f.sha256, f.provides or "", list(f.needs)] for f in self.runtime_files),
+        ]
+        return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def runtime_files(self) -> tuple[RuntimeFile, ...]:
+        """The files as they will be."""
+        return tuple(planned.file for planned in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Disk the runtime takes when nothing can be linked."""
+        return sum(f.size for f in self.runtime_files)
+
+
+def plan_runtime(
+    stack: str, parts: Iterable[tuple[Artifact, Tree, str]], built: Iterable[PlannedFile] = ()
+) -> RuntimePlan:
+    """Lay out a runtime from unpacked parts; pure. A later part's pinned members replace an earlier part's.
+
+    Args:
+        stack: the stack's id, for messages only; it is not part of the digest.
+        parts: artifact, its tree, and the folder of the runtime it goes into (empty for the top).
+        built: files we compiled ourselves.
+
+    Raises:
+        IntegrityError: two parts bring different files for one name.
+    """
+    laid: dict[str, PlannedFile] = {planned.file.name.casefold(): planned for planned in built}
+    for artifact, tree, folder in parts:
+        for planned in _part_files(artifact, tree, folder):
+            other = laid.get(planned.file.name.casefold())
+            if other is not None and not artifact.members:
+                _refuse_clash(stack, other.file, planned.file)
+            laid[planned.file.name.casefold()] = planned
+    return RuntimePlan(stack=stack, files=tuple(sorted(laid.values(), key=lambda planned: planned.file.name)))
+
+
+def _part_files(artifact: Artifact, tree: Tree, folder: str) -> Iterator[PlannedFile]:
+    """Take the pinned members, or every file below the root where an artifact lists none."""
+    if artifact.members:
+        for member in artifact.members:
+            name = str(PurePosixPath(folder, PurePosixPath(member.path).with_name(member.name)))
+            entry = tree.member(member)
+            yield _planned(
+                tree,
+                entry,
+                RuntimeFile(
+                    name=name,
+                    sha256=entry.sha256,
+                    size=entry.size,
+                    provides=member.provides,
+                    needs=member.needs,
+                    origin=artifact.id,
+                ),
+            )
+        return
+    for entry in tree.files:
+        if entry.link or not PurePosixPath(entry.path).is_relative_to(tree.root):
+            continue
+        name = str(PurePosixPath(folder) / PurePosixPath(entry.path).relative_to(tree.root))
+        yield _planned(
+            tree, entry, RuntimeFile(name=name, sha256=entry.sha256, size=entry.size, origin=artifact.id)
+        )
+
+
+def _planned(tree: Tree, entry: TreeFile, file: RuntimeFile) -> PlannedFile:
+    """Say where a file's bytes are."""
+    return PlannedFile(file=file, source=tree.path / entry.path)
+
+
+def _refuse_clash(stack: str, one: RuntimeFile, other: RuntimeFile) -> None:
+    """Refuse two unlike files under one name; only members named in the lock may replace earlier ones."""
+    if one.sha256 != other.sha256:
+        msg = f"two parts of {stack} bring different files named {other.name}"
+        context = (f"{one.origin}: {one.sha256}", f"{other.origin}: {other.sha256}")
+        raise IntegrityError(
+            "parts-clash", msg, context=context, hint="correct the stack's parts in pins.lock"
+        )
+
+
+def assemble(plan: RuntimePlan, cache: Cache, *, progress: Progress) -> Runtime:
+    """Make the runtime's folder, or find it made: check, take the lock, check again, work aside, rename."""
+    digest = plan.digest
+    found = load_runtime(cache, digest, stack=plan.stack)
+    if found is not None:
+        return found
+    cache.ensure()
+    with cache.locked(f"runtime-{digest}"):
+        found = load_runtime(cache, digest, stack=plan.stack)
+        return found if found is not None else _assemble_locked(plan, digest, cache, progress)
+
+
+def _assemble_locked(plan: RuntimePlan, digest: str, cache: Cache, progress: Progress) -> Runtime:
+    """Fill a folder beside the final one; what an earlier crash left there is thrown away first."""
+    final = cache.runtime_path(digest)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    _require_space(plan, final.parent)
+    work = final.with_name(f"{final.name}.new")
+    for leftover in (work, final):
+        if leftover.exists():
+            remove_tree(leftover)
+    work.mkdir()
+    with progress.task(f"assemble {plan.stack}", plan.bytes) as advance:
+        for folder in {(work / f.name).parent for f in plan.runtime_files}:
+            long_path(folder).mkdir(parents=True, exist_ok=True)
+        for planned in plan.files:
+            _bring(planned, work / planned.file.name)
+            advance(planned.file.size)
+    make_read_only(work)
+    os.replace(work, final)  # noqa: PTH105 - the design speaks of rename
+    sync_folder(final.parent)
+    write_atomic(_manifest_path(final), _manifest(plan, digest))
+    return _runtime(plan.stack, digest, final, plan.runtime_files)
+
+
+def _require_space(plan: RuntimePlan, folder: Path) -> None:
+    """Refuse before the first byte when the disk cannot hold the runtime."""
+    have = free_space(folder)
+    if have < plan.bytes:
+        msg = f"not enough free space to assemble {plan.stack}: {plan.bytes:,} bytes needed, {have:,} free"
+        raise IntegrityError(
+            "no-space",
+            msg,
+            context=(str(folder),),
+            hint="free some space, or move the store with CUDA_AMD_CACHE",
+        )
+
+
+def _bring(planned: PlannedFile, destination: Path) -> None:
+    """Link (both sides are read-only) or copy one file, then read it in full: its bytes decide."""
+    try:
+        os.link(long_path(planned.source), long_path(destination))
+    except OSError:
+        shutil.copyfile(long_path(planned.source), long_path(destination))
+    got = hash_file(destination)
+    if got != planned.file.sha256:
+        msg = f"{planned.file.name} changed in the store while it was taken over"
+        context = (f"from {planned.source}", f"expected {planned.file.sha256}", f"got {got}")
+        raise StagedFileError(
+            "staged-file-changed",
+            msg,
+            context=context,
+            hint="run `invoke verify --deep` to see what else changed",
+        )
+
+
+def _manifest_path(folder: Path) -> Path:
+    """Where a runtime's manifest lies: beside it, so that the folder holds the stack's files alone."""
+    return folder.with_name(folder.name + ".json")
+
+
+def _manifest(plan: RuntimePlan, digest: str) -> bytes:
+    """Describe a runtime for later runs."""
+    rows = [
+        {
+            "name": f.name,
+            "sha256": f.sha256,
+            "size": f.size,
+            "provides": f.provides,
+            "needs": list(f.needs),
+            "origin": f.origin,
+        }
+        for f in plan.runtime_files
+    ]
+    return (json.dumps({"format": FORMAT, "digest": digest, "files": rows}, indent=1) + "\n").encode()
+
+
+def load_runtime(cache: Cache, digest: str, *, stack: str) -> Runtime | None:
+    """Return an assembled runtime as its manifest tells, or ``None`` when it was never finished."""
+    folder = cache.runtime_path(digest)
+    try:
+        data = json.loads(_manifest_path(folder).read_bytes())
+        files = tuple(RuntimeFile(**{**row, "needs": tuple(row["needs"])}) for row in data["files"])
+        intact = data["format"] == FORMAT and data["digest"] == digest and folder.is_dir()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return _runtime(stack, digest, folder, files) if intact else None
+
+
+def _runtime(stack: str, digest: str, folder: Path, files: tuple[RuntimeFile, ...]) -> Runtime:
+    """Bind the pieces together."""
+    return Runtime(stack=stack, digest=digest, path=folder, files=files)
+
+
+def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
+    """Read and hash every file of a runtime.
+
+    Raises:
+        StagedFileError: ``staged-file-missing`` (antivirus programs do that) or ``staged-file-changed``,
+            each file named.
+    """
+    if runtime.path is None:
+        return
+    root = runtime.path
+    with (
+        progress.task(f"verify {runtime.stack}", sum(f.size for f in runtime.files)) as advance,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        states = list(pool.map(lambda f: _state(root / f.name, f, advance), runtime.files))
+    missing = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "missing"]
+    changed = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "changed"]
+    if missing:
+        msg = f"{len(missing)} file(s) of {runtime.stack} have vanished since they were assembled"
+        hint = (
+            "an antivirus program may have taken them: look at its history first; "
+            f"then run `invoke stage --stack={runtime.stack}` to put them back from the verified archive"
+        )
+        raise StagedFileError("staged-file-missing", msg, context=(str(root), *missing, *changed), hint=hint)
+    if changed:
+        msg = f"{len(changed)} file(s) of {runtime.stack} have changed since they were assembled"
+        hint = f"run `invoke stage --stack={runtime.stack}` to assemble them again from the verified archive"
+        raise StagedFileError("staged-file-changed", msg, context=(str(root), *changed), hint=hint)
+
+
+def _state(path: Path, file: RuntimeFile, advance: object) -> str:
+    """Compare one file with its manifest."""
+    try:
+        if path.stat().st_size != file.size:
+            return "changed"
+        got = hash_file(path, advance=advance)  # type: ignore[arg-type]  # a progress callable
+    except FileNotFoundError:
+        return "missing"
+    except OSError:
+        return "changed"
+    return "intact" if got == file.sha256 else "changed"
+
+
+def discard_runtime(cache: Cache, digest: str) -> None:
+    """Take a runtime away so that it is assembled anew; the manifest goes first."""
+    folder = cache.runtime_path(digest)
+    with cache.locked(f"runtime-{digest}"):
+        _manifest_path(folder).unlink(missing_ok=True)
+        if folder.exists():
+            remove_tree(folder)

@@ -1,0 +1,193 @@
+"""The history of "which stack, with which digest, is active in this workspace".
+
+``stage/generations.json`` holds a list that only grows and the number of the current one. ``use``
+appends, ``rollback`` moves the current number back; both are one atomic write.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
+
+from scripts.errors import ConflictError, StagedFileError, UsageError
+from scripts.system.files import write_atomic
+
+FORMAT: Final = 1
+WAIT_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """One entry: ``created`` is UTC in ISO 8601, ``lock`` the digest of the lock it came from."""
+
+    number: int
+    stack: str
+    digest: str
+    options: tuple[str, ...]
+    lock: str
+    created: str
+    reason: str
+    document: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """All generations and the number of the current one (0: nothing is active)."""
+
+    current: int = 0
+    generations: tuple[Generation, ...] = ()
+
+    @property
+    def active(self) -> Generation | None:
+        """The generation in use."""
+        return next((g for g in self.generations if g.number == self.current), None)
+
+    @property
+    def previous(self) -> Generation | None:
+        """The generation before the current one."""
+        older = [g for g in self.generations if g.number < self.current]
+        return older[-1] if older else None
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Every runtime this workspace may still go back to."""
+        return frozenset(g.digest for g in self.generations)
+
+
+def read_history(stage: Path) -> History:
+    """Read the history; none yet is an empty one.
+
+    Raises:
+        StagedFileError: the file is damaged or made by a newer workspace.
+    """
+    path = stage / "generations.json"
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] > FORMAT:
+            raise _unreadable(path, "it was made by a newer workspace")
+        rows = tuple(Generation(**{**row, "options": tuple(row["options"])}) for row in data["generations"])
+        return History(current=int(data["current"]), generations=rows)
+    except FileNotFoundError:
+        return History()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _unreadable(path: Path, why: str) -> StagedFileError:
+    """Say what is wrong with the history and the harmless way out."""
+    hint = "move the file away and run `invoke setup`: the store keeps everything that was verified"
+    return StagedFileError(
+        "generations-unreadable",
+        "the list of generations cannot be read",
+        context=(str(path), why),
+        hint=hint,
+    )
+
+
+@contextmanager
+def changing(stage: Path) -> Iterator[None]:
+    """Keep other processes from changing the history meanwhile."""
+    stage.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(stage / ".generations.lock", timeout=WAIT_SECONDS)
+    try:
+        with lock:
+            yield
+    except Timeout as error:
+        msg = f"another process has been changing this stage for {WAIT_SECONDS} seconds"
+        raise ConflictError(
+            "stage-busy", msg, context=(str(stage),), hint="wait for it to end, then try again"
+        ) from error
+
+
+def activate(
+    stage: Path,
+    *,
+    stack: str,
+    digest: str,
+    lock: str,
+    options: tuple[str, ...] = (),
+    reason: str,
+    document: str = "",
+) -> Generation:
+    """Make a runtime the active one: a new generation, unless the current one is already it."""
+    with changing(stage):
+        history = read_history(stage)
+        now = history.active
+        if now is not None and (now.stack, now.digest, now.options, now.lock) == (
+            stack,
+            digest,
+            options,
+            lock,
+        ):
+            return now
+        number = max((g.number for g in history.generations), default=0) + 1
+        created = datetime.now(UTC).replace(microsecond=0).isoformat()
+        new = Generation(
+            number=number,
+            stack=stack,
+            digest=digest,
+            options=options,
+            lock=lock,
+            created=created,
+            reason=reason,
+            document=document,
+        )
+        _write(stage, History(current=number, generations=(*history.generations, new)))
+        return new
+
+
+def attach_document(stage: Path, number: int, document: str) -> None:
+    """Remember which document shows what a generation was worth."""
+    with changing(stage):
+        history = read_history(stage)
+        rows = tuple(
+            Generation(**{**asdict(g), "document": document}) if g.number == number else g
+            for g in history.generations
+        )
+        _write(stage, History(current=history.current, generations=rows))
+
+
+def go_back(stage: Path, *, to: int | None = None) -> tuple[Generation, Generation]:
+    """Make an earlier generation current; return (left, now active).
+
+    Raises:
+        UsageError: there is none, or no generation ``to``.
+    """
+    with changing(stage):
+        history = read_history(stage)
+        left = history.active
+        target = (
+            history.previous if to is None else next((g for g in history.generations if g.number == to), None)
+        )
+        if left is None or target is None:
+            known = ", ".join(f"{g.number} ({g.stack})" for g in history.generations) or "none"
+            msg = (
+                "there is no earlier generation to go back to"
+                if to is None
+                else f"there is no generation {to}"
+            )
+            raise UsageError(
+                "no-such-generation",
+                msg,
+                context=(f"generations: {known}",),
+                hint="`invoke status` lists them",
+            )
+        _write(stage, History(current=target.number, generations=history.generations))
+        return left, target
+
+
+def _write(stage: Path, history: History) -> None:
+    """Replace the file in one step."""
+    body = {
+        "format": FORMAT,
+        "current": history.current,
+        "generations": [asdict(g) for g in history.generations],
+    }
+    write_atomic(stage / "generations.json", (json.dumps(body, indent=1) + "\n").encode())

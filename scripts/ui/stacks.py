@@ -1,0 +1,33 @@
+"""The face of ``stacks``."""
+
+from __future__ import annotations
+
+from scripts.app.stacks import StackRow, StacksResult
+from scripts.ui.console import Out
+
+
+def show(result: StacksResult, out: Out) -> None:
+    """Show every stack: whether it fits, and the word its documents allow."""
+    rows = [(_name(row), row.stack.kind.value, _fits(row, result.gfx), _worth(row)) for row in result.rows]
+    out.table(("stack", "kind", "here", "evidence"), rows)
+    out.line(
+        "Evidence is what committed documents show; nothing is inferred upwards. `reported` was measured by others."
+    )
+    out.now("set one up: invoke setup --stack=ID")
+
+
+def _name(row: StackRow) -> str:
+    """Mark the active stack and the staged ones."""
+    return row.stack.id + (" (active)" if row.active else " (staged)" if row.staged else "")
+
+
+def _fits(row: StackRow, gfx: str) -> str:
+    """Say what stands in the way."""
+    if gfx:
+        return f"lists {gfx}" if row.stack.requires.gfx else "any GPU"
+    return "; ".join(row.obstacles) or "fits"
+
+
+def _worth(row: StackRow) -> str:
+    """Say what is shown, GPU by GPU."""
+    return "; ".join(proof.sentence for proof in row.proofs) or "none"
