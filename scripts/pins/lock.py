@@ -239,7 +239,8 @@ def _stack(node: Node, artifacts: dict[str, Artifact]) -> Stack:
         kind=keys["kind"].choice(StackKind),
         parts=parts,
         optional={
-            name: tuple(check.references(child.items(), artifacts)) for name, child in optional.items()
+            check.option(child, name): tuple(check.references(child.items(), artifacts))
+            for name, child in optional.items()
         },
         hip=_hip(keys["hip"]) if "hip" in keys else HipNeed(source=HipSource.NONE),
         requires=_requires(keys["requires"]) if "requires" in keys else Requires(),

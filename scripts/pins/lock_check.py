@@ -125,6 +125,14 @@ def variable(node: Node, name: str) -> str:
     return name
 
 
+def option(node: Node, name: str) -> str:
+    """Return the name of an optional part, as ``--with`` takes it."""
+    if not _STACK_ID.fullmatch(name):
+        msg = f"The option {name!r} is not made of lower-case letters, digits and single hyphens."
+        raise node.refusal(msg, "lock-bad-id", "Rename it, for example libtorch.")
+    return name
+
+
 def references(nodes: Iterable[Node], known: Mapping[str, object]) -> Iterator[str]:
     """Yield the artifact ids an array names; each must exist and stand there once."""
     seen: set[str] = set()
