@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from scripts.model import Artifact, Member, NoProgress, Progress
+from scripts.model import Artifact, Member, Progress
 from scripts.store.cache import Cache
 
 
@@ -75,6 +75,3 @@ def require_intact(tree: Tree, findings: tuple[Finding, ...]) -> None:
 def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | None = None) -> Tree:
     """Verify the files a person brought for a ``supplied`` artifact and return them as a tree."""
     raise NotImplementedError
-
-
-_ = NoProgress

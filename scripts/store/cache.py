@@ -1,18 +1,40 @@
-"""The content-addressed store: verified archives, unpacked trees, assembled runtimes, and their locks."""
+"""The content-addressed store: verified archives, unpacked trees, assembled runtimes, and their locks.
+
+``blobs-v1/ab/<sha256>`` is an archive as it was downloaded. ``trees-v1/<sha256>/`` and
+``runtimes-v1/<digest>/`` are folders that never change once made; each is complete when its manifest
+``<key>.json`` lies beside it. The number in a bucket's name changes with its format, so that old and
+new versions of this program can share one store.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
+from filelock import FileLock, Timeout
+
+from scripts.errors import ConflictError, HostError, UsageError, WorkspaceError
 from scripts.model import NoProgress, Progress
+from scripts.system import files
+
+BLOBS: Final = "blobs-v1"
+TREES: Final = "trees-v1"
+RUNTIMES: Final = "runtimes-v1"
+LOCKS: Final = "locks"
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_DIGEST: Final = re.compile(r"[0-9a-z][0-9a-z._-]{0,127}")
+_LOCK_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")
 
 
 class EntryKind(StrEnum):
-    """What a cache entry is."""
+    """What a cache entry is; a leftover is what a killed run left behind."""
 
     BLOB = "blob"
     TREE = "tree"
@@ -39,39 +61,219 @@ class Cache:
     progress: Progress = field(default_factory=NoProgress)
 
     def ensure(self) -> None:
-        """Make the store's folders and its tag."""
-        raise NotImplementedError
+        """Make the store's folders and its tag.
+
+        Raises:
+            UsageError: ``root`` holds somebody else's files; a tag would exclude them from backups
+                and allow us to delete them.
+            HostError: ``root`` cannot be made or written.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            if not files.has_cachedir_tag(self.root):
+                self._refuse_foreign_folder()
+                files.write_cachedir_tag(self.root)
+            for bucket in (BLOBS, TREES, RUNTIMES, LOCKS):
+                (self.root / bucket).mkdir(exist_ok=True)
+        except OSError as error:
+            raise not_writable(self.root, error) from error
 
     def blob_path(self, sha256: str) -> Path:
         """Return where the archive with this hash lies, or would."""
-        raise NotImplementedError
+        key = _checked(_SHA256, sha256)
+        return self.root / BLOBS / key[:2] / key
 
     def has_blob(self, sha256: str) -> bool:
-        """Say whether a verified archive with this hash is here."""
-        raise NotImplementedError
+        """Say whether an archive that was verified when it came is here."""
+        return self.blob_path(sha256).is_file()
 
     def tree_path(self, sha256: str) -> Path:
-        """Return the folder an archive is unpacked into; its manifest lies beside it."""
-        raise NotImplementedError
+        """Return the folder an archive is unpacked into."""
+        return self.root / TREES / _checked(_SHA256, sha256)
 
     def runtime_path(self, digest: str) -> Path:
         """Return the folder of an assembled runtime."""
-        raise NotImplementedError
+        return self.root / RUNTIMES / _checked(_DIGEST, digest)
 
     @contextmanager
-    def locked(self, name: str, *, timeout: float = 600.0) -> Iterator[None]:
-        """Hold the lock ``name`` against other processes."""
-        raise NotImplementedError
-        yield
+    def locked(self, name: str, *, timeout: float = 1800.0) -> Iterator[None]:
+        """Hold the lock ``name`` against other processes and threads; waiting is said once.
+
+        Raises:
+            ConflictError: somebody held it for ``timeout`` seconds.
+        """
+        path = self.root / LOCKS / f"{_checked(_LOCK_NAME, name)}.lock"
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            self.progress.note(f"waiting for another run that works on {name} (it holds {path})")
+            self._wait(lock, path, timeout)
+        except OSError as error:
+            raise not_writable(path, error) from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def entries(self) -> tuple[CacheEntry, ...]:
         """List what is in the store, in a stable order."""
-        raise NotImplementedError
+        return tuple(
+            sorted(
+                (*self._blobs(), *self._folders(TREES), *self._folders(RUNTIMES)),
+                key=lambda entry: (entry.kind, entry.key),
+            )
+        )
 
     def remove(self, entry: CacheEntry) -> None:
-        """Take one entry away."""
-        raise NotImplementedError
+        """Take one entry away, waiting for whoever is making it.
+
+        The manifest goes first: a tree without one counts as absent, so that a crash leaves no half.
+
+        Raises:
+            ConflictError: the store has no valid tag, the entry is not of this store, or it is in use.
+        """
+        self._require_tag()
+        bucket = entry.path.relative_to(self.root).parts[:1] if self._holds(entry.path) else ()
+        if bucket not in {(BLOBS,), (TREES,), (RUNTIMES,)}:
+            msg = f"{entry.path} is not an entry of this store"
+            raise ConflictError("not-a-cache-entry", msg, hint="List what is there with `invoke cache.list`.")
+        lock = entry.key if entry.kind is not EntryKind.LEFTOVER else _key_of_leftover(entry.key)
+        with self.locked(f"{bucket[0].split('-', maxsplit=1)[0]}-{lock}"):
+            try:
+                if entry.kind in {EntryKind.TREE, EntryKind.RUNTIME}:
+                    files.remove(manifest_path(entry.path))
+                files.remove_tree(entry.path)
+            except PermissionError as error:
+                raise in_use(entry.path, error) from error
 
     def clear(self) -> None:
-        """Take the whole store away."""
-        raise NotImplementedError
+        """Take the whole store away; files in ``root`` that are not ours stay.
+
+        Raises:
+            ConflictError: the store has no valid tag, or something in it is in use.
+        """
+        if not self.root.exists():
+            return
+        self._require_tag()
+        try:
+            for bucket in (TREES, RUNTIMES, BLOBS, LOCKS):
+                files.remove_tree(self.root / bucket)
+            files.remove(self.root / files.CACHEDIR_TAG)
+        except PermissionError as error:
+            raise in_use(self.root, error) from error
+        if not any(self.root.iterdir()):
+            self.root.rmdir()
+
+    def _refuse_foreign_folder(self) -> None:
+        """Refuse a folder that holds anything but a tag another run is just writing."""
+        strangers = [p.name for p in self.root.iterdir() if not p.name.startswith(f".{files.CACHEDIR_TAG}")]
+        if not strangers or files.has_cachedir_tag(self.root):
+            return
+        msg = f"{self.root} is not empty and not a store of ours"
+        raise UsageError(
+            "cache-not-ours",
+            msg,
+            context=tuple(f"holds {name}" for name in sorted(strangers)[:5]),
+            hint="Point CUDA_AMD_CACHE at a folder that is empty or does not exist yet.",
+        )
+
+    def _wait(self, lock: FileLock, path: Path, timeout: float) -> None:
+        """Wait for a lock that somebody holds."""
+        try:
+            lock.acquire(timeout=timeout)
+        except Timeout as error:
+            msg = f"another run has held {path} for {timeout:.0f} seconds"
+            hint = "Wait for it or end it; the lock goes with the process, the file itself may stay."
+            raise ConflictError("store-locked", msg, hint=hint) from error
+
+    def _require_tag(self) -> None:
+        """Refuse to delete in a folder that does not say that it is a cache."""
+        if not files.has_cachedir_tag(self.root):
+            msg = f"{self.root} has no valid CACHEDIR.TAG, so nothing in it is deleted"
+            hint = "Check that CUDA_AMD_CACHE points at the store; remove other folders by hand."
+            raise ConflictError("cache-tag-missing", msg, hint=hint)
+
+    def _holds(self, path: Path) -> bool:
+        """Say whether ``path`` lies below the root without ``..``."""
+        return path.is_relative_to(self.root) and ".." not in path.parts
+
+    def _blobs(self) -> Iterator[CacheEntry]:
+        """List archives and what interrupted downloads left."""
+        for folder in _children(self.root / BLOBS):
+            for path in _children(folder):
+                whole = _SHA256.fullmatch(path.name) is not None
+                kind = EntryKind.BLOB if whole else EntryKind.LEFTOVER
+                yield _entry(kind, path)
+
+    def _folders(self, bucket: str) -> Iterator[CacheEntry]:
+        """List complete folders (with a manifest beside them) and what killed runs left."""
+        kind = EntryKind.TREE if bucket == TREES else EntryKind.RUNTIME
+        for path in _children(self.root / bucket):
+            if path.suffix == ".json" and path.with_suffix("").is_dir():
+                continue
+            complete = not path.name.startswith(".") and manifest_path(path).is_file()
+            yield _entry(kind if complete else EntryKind.LEFTOVER, path)
+
+
+def manifest_path(folder: Path) -> Path:
+    """Return where the manifest of a tree or runtime lies: beside it, so that the folder stays untouched."""
+    return folder.with_name(f"{folder.name}.json")
+
+
+def not_writable(path: Path, error: OSError) -> WorkspaceError:
+    """Describe a store that cannot be written."""
+    msg = f"the store cannot be written: {path}"
+    hint = "Set CUDA_AMD_CACHE to a folder on a local disk that you may write."
+    return HostError("cache-not-writable", msg, context=(str(error),), hint=hint)
+
+
+def in_use(path: Path, error: OSError) -> WorkspaceError:
+    """Describe an entry that a running program still holds."""
+    msg = f"{path} could not be removed: a program still uses it"
+    hint = "Close the programs that were started with this stack, then try again."
+    return ConflictError("store-in-use", msg, context=(str(error),), hint=hint)
+
+
+def _checked(pattern: re.Pattern[str], key: str) -> str:
+    """Return ``key`` if it is shaped as it must be: it becomes part of a path."""
+    if pattern.fullmatch(key) is None:
+        msg = f"not a key of the store: {key!r}"
+        raise ValueError(msg)
+    return key
+
+
+def _key_of_leftover(name: str) -> str:
+    """Return the key a leftover belongs to, which is the first hash in its name."""
+    found = _SHA256.search(name)
+    return found.group() if found else "leftover"
+
+
+def _children(folder: Path) -> list[Path]:
+    """List a folder in a stable order; a missing one is empty, a link is not followed."""
+    try:
+        return [] if files.is_link(folder) or not folder.is_dir() else sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _entry(kind: EntryKind, path: Path) -> CacheEntry:
+    """Measure one entry; what vanishes while we look counts as empty."""
+    try:
+        mtime = path.lstat().st_mtime
+    except OSError:
+        mtime = 0.0
+    return CacheEntry(kind=kind, key=path.name, path=path, bytes=_size(path), mtime=mtime)
+
+
+def _size(path: Path) -> int:
+    """Add up the sizes of a file or of everything below a folder."""
+    total = 0
+    try:
+        if files.is_link(path) or not path.is_dir():
+            return path.lstat().st_size
+        for folder, _, names in os.walk(files.long_path(path)):
+            total += sum(Path(folder, name).lstat().st_size for name in names)
+    except OSError:
+        return total
+    return total

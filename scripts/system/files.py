@@ -2,63 +2,210 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 CHUNK: Final = 1024 * 1024
 
+#: Access denied, sharing violation, lock violation: what a scanner that holds a new file causes on Windows.
+HELD_BY_SOMEONE: Final = frozenset({5, 32, 33})
+#: Seconds between attempts; together about ten.
+WAITS: Final = tuple(0.01 * 2**n for n in range(10))
+#: From here on Windows wants the extended form (MAX_PATH is 260, a folder leaves room for an 8.3 name).
+LONG_PATH: Final = 240
+
+#: The signature that https://bford.info/cachedir/ prescribes; backup programs skip such folders.
+CACHEDIR_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
+CACHEDIR_TAG: Final = "CACHEDIR.TAG"
+
+_T = TypeVar("_T")
+
 
 def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> str:
-    """Return the SHA-256 of a file, lower-case hex, in constant memory."""
-    raise NotImplementedError
+    """Return the SHA-256 of a file, lower-case hex, in constant memory.
+
+    ``advance`` is told the number of bytes read since its last call.
+    """
+    digest = hashlib.sha256()
+    buffer = bytearray(CHUNK)
+    view = memoryview(buffer)
+    with long_path(path).open("rb", buffering=0) as file:
+        while count := file.readinto(buffer):
+            digest.update(view[:count])
+            if advance is not None:
+                advance(count)
+    return digest.hexdigest()
+
+
+def patiently(
+    action: Callable[[], _T],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    waits: tuple[float, ...] = WAITS,
+) -> _T:
+    """Run ``action``; while Windows says that somebody holds the file, wait and try again.
+
+    Only the Windows errors 5, 32 and 33 are waited for. Everything else, and the last of these, is raised.
+    """
+    for wait in waits:
+        try:
+            return action()
+        except OSError as error:
+            if getattr(error, "winerror", None) not in HELD_BY_SOMEONE:
+                raise
+        sleep(wait)
+    return action()
+
+
+def replace(source: Path, destination: Path) -> None:
+    """Rename over ``destination``, waiting for a scanner that holds one of them (Windows)."""
+    patiently(lambda: os.replace(long_path(source), long_path(destination)))  # noqa: PTH105 - same call
+
+
+def remove(path: Path) -> None:
+    """Remove one file or link, also a read-only one; a missing one is fine."""
+    target = long_path(path)
+    if sys.platform == "win32":
+        # Windows does not delete a file with the read-only attribute.
+        with suppress(OSError):
+            if not is_link(target):
+                target.chmod(stat.S_IWRITE)
+    patiently(lambda: target.unlink(missing_ok=True))
 
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write ``path`` so that a reader sees the old bytes or the new ones, also after a crash."""
-    raise NotImplementedError
+    temporary = temporary_beside(path)
+    try:
+        with long_path(temporary).open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            remove(temporary)
+        raise
+    sync_folder(path.parent)
 
 
-def replace(source: Path, destination: Path) -> None:
-    """Rename over ``destination``; on Windows wait for whoever holds it (errors 5, 32, 33 only)."""
-    raise NotImplementedError
-
-
-def remove(path: Path) -> None:
-    """Remove one file, also a read-only one; on Windows wait as in ``replace``."""
-    raise NotImplementedError
+def temporary_beside(path: Path) -> Path:
+    """Return a fresh name in the same folder, so that a rename stays on one volume."""
+    return path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.tmp")
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in ``folder`` durable where the platform can (Windows cannot)."""
-    raise NotImplementedError
+    """Make renames in ``folder`` durable. Windows offers no way to do that from Python."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def free_space(path: Path) -> int:
-    """Return the bytes free for this user on the volume of ``path`` (which need not exist yet)."""
-    raise NotImplementedError
+    """Return the bytes free for this user on the volume of ``path``, which need not exist yet."""
+    place = path.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def is_link(path: Path) -> bool:
+    """Say whether ``path`` itself is a symbolic link or a Windows junction."""
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return True
+    tag = getattr(status, "st_reparse_tag", 0)
+    return tag in {0xA0000003, 0xA000000C}  # mount point (junction), symbolic link
+
+
+def set_read_only(path: Path, *, executable: bool = False) -> None:
+    """Take write permission from one file; ``executable`` keeps or gives the right to run it."""
+    long_path(path).chmod(0o555 if executable else 0o444)
 
 
 def make_read_only(tree: Path) -> None:
-    """Take write permission from every file below ``tree`` (folders too, on POSIX)."""
-    raise NotImplementedError
+    """Take write permission from every file below ``tree``; links are left alone.
+
+    Folders stay writable, so that ordinary tools can delete a cache; what is added to a tree is found
+    by verification.
+    """
+    for folder, _, names in os.walk(long_path(tree)):
+        for name in names:
+            file = Path(folder, name)
+            if not is_link(file):
+                file.chmod(file.stat().st_mode & ~0o222)
 
 
 def remove_tree(tree: Path) -> None:
-    """Remove a tree of ours, read-only files included; never follow a link out of it."""
-    raise NotImplementedError
+    """Remove a tree of ours, read-only files and folders included; a missing one is fine.
+
+    A link or junction, also ``tree`` itself, is removed as such: what it leads to is never touched.
+    """
+    top = long_path(tree)
+    try:
+        link = is_link(top)
+    except FileNotFoundError:
+        return
+    if link:
+        _remove_link(top)
+        return
+    if not stat.S_ISDIR(top.lstat().st_mode):
+        remove(top)
+        return
+    if sys.platform != "win32":
+        top.chmod(0o700)
+    for child in list(top.iterdir()):
+        remove_tree(child)
+    patiently(top.rmdir)
 
 
-def long_path(path: Path) -> Path:
-    """Return ``path`` in the form Windows accepts beyond 260 characters; unchanged elsewhere."""
-    raise NotImplementedError
+def _remove_link(path: Path) -> None:
+    """Remove a link; on Windows a link to a folder is removed like a folder."""
+    try:
+        patiently(path.unlink)
+    except OSError:
+        if sys.platform != "win32":
+            raise
+        patiently(path.rmdir)
+
+
+def long_path(path: Path, *, platform: str = sys.platform) -> Path:
+    r"""Return ``path`` in the form Windows accepts beyond 260 characters (``\\?\``); unchanged elsewhere."""
+    text = str(path)
+    if platform != "win32" or len(text) < LONG_PATH or text.startswith("\\\\?\\"):
+        return path
+    text = os.path.abspath(text)  # noqa: PTH100 - the extended form does not understand ".."
+    if text.startswith("\\\\"):
+        return Path("\\\\?\\UNC\\" + text[2:])
+    return Path("\\\\?\\" + text)
 
 
 def write_cachedir_tag(folder: Path) -> None:
-    """Mark ``folder`` as a cache (bford.info/cachedir)."""
-    raise NotImplementedError
+    """Mark ``folder`` as a cache: backup programs skip it, and we may delete what is in it."""
+    text = CACHEDIR_SIGNATURE + b"\n# Made by the CUDA-on-AMD workspace; see https://bford.info/cachedir/\n"
+    write_atomic(folder / CACHEDIR_TAG, text)
 
 
 def has_cachedir_tag(folder: Path) -> bool:
-    """Say whether ``folder`` carries a valid CACHEDIR.TAG."""
-    raise NotImplementedError
+    """Say whether ``folder`` carries a valid ``CACHEDIR.TAG`` of its own (not a link)."""
+    tag = folder / CACHEDIR_TAG
+    try:
+        if is_link(tag):
+            return False
+        with tag.open("rb") as file:
+            return file.read(len(CACHEDIR_SIGNATURE)) == CACHEDIR_SIGNATURE
+    except OSError:
+        return False
