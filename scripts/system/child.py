@@ -110,8 +110,8 @@ class Tree(Protocol):
     def forward(self, signum: int) -> None:
         """Hand a signal on that reached us instead of the program."""
 
-    def terminate(self) -> None:
-        """Ask every process to end, where the platform has a way to ask."""
+    def terminate(self) -> bool:
+        """Ask every process to end; ``False`` where the platform has no way to ask."""
 
     def kill(self) -> int:
         """End every process; return how many there were."""

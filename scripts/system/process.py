@@ -65,7 +65,7 @@ def run_inherited(
     dialogs: list[Dialog] = []
     with ExitStack() as stack:
         copy = None if log is None else _open_log(log, stack)
-        tree, tees = _start_inherited(command, copy)
+        tree, tees = _start_inherited(command, copy, unattended=unattended)
         stack.callback(tree.close)
         stack.callback(setattr, interruptions, "target", None)
         interruptions.target = tree.forward
@@ -145,8 +145,7 @@ def _wait(tree: Tree, timeout: float | None, look: Callable[[], None], *, whole:
 
 def _end(tree: Tree, grace: float) -> None:
     """Ask, wait, kill."""
-    tree.terminate()
-    if not tree.wait(grace, whole=True):
+    if not (tree.terminate() and tree.wait(grace, whole=True)):
         tree.kill()
 
 
@@ -162,11 +161,11 @@ def _final_code(tree: Tree) -> int:
     return code
 
 
-def _start_inherited(command: Command, log: Log | None) -> tuple[Tree, tuple[Tee, ...]]:
+def _start_inherited(command: Command, log: Log | None, *, unattended: bool) -> tuple[Tree, tuple[Tee, ...]]:
     """Start with our own handles, or with pipes that are copied to them and into the log."""
     if log is None:
-        return StartedTree(command, session=False), ()
-    tree, out, err = _start_piped(command, session=False, stdin=None)
+        return StartedTree(command, session=False, unattended=unattended), ()
+    tree, out, err = _start_piped(command, session=False, stdin=None, unattended=unattended)
     return tree, (Tee(out, 1, log), Tee(err, 2, log))
 
 
@@ -178,7 +177,7 @@ def _start_captured(command: Command, stdin: bytes | None) -> tuple[Tree, Keep, 
     else:
         source, sink = os.pipe()
     try:
-        tree, out, err = _start_piped(command, session=True, stdin=source)
+        tree, out, err = _start_piped(command, session=True, stdin=source, unattended=True)
     except BaseException:
         if sink is not None:
             os.close(sink)
@@ -190,12 +189,16 @@ def _start_captured(command: Command, stdin: bytes | None) -> tuple[Tree, Keep, 
     return tree, Keep(out), Keep(err)
 
 
-def _start_piped(command: Command, *, session: bool, stdin: int | None) -> tuple[Tree, int, int]:
+def _start_piped(
+    command: Command, *, session: bool, stdin: int | None, unattended: bool
+) -> tuple[Tree, int, int]:
     """Start with two pipes for the output; return the tree and the ends we read."""
     out, out_child = os.pipe()
     err, err_child = os.pipe()
     try:
-        tree = StartedTree(command, session=session, stdin=stdin, stdout=out_child, stderr=err_child)
+        tree = StartedTree(
+            command, session=session, unattended=unattended, stdin=stdin, stdout=out_child, stderr=err_child
+        )
     except BaseException:
         os.close(out)
         os.close(err)

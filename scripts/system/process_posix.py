@@ -68,6 +68,7 @@ class PosixTree:
         command: Command,
         *,
         session: bool,
+        unattended: bool = False,
         stdin: int | None = None,
         stdout: int | None = None,
         stderr: int | None = None,
@@ -77,6 +78,7 @@ class PosixTree:
         Args:
             command: what to start.
             session: for checks: no terminal, and what remains is found by its session.
+            unattended: makes no difference here; Windows shows boxes.
             stdin: descriptor for the child; ``None`` inherits ours.
             stdout: likewise.
             stderr: likewise.
@@ -84,6 +86,7 @@ class PosixTree:
         Raises:
             LaunchError: it cannot be started; the reference says why.
         """
+        del unattended
         self._session = session
         self._mine_before: set[int] = set()
         self._was_reaper = False
@@ -138,9 +141,10 @@ class PosixTree:
             return
         _send([self.pid] if running else self._everyone(), signum)
 
-    def terminate(self) -> None:
+    def terminate(self) -> bool:
         """Send SIGTERM to every process."""
         _send(self._everyone(), signal.SIGTERM)
+        return True
 
     def kill(self) -> int:
         """Send SIGKILL until nobody is left, because a process may have forked meanwhile."""

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from filelock import FileLock
 
@@ -14,6 +15,14 @@ from tests.windows_bed.bed import ROOT, Bed
 from tests.windows_bed.tools import BedError
 
 HERE = Path(__file__).parent
+STRICT: Final = ("-Wall", "-Wextra", "-Werror")
+
+#: Stand-ins of ``native/testing`` that tests start, and what else their compiler needs.
+STAND_INS: Final[dict[str, tuple[str, ...]]] = {
+    "joining_launcher": ("-municode", *STRICT),
+    "show_argv": ("-municode", *STRICT),
+    "asks": ("-municode", "-mwindows", *STRICT),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +36,13 @@ class Program:
 
 def listed() -> tuple[Program, ...]:
     """Return every program: the bed's own and the stand-ins of ``native/testing``."""
-    return (Program(name="exits.exe", sources=(HERE / "exits.c",), options=("-municode",)),)
+    return (
+        Program(name="exits.exe", sources=(HERE / "exits.c",), options=("-municode",)),
+        *(
+            Program(name=f"{name}.exe", sources=(ROOT / "native" / "testing" / f"{name}.c",), options=options)
+            for name, options in STAND_INS.items()
+        ),
+    )
 
 
 def build_programs(bed: Bed) -> Path:

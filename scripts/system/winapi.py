@@ -1,0 +1,169 @@
+"""The parts of Windows' interface that ``process_windows`` calls, declared once.
+
+Sizes and layouts are Microsoft's documented ones (``winbase.h``, ``winnt.h``, ``winuser.h``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from ctypes import wintypes
+from typing import Any, ClassVar, Final
+
+assert sys.platform == "win32"  # noqa: S101 - tells mypy which half this is
+
+CREATE_SUSPENDED: Final = 0x4
+CREATE_NEW_PROCESS_GROUP: Final = 0x200
+CREATE_UNICODE_ENVIRONMENT: Final = 0x400
+CREATE_NO_WINDOW: Final = 0x0800_0000
+STARTF_USESTDHANDLES: Final = 0x100
+STILL_RUNNING: Final = 0x102  # WAIT_TIMEOUT
+JOB_BASIC_ACCOUNTING: Final = 1
+JOB_PROCESS_LIST: Final = 3
+JOB_EXTENDED_LIMITS: Final = 9
+JOB_KILL_ON_CLOSE: Final = 0x2000
+#: No box for a missing disk, a crash, or a file that cannot be opened.
+QUIET_ERRORS: Final = 0x8003
+WM_GETTEXT: Final = 0x0D
+WM_CLOSE: Final = 0x10
+SMTO_ABORTIFHUNG: Final = 0x2
+
+
+class StartupInfo(ctypes.Structure):
+    """STARTUPINFOW."""
+
+    _fields_: ClassVar[Sequence[Any]] = (
+        ("cb", wintypes.DWORD),
+        ("reserved", wintypes.LPWSTR),
+        ("desktop", wintypes.LPWSTR),
+        ("title", wintypes.LPWSTR),
+        *((name, wintypes.DWORD) for name in ("x", "y", "xs", "ys", "xc", "yc", "fill", "flags")),
+        ("show", wintypes.WORD),
+        ("reserved2", wintypes.WORD),
+        ("reserved3", ctypes.c_void_p),
+        ("stdin", wintypes.HANDLE),
+        ("stdout", wintypes.HANDLE),
+        ("stderr", wintypes.HANDLE),
+    )
+
+
+class ProcessInformation(ctypes.Structure):
+    """PROCESS_INFORMATION."""
+
+    _fields_: ClassVar[Sequence[Any]] = (
+        ("process", wintypes.HANDLE),
+        ("thread", wintypes.HANDLE),
+        ("pid", wintypes.DWORD),
+        ("tid", wintypes.DWORD),
+    )
+
+
+class JobAccounting(ctypes.Structure):
+    """JOBOBJECT_BASIC_ACCOUNTING_INFORMATION."""
+
+    _fields_: ClassVar[Sequence[Any]] = (
+        *((name, ctypes.c_int64) for name in ("user", "kernel", "period_user", "period_kernel")),
+        ("faults", wintypes.DWORD),
+        ("total", wintypes.DWORD),
+        ("active", wintypes.DWORD),
+        ("terminated", wintypes.DWORD),
+    )
+
+
+class JobLimits(ctypes.Structure):
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION."""
+
+    _fields_: ClassVar[Sequence[Any]] = (
+        ("process_time", ctypes.c_int64),
+        ("job_time", ctypes.c_int64),
+        ("flags", wintypes.DWORD),
+        ("min_set", ctypes.c_size_t),
+        ("max_set", ctypes.c_size_t),
+        ("processes", wintypes.DWORD),
+        ("affinity", ctypes.c_size_t),
+        ("priority", wintypes.DWORD),
+        ("scheduling", wintypes.DWORD),
+        ("io", ctypes.c_uint64 * 6),
+        ("memory", ctypes.c_size_t * 4),
+    )
+
+
+kernel32: Final = ctypes.WinDLL("kernel32", use_last_error=True)
+user32: Final = ctypes.WinDLL("user32", use_last_error=True)
+
+_POINTER: Final = ctypes.c_void_p
+_SIGNATURES: Final = (
+    (kernel32.CreateJobObjectW, wintypes.HANDLE, (_POINTER, wintypes.LPCWSTR)),
+    (
+        kernel32.SetInformationJobObject,
+        wintypes.BOOL,
+        (wintypes.HANDLE, ctypes.c_int, _POINTER, wintypes.DWORD),
+    ),
+    (
+        kernel32.QueryInformationJobObject,
+        wintypes.BOOL,
+        (wintypes.HANDLE, ctypes.c_int, _POINTER, wintypes.DWORD, _POINTER),
+    ),
+    (kernel32.AssignProcessToJobObject, wintypes.BOOL, (wintypes.HANDLE, wintypes.HANDLE)),
+    (kernel32.TerminateJobObject, wintypes.BOOL, (wintypes.HANDLE, wintypes.UINT)),
+    (kernel32.TerminateProcess, wintypes.BOOL, (wintypes.HANDLE, wintypes.UINT)),
+    (kernel32.ResumeThread, wintypes.DWORD, (wintypes.HANDLE,)),
+    (kernel32.WaitForSingleObject, wintypes.DWORD, (wintypes.HANDLE, wintypes.DWORD)),
+    (kernel32.GetExitCodeProcess, wintypes.BOOL, (wintypes.HANDLE, _POINTER)),
+    (kernel32.CloseHandle, wintypes.BOOL, (wintypes.HANDLE,)),
+    (kernel32.GetStdHandle, wintypes.HANDLE, (wintypes.DWORD,)),
+    (kernel32.SetErrorMode, wintypes.UINT, (wintypes.UINT,)),
+    (
+        kernel32.CreateProcessW,
+        wintypes.BOOL,
+        (
+            wintypes.LPCWSTR,
+            wintypes.LPWSTR,
+            _POINTER,
+            _POINTER,
+            wintypes.BOOL,
+            wintypes.DWORD,
+            _POINTER,
+            wintypes.LPCWSTR,
+            _POINTER,
+            _POINTER,
+        ),
+    ),
+    (user32.GetClassNameW, ctypes.c_int, (wintypes.HWND, wintypes.LPWSTR, ctypes.c_int)),
+    (user32.GetWindowThreadProcessId, wintypes.DWORD, (wintypes.HWND, _POINTER)),
+    (user32.IsWindowVisible, wintypes.BOOL, (wintypes.HWND,)),
+    (
+        user32.PostMessageW,
+        wintypes.BOOL,
+        (wintypes.HWND, wintypes.UINT, wintypes.WPARAM, wintypes.LPARAM),
+    ),
+    (
+        user32.SendMessageTimeoutW,
+        wintypes.LPARAM,
+        (
+            wintypes.HWND,
+            wintypes.UINT,
+            wintypes.WPARAM,
+            _POINTER,
+            wintypes.UINT,
+            wintypes.UINT,
+            _POINTER,
+        ),
+    ),
+)
+for _function, _result, _arguments in _SIGNATURES:
+    _function.restype = _result
+    _function.argtypes = _arguments
+
+#: The callback of EnumWindows and EnumChildWindows.
+WindowCallback: Final = ctypes.WINFUNCTYPE(wintypes.BOOL, wintypes.HWND, wintypes.LPARAM)
+user32.EnumWindows.argtypes = (WindowCallback, wintypes.LPARAM)
+user32.EnumChildWindows.argtypes = (wintypes.HWND, WindowCallback, wintypes.LPARAM)
+
+
+def check(result: int) -> int:
+    """Return a call's result, or raise ``OSError`` with what Windows says about its failure."""
+    if not result:
+        raise ctypes.WinError(ctypes.get_last_error())
+    return result
