@@ -202,7 +202,10 @@ class Runtime:
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """One GPU. ``None`` means unknown, never "no"; ``why_unknown`` says why, field by field."""
+    """One GPU. ``None`` means unknown, never "no"; ``why_unknown`` says why, field by field.
+
+    ``index`` counts this scan's list; ``hip_index`` is HIP's own number with no device filter set.
+    """
 
     index: int
     name: str
@@ -212,6 +215,7 @@ class Gpu:
     memory_bytes: int | None = None
     driver: str | None = None
     pci_id: str | None = None
+    hip_index: int | None = None
     source: str = ""
     why_unknown: Mapping[str, str] = field(default_factory=dict)
 
@@ -228,7 +232,10 @@ class HipRoot:
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """What one look at this machine showed. ``os`` is ``windows`` or ``linux``."""
+    """What one look at this machine showed. ``os`` is ``windows`` or ``linux``.
+
+    ``driver_files``: HIP runtimes the display driver installed for the whole system, with versions.
+    """
 
     os: str
     machine: str
@@ -237,6 +244,7 @@ class Host:
     hip_roots: tuple[HipRoot, ...] = ()
     disagreements: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    driver_files: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from scripts.errors import UsageError
 from scripts.model import Gpu
@@ -63,9 +63,15 @@ def identify(device: str, revision: str) -> Identity:
     return Identity(why_unknown=why)
 
 
+def is_known_gfx(gfx: str) -> bool:
+    """Whether any model in our table has this architecture."""
+    return any(chip.gfx == gfx for chip in _chips().values())
+
+
 def adapter_name(vendor: str, device: str) -> str:
     """Name a display adapter that no stack can use, or return an empty string."""
-    return _adapters().get(f"{vendor}:{device}".upper(), "")
+    name: str = _document()["adapters"].get(f"{vendor}:{device}".upper(), "")
+    return name
 
 
 def preferred(gpus: Sequence[Gpu]) -> int | None:
@@ -108,7 +114,7 @@ def _rank(gpu: Gpu) -> tuple[int, int]:
 
 
 @cache
-def _document() -> dict[str, object]:
+def _document() -> dict[str, Any]:
     """Read the table once."""
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
@@ -117,19 +123,10 @@ def _document() -> dict[str, object]:
 def _chips() -> dict[str, _Chip]:
     """Index the models by ``DEVICE:REVISION``."""
     chips: dict[str, _Chip] = {}
-    models = _document()["model"]
-    assert isinstance(models, list)  # noqa: S101 - our own file, tested
-    for model in models:
+    for model in _document()["model"]:
         for key in model["pci"]:
             names = chips[key].names if key in chips else ()
             chips[key] = _Chip(
                 gfx=model["gfx"], integrated=model["integrated"], names=(*names, model["name"])
             )
     return chips
-
-
-def _adapters() -> dict[str, str]:
-    """Return the adapters that are no GPU of ours."""
-    adapters = _document()["adapters"]
-    assert isinstance(adapters, dict)  # noqa: S101 - our own file, tested
-    return adapters
