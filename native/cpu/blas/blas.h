@@ -1,0 +1,20 @@
+/* cuBLAS: its numbers, as the public headers define them, and what our files share. */
+#ifndef CPU_BLAS_H
+#define CPU_BLAS_H
+
+#include "../common/common.h"
+
+typedef enum {
+    CUBLAS_STATUS_SUCCESS = 0,
+    CUBLAS_STATUS_NOT_INITIALIZED = 1,
+    CUBLAS_STATUS_ALLOC_FAILED = 3,
+    CUBLAS_STATUS_INVALID_VALUE = 7,
+    CUBLAS_STATUS_NOT_SUPPORTED = 15
+} Status;
+
+typedef struct Handle Handle;
+
+/* CUBLAS_STATUS_SUCCESS, or what a call with this handle must return. */
+Status need_handle(const Handle *handle);
+
+#endif

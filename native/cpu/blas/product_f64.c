@@ -1,0 +1,4 @@
+/* The double-precision product. */
+#define REAL double
+#define PRODUCT product_f64
+#include "product.h"

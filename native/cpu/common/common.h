@@ -1,0 +1,55 @@
+/* What every library of the CPU reference shares: exports, locking, time, live handles, faults. */
+#ifndef CPU_COMMON_H
+#define CPU_COMMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* The CUDA release whose interface we speak (12.8) and our own names for this "device". */
+#define CPU_CUDA_VERSION 12080
+#define CPU_DEVICE_NAME "CPU reference (simulated, not a GPU)"
+#define CPU_DRIVER_TEXT "0.1-cpu-reference"
+#define CPU_UUID "cuda-amd-cpu-ref"
+
+/* Compute capability: the lowest that CUDA 12 programs are built for. */
+enum { CPU_CC_MAJOR = 5, CPU_CC_MINOR = 0 };
+
+/* A lock that needs no set-up. Every library has its own. */
+void lock_take(void);
+void lock_release(void);
+
+uint64_t host_nanoseconds(void);   /* monotonic */
+uint64_t host_memory_bytes(void);  /* physical memory of this machine */
+int host_processors(void);
+void *host_aligned_alloc(size_t bytes); /* 256-byte aligned like cuMemAlloc; NULL when out of memory */
+void host_aligned_free(void *memory);
+
+/* Live handles: a stale or foreign handle is recognised without ever being read. */
+bool registry_add(void *handle, int kind);
+bool registry_has(const void *handle, int kind);
+bool registry_remove(const void *handle, int kind);
+
+/* CUDA_AMD_CPU_FAULT; ../README.md says where each fault acts. */
+typedef enum {
+    FAULT_NONE,
+    FAULT_HANG_CREATE,
+    FAULT_HANG_GEMM,
+    FAULT_HANG_EXIT,
+    FAULT_WRONG,
+    FAULT_CRASH_AT_EXIT,
+    FAULT_MISSING
+} Fault;
+
+Fault fault_active(void);
+bool fault_missing(const char *library); /* is `missing:` about this library ("cublas", "nvcuda", ...)? */
+_Noreturn void fault_hang(void);
+void fault_arm_exit(void); /* hang or crash when this process ends, if the fault says so */
+
+#endif

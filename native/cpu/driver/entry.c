@@ -1,0 +1,72 @@
+/* Every call this library answers, by name. Only addresses are taken here, so signatures do not matter. */
+#include "entry.h"
+
+#include <string.h>
+
+#define PLAIN(symbol) extern void symbol(void);
+#define SINCE(version, name, symbol) extern void symbol(void);
+#define STUB(symbol) extern void symbol(void);
+#include "entries.h"
+#include "../exports/nvcuda.h"
+#undef PLAIN
+#undef SINCE
+#undef STUB
+
+typedef struct {
+    const char *name, *symbol;
+    int since;
+    Call call;
+} Entry;
+
+#define PLAIN(symbol) {#symbol, #symbol, 0, symbol},
+#define SINCE(version, name, symbol) {#name, #symbol, version, symbol},
+static const Entry ENTRIES[] = {
+#include "entries.h"
+};
+
+#define STUB(symbol) {#symbol, symbol},
+static const struct {
+    const char *symbol;
+    Call call;
+} STUBS[] = {
+#include "../exports/nvcuda.h"
+};
+
+/* The newest of our calls of that name which a program of `version` knows. */
+static Call versioned(const char *name, int version, bool *too_new) {
+    const Entry *best = NULL;
+    for (size_t i = 0; i < sizeof ENTRIES / sizeof *ENTRIES; i++) {
+        const Entry *entry = &ENTRIES[i];
+        if (strcmp(entry->name, name) != 0) continue;
+        if (entry->since > version) *too_new = true;
+        else if (!best || entry->since >= best->since) best = entry;
+    }
+    return best ? best->call : NULL;
+}
+
+/* `name` itself or with the suffix of a later version: all of them give the same answer. */
+static Call stub(const char *name) {
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof STUBS / sizeof *STUBS; i++) {
+        const char *symbol = STUBS[i].symbol;
+        if (strncmp(symbol, name, length) != 0) continue;
+        const char *rest = symbol + length;
+        if (*rest == '\0' || (rest[0] == '_' && rest[1] == 'v' && rest[2] && !rest[3])) return STUBS[i].call;
+    }
+    return NULL;
+}
+
+static Call exact(const char *name) {
+    for (size_t i = 0; i < sizeof ENTRIES / sizeof *ENTRIES; i++)
+        if (strcmp(ENTRIES[i].symbol, name) == 0) return ENTRIES[i].call;
+    return NULL;
+}
+
+Call entry_find(const char *name, int version, bool *too_new) {
+    *too_new = false;
+    Call call = versioned(name, version, too_new);
+    if (!call && !*too_new) call = exact(name);
+    if (!call && !*too_new) call = stub(name);
+    if (call) *too_new = false;
+    return call;
+}

@@ -1,0 +1,11 @@
+#ifndef CPU_DRIVER_ENTRY_H
+#define CPU_DRIVER_ENTRY_H
+
+#include <stdbool.h>
+
+typedef void (*Call)(void);
+
+/* NULL if there is no such call; `too_new` says that only a later CUDA version has it. */
+Call entry_find(const char *name, int version, bool *too_new);
+
+#endif
