@@ -164,9 +164,11 @@ def test_only_the_given_environment_arrives() -> None:
         "ÄÖ": "größe 😀",
         "EMPTY": "",
     }
-    script = """import os, sys
-    seen = os.environ.get('ÄÖ'), os.environ.get('EMPTY'), 'HOME' in os.environ
-    sys.stdout.buffer.write(repr(seen).encode())"""
+    script = """
+        import os, sys
+        seen = os.environ.get('ÄÖ'), os.environ.get('EMPTY'), 'HOME' in os.environ
+        sys.stdout.buffer.write(repr(seen).encode())
+        """
     done = run_captured([PYTHON, *code(script)], env=env, timeout=60)
     assert done.stdout.decode() == repr(("größe 😀", "", False))
 

@@ -66,7 +66,7 @@ def _refuse_stray(own: Sequence[str], task: str) -> None:
             value_expected = "=" not in word and word.lstrip("-") not in FLAGS
             continue
         if not value_expected:
-            msg = f"{word!r} after {task} is neither an option nor an argument of the program; did you mean `--`?"
+            msg = f"{word!r} after {task} belongs to nothing; did you mean `--`?"
             raise UsageError(
                 "second-task",
                 msg,
@@ -132,7 +132,7 @@ def refuse_unstartable(exe: PurePath) -> None:
     """
     suffix = exe.suffix.lower()
     if suffix in BATCH:
-        msg = f"{exe.name} is a batch file: cmd.exe would read its arguments a second time and run what is in them"
+        msg = f"{exe.name} is a batch file: cmd.exe would read the arguments again and run what is in them"
         raise LaunchError(
             "batch-file", msg, hint="name the .exe that the batch file starts, or cmd.exe itself"
         )

@@ -82,10 +82,10 @@ def choose_via(facts: ViaFacts) -> ViaChoice:
 def _beside_or_refuse(facts: ViaFacts) -> ViaChoice:
     """Copies beside the program are right only where the program's own loading finds them."""
     if facts.system_only:
-        msg = f"{facts.system_only[0]} loads CUDA from Windows' system folder only, and this stack has no launcher"
+        msg = f"{facts.system_only[0]} loads CUDA from the system folder only, and this stack has no launcher"
         raise LaunchError("no-way-in", msg, hint="choose a stack with a launcher: see `invoke stacks`")
     if facts.nvrtc:
-        msg = "the program compiles kernels with NVRTC, which only a launcher redirects, and this stack has none"
+        msg = "the program uses NVRTC, which only a launcher redirects, and this stack has none"
         raise LaunchError("no-way-in", msg, hint="choose a stack with a launcher: see `invoke stacks`")
     if facts.at_start or facts.bare_load:
         how = (
