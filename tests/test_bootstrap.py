@@ -1,0 +1,229 @@
+"""The front door: a fresh clone makes its own environment, repairs it, and hands over."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+#: Stands in for the tasks: says who runs it, from where, with what.
+TASKS = """
+import json, os, sys
+def main(arguments):
+    import pinned_thing
+    said = {"prefix": sys.prefix, "cwd": os.getcwd(), "arguments": arguments, "value": pinned_thing.VALUE}
+    print(json.dumps(said))
+    return 7 if arguments[:1] == ["fail"] else 0
+"""
+METADATA = "Metadata-Version: 2.1\nName: pinned-thing\nVersion: 1.0\n"
+WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+#: An interpreter that sees none of our packages: `-S` hides what the system's Python may have installed.
+#: The embeddable Python of the Windows tests has no ``venv``, so there it must see ``virtualenv``.
+BARE = [sys.executable] if sys.platform == "win32" else [sys._base_executable, "-S"]
+
+
+def make_wheel(folder: Path, value: str) -> str:
+    """Build a wheel with one module and return its hash."""
+    path = folder / "pinned_thing-1.0-py3-none-any.whl"
+    record, files = (
+        [],
+        {
+            "pinned_thing.py": f"VALUE = {value!r}\n",
+            "pinned_thing-1.0.dist-info/METADATA": METADATA,
+            "pinned_thing-1.0.dist-info/WHEEL": WHEEL,
+        },
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+            record.append(f"{name},sha256={digest},{len(text)}")
+        archive.writestr(
+            "pinned_thing-1.0.dist-info/RECORD", "\n".join([*record, "pinned_thing-1.0.dist-info/RECORD,,"])
+        )
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Clone:
+    """A small clone with the real front door, a stand-in for the tasks, and a lock of one local wheel."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "ein Klon mit Ü"
+        self.wheels = root / "wheels"
+        self.wheels.mkdir()
+        (self.root / "scripts").mkdir(parents=True)
+        for name in ("__init__.py", "__main__.py"):
+            shutil.copy(CHECKOUT / "scripts" / name, self.root / "scripts" / name)
+        (self.root / "tasks.py").write_text(TASKS, encoding="utf-8")
+        self.lock("first")
+
+    def lock(self, value: str, *, sha256: str = "") -> None:
+        """Pin a wheel that holds ``value``."""
+        digest = make_wheel(self.wheels, value)
+        text = f"pinned-thing==1.0 --hash=sha256:{sha256 or digest}\n"
+        (self.root / "requirements.lock").write_text(text, encoding="utf-8")
+
+    @property
+    def venv(self) -> Path:
+        return self.root / ".venv"
+
+    def run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Open the front door as a person would."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV"))}
+        env |= {
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_CACHE_DIR": "1",
+        }
+        command = [*BARE, str(self.root / "scripts"), *arguments]
+        return subprocess.run(
+            command,
+            cwd=cwd or self.root,
+            env=env,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            stdin=subprocess.DEVNULL,
+            timeout=240,
+            check=False,
+        )
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    return Clone(tmp_path)
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    """Read what the stand-in said; its exit code is in ``returncode``."""
+    assert done.stdout.startswith("{"), done.stderr
+    return dict(ast.literal_eval(done.stdout))
+
+
+def test_a_first_run_makes_the_environment_and_hands_over(clone: Clone, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "else where"
+    elsewhere.mkdir()
+    done = clone.run("wrap", "--exe=a b.exe", "--", "", "ü", '"', "--", cwd=elsewhere)
+    said = answer(done)
+    assert Path(str(said["prefix"])).resolve() == clone.venv.resolve()
+    assert Path(str(said["cwd"])).resolve() == elsewhere.resolve()
+    assert said["arguments"] == ["wrap", "--exe=a b.exe", "--", "", "ü", '"', "--"]
+    assert "Preparing .venv" in done.stderr
+
+    again = clone.run("fail")
+    assert again.returncode == 7
+    assert "Preparing" not in again.stderr
+
+
+@pytest.mark.parametrize("damage", ["no stamp", "no interpreter", "other lock", "other python"])
+def test_a_half_made_or_outdated_environment_is_repaired(clone: Clone, damage: str) -> None:
+    assert answer(clone.run())["value"] == "first"
+    stamp = clone.venv / ".made-from"
+    if damage == "no stamp":
+        stamp.unlink()
+    elif damage == "no interpreter":
+        next(p for p in (clone.venv / "bin/python", clone.venv / "Scripts/python.exe") if p.exists()).unlink()
+    elif damage == "other lock":
+        clone.lock("second")
+    else:
+        stamp.write_text(stamp.read_text(encoding="utf-8").replace("python-3", "python-2"), encoding="utf-8")
+    done = clone.run()
+    assert answer(done)["value"] == ("second" if damage == "other lock" else "first")
+    assert "Preparing .venv" in done.stderr
+
+
+def test_a_package_with_another_hash_is_not_run(clone: Clone) -> None:
+    clone.lock("trojan", sha256="0" * 64)
+    done = clone.run()
+    assert done.returncode == 20
+    assert done.stdout == ""
+    assert "Nothing was run" in done.stderr
+    assert "Traceback" not in done.stderr
+    clone.lock("honest")
+    assert answer(clone.run())["value"] == "honest"
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(clone: Clone) -> None:
+    clone.venv.mkdir()
+    (clone.venv / "thesis.txt").write_text("years of work", encoding="utf-8")
+    done = clone.run()
+    assert done.returncode == 2
+    assert "left alone" in done.stderr
+    assert (clone.venv / "thesis.txt").read_text(encoding="utf-8") == "years of work"
+
+
+@pytest.mark.posix_only
+def test_a_link_in_place_of_the_environment_is_left_alone(clone: Clone, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "pyvenv.cfg").write_text("", encoding="utf-8")
+    clone.venv.symlink_to(elsewhere)
+    assert clone.run().returncode == 2
+    assert (elsewhere / "pyvenv.cfg").exists()
+
+
+def test_two_first_runs_at_once_make_one_environment(clone: Clone) -> None:
+    command = [*BARE, str(clone.root / "scripts")]
+    env = {
+        **os.environ,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(clone.wheels),
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+    env.pop("PYTHONPATH", None)
+    runs = [
+        subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    outputs = [run.communicate(timeout=240) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    assert sum(b"Preparing" in err for _, err in outputs) == 1
+
+
+def test_the_front_door_parses_on_python_3_8() -> None:
+    for name in ("__main__.py", "__init__.py"):
+        source = (CHECKOUT / "scripts" / name).read_text(encoding="utf-8")
+        ast.parse(source, feature_version=(3, 8))
+
+
+def test_an_old_python_gets_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    door = SimpleNamespace(**runpy.run_path(str(CHECKOUT / "scripts" / "__main__.py"), run_name="door"))
+    monkeypatch.setattr(sys, "version_info", (3, 8, 18, "final", 0))
+    with pytest.raises(SystemExit) as left:
+        door.main(["setup"])
+    assert left.value.code == 50
+    said = capsys.readouterr().err
+    assert "needs Python 3.11 or newer; this is Python 3.8.18" in said
+    assert "What to do:" in said
+
+
+def test_an_environment_that_has_everything_needs_no_hand_over(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(CHECKOUT / "scripts"), "--list"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "setup" in done.stdout
+    assert "Preparing" not in done.stderr
