@@ -63,6 +63,8 @@ def _environment(bed: Bed, programs: Path, scratch: Path, environ: Mapping[str, 
         **bed.environ(),
         "TEMP": temp,
         "TMP": temp,
+        # os.symlink of Wine 8 reports success and makes nothing; virtualenv would believe it.
+        "VIRTUALENV_COPIES": "1",
         "PYTHONPYCACHEPREFIX": r"C:\__pycache__",
         "HYPOTHESIS_STORAGE_DIRECTORY": r"C:\hypothesis",
         "CUDA_AMD_TEST_BIN": windows_path(programs),
@@ -92,6 +94,11 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
 
 
 def _copy(stream: IO[bytes]) -> None:
+    """Pass the output on as UTF-8: Windows Python writes cp1252 into a pipe, our C programs UTF-8."""
     while chunk := stream.read1(65536):  # type: ignore[attr-defined]  # a pipe is a BufferedReader
-        sys.stdout.buffer.write(chunk.replace(b"\r\n", b"\n"))
+        try:
+            text = chunk.decode("utf-8")
+        except UnicodeDecodeError:
+            text = chunk.decode("cp1252", errors="replace")
+        sys.stdout.buffer.write(text.replace("\r\n", "\n").encode())
         sys.stdout.buffer.flush()
