@@ -161,6 +161,13 @@ class Document:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def observed(self) -> datetime:
+        """When it was seen: a report's own date, else ``created``; an undated report is older than all."""
+        if self.source is None:
+            return self.created
+        return datetime.fromisoformat(self.source.date or "0001-01-01").replace(tzinfo=UTC)
+
+    @property
     def level(self) -> Level | None:
         """The minimum over what was exercised; ``None`` if nothing was, or if one showed nothing."""
         return lowest(self.results)

@@ -205,6 +205,10 @@ def _document(data: Any, origin: str) -> Document:  # noqa: ANN401 - JSON that t
 
 def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: ANN401 - as above
     """Refuse claims that the document's own results do not carry."""
+    try:
+        _ = document.observed
+    except ValueError:
+        _refuse(origin, "$.source.date", "it is no date")
     names = [result.capability for result in document.results]
     for number, result in enumerate(document.results):
         at = f"$.capabilities[{number}]"

@@ -160,8 +160,9 @@ def redact_bytes(data: bytes, redactor: Redactor) -> bytes:
     """
     encoding = _utf16(data)
     if encoding:
-        text = data.decode(encoding, errors="surrogatepass" if len(data) % 2 == 0 else "ignore")
-        return redactor.text(text).encode(encoding, errors="surrogatepass")
+        whole = len(data) // 2 * 2
+        text = data[:whole].decode(encoding, errors="surrogatepass")
+        return redactor.text(text).encode(encoding, errors="surrogatepass") + data[whole:]
     data = _UTF16_STRETCH.sub(_in_stretch(redactor), data)
     try:
         return redactor.text(data.decode("utf-8")).encode("utf-8")

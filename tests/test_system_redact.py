@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+import re
+import string
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scripts.system.redact import ORDINARY, Redactor, distinctive, redact_bytes
+
+WINDOWS = Redactor(
+    user="Jürgen Groß", home=r"C:\Users\Jürgen Groß", host="TURM-4711.fritz.box", extra=("Projekt-X",)
+)
+LINUX = Redactor(user="gwendolyn", home="/home/gwendolyn", host="tower4711")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"C:\Users\Jürgen Groß\zluda\nvcuda.dll", r"<home>\zluda\nvcuda.dll"),
+        ("c:/users/JÜRGEN GROSS/x", "c:/users/<user>/x"),
+        ("c:/users/jürgen groß/x", "<home>/x"),
+        (r'{"p": "C:\\Users\\Jürgen Groß\\x"}', r'{"p": "<home>\\x"}'),
+        ("file:///C:/Users/J%C3%BCrgen%20Gro%C3%9F/x", "file:///<home>/x"),
+        ("C:%5CUsers%5CJ%C3%BCrgen%20Gro%C3%9F%5Cx", "<home>%5Cx"),
+        (r"\\?\C:\Users\Jürgen Groß\x", r"\\?\<home>\x"),
+        (r"C:\Users\JRGENG~1\AppData", r"C:\Users\<user>\AppData"),
+        (r"D:\Users\somebody else\x", r"D:\Users\<user>\x"),
+        (r"C:\Documents and Settings\old\x", r"C:\Documents and Settings\<user>\x"),
+        ("/mnt/c/Users/wsl/x", "/mnt/c/Users/<user>/x"),
+        ("/c/Users/msys/x", "/c/Users/<user>/x"),
+        ("/home/other/x", "/home/<user>/x"),
+        ("PATH=/usr/bin:/home/other/bin", "PATH=/usr/bin:/home/<user>/bin"),
+        (r"C:\Users\Public\x and C:\Users\Default\y", r"C:\Users\Public\x and C:\Users\Default\y"),
+        ("C:\\Users\\someone", "C:\\Users\\<user>"),
+        ('open("C:\\Users\\someone") failed', 'open("C:\\Users\\<user>") failed'),
+        ("seen by Jürgen Groß on turm-4711", "seen by <user> on <host>"),
+        ("TURM-4711.fritz.box says", "<host> says"),
+        ("about projekt-x.", "about <redacted>."),
+        ("mail a.b+c@example.co.uk now", "mail <email> now"),
+        ("mail jürgen@müller.de now", "mail <email> now"),
+        ("ghp_" + "a1B2" * 9, "<token>"),
+        ("x=github_pat_" + "a1B2" * 12, "x=<token>"),
+        ("hf_" + "aB1" * 10, "<token>"),
+        ("AKIAIOSFODNN7EXAMPLE", "<token>"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: <token>"),
+        ('"authorization": "Bearer abc.def-ghi"', '"authorization": "<token>"'),
+        ("-H 'Proxy-Authorization: Bearer abcdefgh'", "-H 'Proxy-Authorization: <token>'"),
+        ("https://user:pa55@host.example/x", "https://<token>@host.example/x"),
+        ("https://tok3n@github.com/x.git", "https://<token>@github.com/x.git"),
+        ("HF_TOKEN=abc123def", "HF_TOKEN=<token>"),
+        ("password: hunter2, next", "password: <token>, next"),
+        ("GET /x?api_key=abc&y=1", "GET /x?api_key=<token>&y=1"),
+        ("Serial Number: PF3ABC12", "Serial Number: <serial>"),
+        ("SerialNumber : PF3ABC12", "SerialNumber : <serial>"),
+        ("GPU-12345678-1234-1234-1234-123456789abc", "GPU-<uuid>"),
+        ("{12345678-1234-1234-1234-123456789ABC}", "{<uuid>}"),
+        ("link de:ad:be:ef:00:01 up", "link <mac> up"),
+        ("DE-AD-BE-EF-00-01", "<mac>"),
+        ("S-1-5-21-1004336348-1177238915-682003330-1001", "<sid>"),
+        ("\x1b[31m/home/other/x\x1b[0m", "\x1b[31m/home/<user>/x\x1b[0m"),
+    ],
+    ids=lambda v: v[:40],
+)  # fmt: skip
+def test_what_identifies_goes(text: str, expected: str) -> None:
+    assert WINDOWS.text(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a",
+        "vosen/ZLUDA@87531d3 cuda_check/src/win.rs",
+        "nvcuda    : OK (C:\\Program Files\\AMD\\ROCm\\6.4\\bin\\amdhip64_6.dll)",
+        "https://github.com/vosen/ZLUDA/releases/download/v6-preview.69/zluda-windows-87531d3.zip",
+        "https://example.org/home/page and /users/guide.html?x=1".replace("/users", "docs/users"),
+        "driver 32.0.31041.1004, PCI 0000:03:00.0, 1002:7590",
+        "the token bucket has no secret, a serial port neither",
+        "2026-11-30T15:00:07Z 10:20:30 sk8 hf gh",
+        "gwendolyns and tower47110 are other words",
+    ],
+    ids=lambda v: v[:30],
+)
+def test_what_identifies_nobody_stays(text: str) -> None:
+    assert LINUX.text(text) == text
+
+
+@pytest.mark.parametrize("user", ["a", "x1", "cuda", "root", "Admin", "user", "12345"])
+def test_a_user_with_an_ordinary_name_is_hidden_in_paths_and_left_alone_in_prose(user: str) -> None:
+    redactor = Redactor(user=user, home=f"/home/{user}", host=user)
+    prose = f"a cuda program of the user {user} ran as root in 12345 ms: x1 Admin"
+    assert redactor.text(prose) == prose
+    assert redactor.text(f"/home/{user}/x C:\\Users\\{user}\\y") == "<home>/x C:\\Users\\<user>\\y"
+
+
+@pytest.mark.parametrize(
+    ("name", "yes"),
+    [
+        ("gwen", True),
+        ("Bob", True),
+        ("ab", False),
+        ("", False),
+        ("CUDA", False),
+        ("2026", False),
+        ("  ", False),
+    ],
+)
+def test_the_rule_for_distinctive_names(name: str, yes: bool) -> None:
+    assert distinctive(name) is yes
+
+
+def test_ordinary_words_are_in_lower_case() -> None:
+    assert {w.casefold() for w in ORDINARY} == ORDINARY
+
+
+@pytest.mark.parametrize("home", ["", "/", "C:\\", "C:", "\\"])
+def test_a_home_that_is_a_root_is_no_home(home: str) -> None:
+    text = "/usr/lib/x C:\\Windows\\y / C:\\"
+    assert Redactor(home=home).text(text) == text
+
+
+def test_the_home_of_root_is_hidden_but_not_every_folder_of_that_name() -> None:
+    redactor = Redactor(user="root", home="/root")
+    assert redactor.text("/root/x /srv/root/x /rooted ok") == "<home>/x /srv/root/x /rooted ok"
+
+
+def test_data_is_redacted_through_and_through() -> None:
+    data = {
+        "path": "/home/gwendolyn/x",
+        "gwendolyn": [{"deep": ("on tower4711", 3, None, True, 1.5)}],
+        "serial": "PF3ABC",
+        "gpuSerialNumber": 4711,
+        "api_key": "zzz",
+        "empty_token": "",
+        "nested": {"Authorization": "abc", "tokens": 5},
+    }
+    assert LINUX.data(data) == {
+        "path": "<home>/x",
+        "<user>": [{"deep": ["on <host>", 3, None, True, 1.5]}],
+        "serial": "<redacted>",
+        "gpuSerialNumber": "<redacted>",
+        "api_key": "<redacted>",
+        "empty_token": "",
+        "nested": {"Authorization": "<redacted>", "tokens": "<redacted>"},
+    }
+
+
+LOG = "Größe ok\r\nC:\\Users\\Jürgen Groß\\x on TURM-4711\r\nghp_" + "a1B2" * 9 + "\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
+def test_a_log_keeps_its_encoding_and_loses_the_secrets(encoding: str) -> None:
+    cleaned = redact_bytes(LOG.encode(encoding), WINDOWS)
+    assert cleaned.decode(encoding) == "Größe ok\r\n<home>\\x on <host>\r\n<token>\r\n"
+
+
+def test_utf_16_inside_another_log_is_found_at_any_offset() -> None:
+    inner = LOG.encode("utf-16-le")
+    for lead in (b"plain text\n", b"plain text!\n", b"\xff\x00\x01"):
+        cleaned = redact_bytes(lead + b"more and more plain text " * 40 + inner, WINDOWS)
+        assert cleaned.startswith(lead)
+        assert "Jürgen".encode("utf-16-le") not in cleaned
+        assert "a1B2a1B2".encode("utf-16-le") not in cleaned
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\xff", b"\xff\xfe", b"\xff\xfea", b"\x00\xd8\x00\xd8"])
+def test_odd_bytes_do_not_break_it(data: bytes) -> None:
+    assert redact_bytes(data, WINDOWS) == data
+
+
+_NAME = st.text(string.ascii_letters + string.digits + "äßéñ", min_size=5, max_size=12)
+_AROUND = st.text(" .,:;()[]\n\t'\"=", max_size=6)
+
+
+@given(
+    name=_NAME,
+    host=_NAME,
+    around=st.tuples(_AROUND, _AROUND),
+    slash=st.sampled_from(["\\", "/", "\\\\"]),
+    case=st.sampled_from([str, str.lower, str.upper]),
+)
+@settings(max_examples=80)  # fmt: skip
+def test_no_planted_name_survives(
+    name: str, host: str, around: tuple[str, str], slash: str, case: type[str]
+) -> None:
+    before, after = around
+    assume(distinctive(name) and distinctive(host) and "ß" not in name + host)
+    assume(name.lower() not in "users user home host redacted work ok" and host.lower() not in name.lower())
+    redactor = Redactor(user=name, home=f"C:\\Users\\{name}", host=host)
+    path = case(f"C:{slash}Users{slash}{name}{slash}ok")
+    text = f"{before}{path}{after} {case(name)} {before}{case(host)}{after}"
+    clean = redactor.text(text)
+    left = re.sub(r"<\w+>", "", clean).casefold()
+    assert name.casefold() not in left
+    assert host.casefold() not in left
+    assert redactor.text(clean) == clean
+    again = json.loads(json.dumps(redactor.data({"log": text, name: [text]})))
+    assert name.casefold() not in re.sub(r"<\w+>", "", json.dumps(again, ensure_ascii=False)).casefold()
+    for encoding in ("utf-8", "utf-16-le", "utf-16"):
+        assert redact_bytes(text.encode(encoding), redactor).decode(encoding) == clean
+
+
+_TOKEN = st.one_of(
+    st.from_regex(r"gh[pousr]_[A-Za-z0-9]{36}", fullmatch=True),
+    st.from_regex(r"hf_[A-Za-z0-9]{30,34}", fullmatch=True),
+    st.from_regex(r"AKIA[A-Z0-9]{16}", fullmatch=True),
+    st.from_regex(r"[a-z]{3,8}@[a-z]{3,8}\.(com|de)", fullmatch=True),
+    st.from_regex(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", fullmatch=True),
+    st.from_regex(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", fullmatch=True),
+)
+
+
+@given(secret=_TOKEN, before=_AROUND, after=_AROUND)
+@settings(max_examples=80)
+def test_no_planted_token_survives(secret: str, before: str, after: str) -> None:
+    assume(not (":" in secret and (before[-1:] in {":", "-"} or after[:1] in {":", "-"})))
+    clean = LINUX.text(f"{before}{secret}{after}")
+    assert secret not in clean
+    assert LINUX.text(clean) == clean
