@@ -10,7 +10,8 @@ import pytest
 
 from scripts.errors import UsageError
 from scripts.host import linux, nvidia
-from scripts.host.facts import scan_host
+from scripts.host.facts import Sources, scan_host
+from scripts.host.hip import Places
 from scripts.model import Host
 
 # What an H200 machine shows (driver 580.159.04): nvidia-smi, /proc/driver/nvidia and the PCI bus.
@@ -25,6 +26,8 @@ H200 = {
         "Bus Type: \t PCIe\nBus Location: \t 0000:00:06.0\nDevice Minor: \t 0\nGPU Excluded:\t No\n"
     ),
 }
+
+NOWHERE = Places()
 
 
 class Tree:
@@ -81,7 +84,9 @@ def nothing(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int | N
 
 def look(*files: Mapping[str, str], gpu: str = "") -> Host:
     tree = Tree({name: text for part in files for name, text in part.items()})
-    return scan_host({}, platform="linux", reader=tree, runner=nothing, gpu=gpu)
+    return scan_host(
+        {}, platform="linux", sources=Sources(tree=tree, places=NOWHERE, runner=nothing), gpu=gpu
+    )
 
 
 def test_a_machine_without_any_gpu_has_none_and_starts_no_process() -> None:
@@ -228,7 +233,9 @@ def test_a_real_folder_is_read_like_a_recorded_one(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    host = scan_host({}, platform="linux", reader=linux.FileReader(tmp_path), runner=nothing)
+    host = scan_host(
+        {}, platform="linux", sources=Sources(tree=linux.FileReader(tmp_path), places=NOWHERE, runner=nothing)
+    )
     assert host == look(XTX, CPU_NODE, XTX_NODE)
 
 
@@ -238,6 +245,12 @@ def smi(folder: Path, output: str, *files: Mapping[str, str], code: int = 0) -> 
     tool.write_bytes(b"")
     tool.chmod(0o755)
     tree = Tree({name: text for part in files for name, text in part.items()})
+
+    def runner(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, str]:
+        return code, output
+
     return scan_host(
-        {"PATH": str(folder)}, platform="linux", reader=tree, runner=lambda _command, _environ: (code, output)
+        {"PATH": str(folder)},
+        platform="linux",
+        sources=Sources(tree=tree, places=NOWHERE, runner=runner),
     )

@@ -27,7 +27,8 @@ _DISTINCT: Final = (
 )
 #: … and words that must stand alone. Other tools have a "Marketing Name:" and the like.
 _PLAIN: Final = (
-    r"(?<![A-Za-z_])(?:(?<!Marketing )(?<!Vendor )(?<!Platform )(?<!Board )(?<!Device )Name|major|minor|(?:non-)?peers)"
+    r"(?<![A-Za-z_])(?:major|minor|(?:non-)?peers"
+    r"|(?<!Marketing )(?<!Vendor )(?<!Platform )(?<!Board )(?<!Device )Name)"
 )
 _LABEL = re.compile(
     # "device#0" without a blank is a peer, unless a name follows.

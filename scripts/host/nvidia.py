@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Final
 
+from scripts.errors import LaunchError
 from scripts.host.gpu import NO_DRIVER, NVIDIA
 from scripts.model import Gpu
+from scripts.system.process import run_captured
 
 #: Runs a program and returns its exit code and output; ``None`` as code means it did not end in time.
 Run = Callable[[Sequence[str], Mapping[str, str]], tuple[int | None, str]]
@@ -33,28 +34,20 @@ class Answer:
 
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, str]:
-    """Run a small query to its end; output is decoded as UTF-8 with replacement."""
+    """Run a small query to its end, without a console; output is decoded as UTF-8 with replacement."""
     try:
-        done = subprocess.run(
-            command,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return None, f"no answer within {SECONDS} seconds"
-    except OSError as error:
+        done = run_captured(command, env=environ, timeout=SECONDS)
+    except LaunchError as error:
         return -1, str(error)
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    if done.timed_out:
+        return None, f"no answer within {SECONDS} seconds"
+    return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
 
 
 def find_tool(environ: Mapping[str, str], platform: str) -> str | None:
     """Find ``nvidia-smi`` on the PATH, on Windows also in System32. Starts nothing."""
     path = environ.get("PATH", "")
-    if platform == "win32" and (root := environ.get("SystemRoot") or environ.get("SYSTEMROOT")):
+    if platform == "win32" and (root := environ.get("SYSTEMROOT")):
         path = f"{path};{PureWindowsPath(root) / 'System32'}"
     return shutil.which("nvidia-smi", path=path) if path else None
 

@@ -1,0 +1,20 @@
+"""The version resource of a Windows program or library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pefile
+
+
+def file_version(path: Path) -> str | None:
+    """Return the numeric file version (``10.0.3679.0``), or ``None`` where a file has none or is no PE."""
+    try:
+        with pefile.PE(str(path), fast_load=True) as image:
+            image.parse_data_directories([pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_RESOURCE"]])
+            for info in getattr(image, "VS_FIXEDFILEINFO", ()):
+                high, low = info.FileVersionMS, info.FileVersionLS
+                return f"{high >> 16}.{high & 0xFFFF}.{low >> 16}.{low & 0xFFFF}"
+    except (OSError, pefile.PEFormatError, ValueError):  # an empty file cannot be mapped: ValueError
+        return None
+    return None

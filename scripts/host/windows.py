@@ -1,0 +1,215 @@
+r"""GPUs of a Windows machine, as the registry lists them: devices under ``Enum\PCI``, drivers by class.
+
+No administrator rights and no process are needed. Names come from the driver's INF and decide nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from scripts.binary.pe_version import file_version
+from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, VENDORS, adapter_name, identify
+from scripts.host.nvidia import NO_GFX
+from scripts.model import Gpu
+
+ENUM: Final = r"SYSTEM\CurrentControlSet\Enum\PCI"
+CLASSES: Final = r"SYSTEM\CurrentControlSet\Control\Class"
+SERVICES: Final = r"SYSTEM\CurrentControlSet\Services"
+DISPLAY: Final = "{4d36e968-e325-11ce-bfc1-08002be10318}"
+#: Services of Microsoft's own display drivers, which draw but cannot compute.
+_DRAWS_ONLY: Final = {"basicdisplay", "vga", "vgasave"}
+_DEVICE = re.compile(r"VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4})(?:.*?&REV_([0-9A-F]{2}))?", re.IGNORECASE)
+_PLACE = re.compile(r"\((\d+),(\d+),(\d+)\)\s*$")
+_NUMBER = re.compile(r"\d+")
+#: The 32-bit size stops counting here; the driver then writes a 64-bit one beside it.
+_CAPPED: Final = 0xFFF00000
+
+
+class Registry(Protocol):
+    """A hive to read from. Names are compared without regard to case, as Windows does."""
+
+    def keys(self, path: str) -> tuple[str, ...]:
+        """Return the names of a key's sub-keys; empty where it cannot be read."""
+
+    def values(self, path: str) -> dict[str, object] | None:
+        """Return a key's values, or ``None`` where it cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Located:
+    """A GPU and its place on the PCI bus, ``None`` where the system does not say."""
+
+    gpu: Gpu
+    bus: int | None = None
+    device: int | None = None
+    function: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapters:
+    """The GPUs a stack could use, and a sentence for each adapter that is none."""
+
+    gpus: tuple[Located, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """One display device of the PCI bus with its driver's key."""
+
+    instance: str
+    vendor: str
+    device: str
+    revision: str
+    values: Mapping[str, object]
+    driver: Mapping[str, object]
+
+    @property
+    def name(self) -> str:
+        """The driver's name for it; INF references (``@oem5.inf,%x%;Name``) keep their text."""
+        for value in (self.driver.get("DriverDesc"), self.values.get("DeviceDesc")):
+            if isinstance(value, str) and value:
+                return value.rpartition(";")[2]
+        return ""
+
+
+def displays(registry: Registry) -> Adapters:
+    """List the display devices that are plugged in."""
+    gpus, notes = [], []
+    for entry in _entries(registry):
+        if entry.vendor not in VENDORS:
+            known = adapter_name(entry.vendor, entry.device) or entry.name
+            notes.append(f"Passed over display adapter {entry.vendor}:{entry.device}, {known}.")
+        elif _is_gone(registry, entry):
+            notes.append(f"Passed over {entry.name}: Windows remembers it, but it is not plugged in.")
+        else:
+            gpus.append(_located(entry))
+    notes += [f"Passed over display adapter {name}: it is no PCI device." for name in _virtual(registry)]
+    gpus.sort(key=lambda g: (g.bus is None, g.bus, g.device, g.function))
+    return Adapters(gpus=tuple(gpus), notes=tuple(notes))
+
+
+def driver_files(system32: Path) -> dict[str, str | None]:
+    """Return the HIP runtimes a display driver put into System32, with their file versions.
+
+    These are build numbers of the driver (``10.0.3679.0``), not HIP versions.
+    """
+    try:
+        found = sorted(p for p in system32.iterdir() if p.match("amdhip64*.dll"))
+    except OSError:
+        return {}
+    return {path.name: file_version(path) for path in found}
+
+
+def _entries(registry: Registry) -> Iterator[_Entry]:
+    """Yield the display functions of the PCI bus; audio and other functions have another class."""
+    for key in registry.keys(ENUM):
+        match = _DEVICE.match(key)
+        if match is None:
+            continue
+        for instance in registry.keys(rf"{ENUM}\{key}"):
+            values = registry.values(rf"{ENUM}\{key}\{instance}") or {}
+            if not _is_display(values):
+                continue
+            driver = values.get("Driver")
+            own = registry.values(rf"{CLASSES}\{driver}") if isinstance(driver, str) else None
+            yield _Entry(
+                instance=rf"PCI\{key}\{instance}",
+                vendor=match[1].lower(),
+                device=match[2].lower(),
+                revision=(match[3] or "").lower(),
+                values=values,
+                driver=own or {},
+            )
+
+
+def _is_display(values: Mapping[str, object]) -> bool:
+    """Whether a device is a display or 3D controller; without any driver only its class code says so."""
+    if guid := values.get("ClassGUID"):
+        return str(guid).lower() == DISPLAY
+    codes = values.get("CompatibleIDs")
+    return isinstance(codes, list) and any(str(code).upper().startswith("PCI\\CC_03") for code in codes)
+
+
+def _is_gone(registry: Registry, entry: _Entry) -> bool:
+    """Whether its driver's list of present devices leaves it out. No list says nothing."""
+    service = entry.values.get("Service")
+    present = registry.values(rf"{SERVICES}\{service}\Enum") if service else None
+    if not present:
+        return False
+    names = {value.upper() for value in present.values() if isinstance(value, str)}
+    return entry.instance.upper() not in names
+
+
+def _virtual(registry: Registry) -> Iterator[str]:
+    """Name display drivers that belong to no PCI device: remote desktops, indirect displays."""
+    for number in registry.keys(rf"{CLASSES}\{DISPLAY}"):
+        values = registry.values(rf"{CLASSES}\{DISPLAY}\{number}") or {}
+        matching, name = values.get("MatchingDeviceId"), values.get("DriverDesc")
+        if isinstance(matching, str) and isinstance(name, str) and not matching.lower().startswith("pci\\"):
+            yield name
+
+
+def _located(entry: _Entry) -> Located:
+    """Describe one AMD or NVIDIA device."""
+    vendor = VENDORS[entry.vendor]
+    why: dict[str, str] = {}
+    service = str(entry.values.get("Service") or "")
+    version = entry.driver.get("DriverVersion")
+    driver = version if isinstance(version, str) and version else None
+    if not service or service.lower() in _DRAWS_ONLY:
+        driver = NO_DRIVER
+        why["driver"] = f"{entry.name or 'no driver'} runs it" if service else "no driver is installed for it"
+    elif driver is None:
+        why["driver"] = "its driver's key names no version"
+    known = identify(entry.device, entry.revision) if vendor == AMD else None
+    if known is None:
+        why["gfx"] = NO_GFX
+    elif known.gfx is None:
+        why["gfx"] = why["integrated"] = known.why_unknown
+    memory = _memory(entry.driver)
+    if memory is None:
+        why["memory_bytes"] = "its driver's key names no size"
+    name = known.name if known and driver == NO_DRIVER and known.name else entry.name
+    bus, device, function = _place(entry.values.get("LocationInformation"))
+    gpu = Gpu(
+        index=0,
+        name=name or f"{vendor.upper()} {entry.device}",
+        vendor=vendor,
+        gfx=known.gfx if known else None,
+        integrated=known.integrated if known else None if vendor != NVIDIA else False,
+        memory_bytes=memory,
+        driver=driver,
+        pci_id=":".join(part for part in (entry.vendor, entry.device, entry.revision) if part),
+        source="Windows registry",
+        why_unknown=why,
+    )
+    return Located(gpu=gpu, bus=bus, device=device, function=function)
+
+
+def _memory(driver: Mapping[str, object]) -> int | None:
+    """Read the adapter's memory: 64 bits where the driver writes them, else 32 that did not overflow."""
+    large = _integer(driver.get("HardwareInformation.qwMemorySize"))
+    small = _integer(driver.get("HardwareInformation.MemorySize"))
+    return large or (small if small and small < _CAPPED else None)
+
+
+def _integer(value: object) -> int | None:
+    """Read a number stored as a number or as little-endian bytes."""
+    if isinstance(value, bytes):
+        return int.from_bytes(value, "little")
+    return value if isinstance(value, int) else None
+
+
+def _place(location: object) -> tuple[int | None, int | None, int | None]:
+    """Read bus, device and function: ``(3,0,0)`` at the end, or three numbers in anybody's language."""
+    if not isinstance(location, str):
+        return None, None, None
+    if match := _PLACE.search(location):
+        return int(match[1]), int(match[2]), int(match[3])
+    numbers = [int(number) for number in _NUMBER.findall(location)]
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else (None, None, None)  # noqa: PLR2004
