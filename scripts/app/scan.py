@@ -1,0 +1,140 @@
+"""``scan``: the machine, as far as it can be known without starting a CUDA program."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, UsageError
+from scripts.host.facts import host_from_hipinfo, scan_host
+from scripts.host.gpu import AMD
+from scripts.host.support import driver_notes, support
+from scripts.model import Gpu, HipRoot, Host
+
+#: No hipInfo output is longer; a file that is holds something else.
+CAP: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanResult:
+    """What a look at the machine showed.
+
+    Attributes:
+        host: the facts, with the reason for each that is unknown.
+        remarks: what AMD and users say about the selected GPU and the HIP versions found.
+        from_hipinfo: the facts come from somebody's output and not from this machine.
+    """
+
+    host: Host
+    remarks: tuple[str, ...] = ()
+    from_hipinfo: bool = False
+    exit_code: int = ExitCode.OK
+
+    @property
+    def selected(self) -> Gpu | None:
+        """The GPU this workspace would use."""
+        return next((gpu for gpu in self.host.gpus if gpu.index == self.host.selected), None)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON data; ``null`` is unknown, and ``why_unknown`` says why."""
+        return {
+            "os": self.host.os,
+            "machine": self.host.machine,
+            "gpus": [_gpu(gpu) for gpu in self.host.gpus],
+            "selected": self.host.selected,
+            "hip_roots": [_root(root) for root in self.host.hip_roots],
+            "driver_files": dict(self.host.driver_files),
+            "disagreements": list(self.host.disagreements),
+            "remarks": list(self.remarks),
+            "notes": list(self.host.notes),
+            "from_hipinfo": self.from_hipinfo,
+        }
+
+
+def scan(ws: Workspace, *, gpu: str = "", from_hipinfo: str = "") -> ScanResult:
+    """Look at this machine, or read what ``hipInfo`` printed on another.
+
+    Args:
+        ws: where we are.
+        gpu: the number of the GPU to use, as the scan lists it.
+        from_hipinfo: a file with hipInfo's output, ``-`` for standard input.
+
+    Raises:
+        UsageError: there is no such GPU, or no hipInfo output there.
+    """
+    if not from_hipinfo:
+        host = scan_host(ws.environ, platform=ws.platform, gpu=gpu)
+        return ScanResult(host=host, remarks=_remarks(host))
+    host, recognised = host_from_hipinfo(_read(from_hipinfo), platform=ws.platform, gpu=gpu)
+    if not recognised:
+        msg = f"{_called(from_hipinfo)} holds no hipInfo output."
+        raise UsageError(
+            "hipinfo-unrecognised", msg, hint="Give it everything that hipInfo printed, as it is."
+        )
+    return ScanResult(host=host, remarks=_remarks(host), from_hipinfo=True)
+
+
+def _read(name: str) -> bytes:
+    """Read the file or standard input, whatever its encoding."""
+    try:
+        if name != "-":
+            with Path(name).open("rb") as stream:
+                data = stream.read(CAP + 1)
+        else:
+            data = sys.stdin.buffer.read(CAP + 1) if sys.stdin else b""
+    except OSError as error:
+        msg = f"{_called(name)} cannot be read."
+        hint = "Run `hipInfo > hipinfo.txt` and name that file."
+        raise UsageError("hipinfo-unreadable", msg, context=(str(error),), hint=hint) from error
+    if len(data) > CAP:
+        msg = f"{_called(name)} is larger than any hipInfo output."
+        raise UsageError("hipinfo-unrecognised", msg, hint="Name the file that holds hipInfo's output.")
+    return data
+
+
+def _called(name: str) -> str:
+    """Name the input for a person."""
+    return "Standard input" if name == "-" else name
+
+
+def _remarks(host: Host) -> tuple[str, ...]:
+    """Say what AMD supports on the selected GPU, for each HIP version here, and what users reported."""
+    gpu = next((gpu for gpu in host.gpus if gpu.index == host.selected), None)
+    if gpu is None or gpu.vendor != AMD or gpu.gfx is None:
+        return ()
+    if host.os != "windows":
+        return ()
+    versions = dict.fromkeys(root.version for root in host.hip_roots if root.version)
+    stated = (support(gpu.gfx, version) for version in versions)
+    sentences = [f"{said.sentence} ({said.source})" if said.source else said.sentence for said in stated]
+    return (*sentences, *driver_notes(gpu.gfx))
+
+
+def _gpu(gpu: Gpu) -> dict[str, object]:
+    """Return one GPU as plain data."""
+    return {
+        "index": gpu.index,
+        "name": gpu.name,
+        "vendor": gpu.vendor,
+        "gfx": gpu.gfx,
+        "integrated": gpu.integrated,
+        "memory_bytes": gpu.memory_bytes,
+        "driver": gpu.driver,
+        "pci_id": gpu.pci_id,
+        "hip_index": gpu.hip_index,
+        "source": gpu.source,
+        "why_unknown": dict(gpu.why_unknown),
+    }
+
+
+def _root(root: HipRoot) -> dict[str, object]:
+    """Return one HIP root as plain data."""
+    return {
+        "path": str(root.path),
+        "version": root.version,
+        "source": root.source,
+        "libraries": list(root.libraries),
+    }

@@ -1,0 +1,74 @@
+"""The face of ``scan``."""
+
+from __future__ import annotations
+
+from scripts.app.scan import ScanResult
+from scripts.model import Gpu, HipRoot
+from scripts.ui.console import Out
+
+_GIB = 1024**3
+_KINDS = {True: "integrated", False: "discrete", None: "?"}
+
+
+def show(result: ScanResult, out: Out) -> None:
+    """Show the GPUs, the HIP runtimes, what does not agree, and why something is unknown."""
+    host = result.host
+    _show_gpus(result, out)
+    _show_hip(result, out)
+    for sentence in host.disagreements:
+        out.mark("warn", sentence)
+    for gpu in host.gpus:
+        for what, why in gpu.why_unknown.items():
+            if gpu.vendor == "amd" or what != "gfx":
+                out.mark("unknown", f"GPU {gpu.index}, {what.replace('_', ' ')}: {why}.")
+    for sentence in result.remarks:
+        out.line(sentence)
+    for note in host.notes:
+        out.note(note)
+    out.now(_now(result))
+
+
+def _show_gpus(result: ScanResult, out: Out) -> None:
+    """Show the GPUs, or that there are none."""
+    host = result.host
+    rows = [_gpu_row(gpu, chosen=gpu.index == host.selected) for gpu in host.gpus]
+    if rows:
+        out.table(("#", "GPU", "gfx", "kind", "memory", "driver"), rows)
+    else:
+        out.mark("unknown" if result.from_hipinfo else "warn", "No GPU that a stack could use was found.")
+
+
+def _show_hip(result: ScanResult, out: Out) -> None:
+    """Show the HIP runtimes, those of the driver apart."""
+    host = result.host
+    if host.hip_roots:
+        out.table(("HIP runtime", "version", "found by", "libraries"), map(_root_row, host.hip_roots))
+    elif not result.from_hipinfo and any(gpu.vendor == "amd" for gpu in host.gpus):
+        out.mark("warn", "No HIP runtime was found.")
+    for name, version in host.driver_files.items():
+        out.mark("ok", f"The display driver brought {name}, file version {version or '?'}.")
+
+
+def _gpu_row(gpu: Gpu, *, chosen: bool) -> tuple[str, ...]:
+    """Return the cells of one GPU; ``*`` marks the one that would be used."""
+    memory = f"{gpu.memory_bytes / _GIB:.1f} GiB" if gpu.memory_bytes else "?"
+    gfx = gpu.gfx or ("?" if gpu.vendor == "amd" else "")
+    number = f"{gpu.index}{' *' if chosen else ''}"
+    return (number, gpu.name, gfx, _KINDS[gpu.integrated], memory, gpu.driver or "?")
+
+
+def _root_row(root: HipRoot) -> tuple[str, ...]:
+    """Return the cells of one HIP runtime."""
+    return (str(root.path), root.version or "?", root.source, ", ".join(root.libraries))
+
+
+def _now(result: ScanResult) -> str:
+    """Say what a person would do next."""
+    gpu = result.selected
+    if result.from_hipinfo:
+        return (
+            f"see which stacks are for it: invoke stacks --for-gpu={gpu.gfx}" if gpu and gpu.gfx else "done"
+        )
+    if gpu is None:
+        return "set up the CPU reference to try the pipeline: invoke setup"
+    return f"use GPU {gpu.index}, {gpu.name}: invoke setup"
