@@ -294,8 +294,10 @@ def test_a_name_printed_twice_counts_once_and_the_worse_answer_stays() -> None:
 
 
 def test_an_unknown_name_is_reported_and_decides_nothing() -> None:
-    verdict = run(HEALTHY + "curand10  : ERROR: Loading(x)\n")
-    assert of(verdict, "curand10") == (None, Outcome.ERROR)
+    text = HEALTHY + 'curand10  : ERROR: Loading(x)\nnpp12: ERROR: Initialization("nppInit", 3)\n'
+    verdict = run(text)
+    assert of(verdict, "curand10") == (None, Outcome.UNAVAILABLE)
+    assert of(verdict, "npp12") == (Level.DETECTED, Outcome.ERROR)
     assert (verdict.loads, verdict.outcome) == (True, Outcome.PASS)
 
 
@@ -308,6 +310,36 @@ def test_without_expectations_every_core_group_must_show_up() -> None:
 def test_only_the_groups_a_stack_provides_are_required_and_always_the_driver() -> None:
     assert run("nvcuda    : OK\ncublas12  : OK\n", ("cublas12",)).loads
     assert not run("cublas12  : OK\n", ("cublas12",)).loads
+
+
+def test_a_version_the_stack_does_not_have_is_unavailable_and_no_failure() -> None:
+    text = "nvcuda: OK\ncublas12: OK\ncublas13: ERROR: Loading(libcublas.so.13: cannot open shared object)\n"
+    verdict = run(text, ("nvcuda", "cublas12"))
+    assert (verdict.loads, verdict.outcome) == (True, Outcome.PASS)
+    assert of(verdict, "cublas13") == (None, Outcome.UNAVAILABLE)
+    assert verdict.groups["cublas"] is Outcome.PASS
+
+
+def test_a_control_stack_needs_the_driver_alone() -> None:
+    text = "nvcuda: OK\ncublas12: ERROR: Loading(libcublas.so.12: cannot open shared object)\n"
+    assert run(text, (), kind=StackKind.CONTROL).loads
+    assert not run(text, (), kind=StackKind.REFERENCE).loads
+    assert not run("cublas12: OK\n", (), kind=StackKind.CONTROL).loads
+    broken = 'nvcuda: OK\ncublas12: ERROR: Initialization("cublasCreate_v2", 1)\n'
+    assert of(run(broken, (), kind=StackKind.CONTROL), "cublas12") == (Level.DETECTED, Outcome.ERROR)
+
+
+def test_a_closed_message_box_is_named_when_something_was_not_reached() -> None:
+    verdict = judge(
+        parse_output("nvcuda: OK\n"),
+        expected=("nvcuda", "cublas12"),
+        exit_code=0,
+        timed_out=False,
+        dialogs=("ZLUDA error: ZLUDA failed to load rocblas.dll",),
+    )
+    assert verdict.outcome is Outcome.DIALOG
+    assert "rocblas.dll" in verdict.reason
+    assert of(verdict, "cuda_check") == (None, Outcome.DIALOG)
 
 
 def test_a_failure_outweighs_the_hang_that_followed() -> None:

@@ -7,18 +7,27 @@ Format and quirks: vosen/ZLUDA@8a7931b ``cuda_check/src/win.rs``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
+from scripts.reporting.checklines import (
+    LOAD_CODES,
+    CheckLine,
+    CheckOutput,
+    group_of,
+    parse_output,
+)
+
+__all__ = ["CheckLine", "CheckOutput", "CheckVerdict", "describe_exit", "judge", "parse_output"]
 
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
 OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
 
-#: Of one group, the outcome that decides: a failing version is not hidden by a good one.
-WORST_FIRST: Final = (Outcome.ERROR, Outcome.NOT_REACHED, Outcome.UNAVAILABLE, Outcome.PASS)
+#: Of one group, the outcome that decides: a failing version is not hidden by a good one, but a version
+#: that this stack does not have says nothing about the others.
+DECIDES: Final = (Outcome.ERROR, Outcome.NOT_REACHED, Outcome.PASS, Outcome.UNAVAILABLE)
 
 #: (first letters of the failing call, status) when the AMD library behind it is missing, and that library.
 #: vosen/ZLUDA@87531d3 zluda_windows: the shim reports a missing back-end by these numbers.
@@ -29,44 +38,7 @@ BACKENDS: Final[Mapping[tuple[str, int], str]] = {
     ("cudnnCreate", 4): "MIOpen.dll",
     ("cudnnCreate", 4000): "MIOpen.dll",
 }
-#: Windows' numbers for a failed load. Its words are localised, the numbers are not.
-LOAD_CODES: Final[Mapping[int, str]] = {
-    126: "it or a library it needs was not found",
-    127: "a function it needs was not found",
-    193: "it is not a library for this kind of process",
-}
 NOTHING_BEHIND: Final = "accepted although nothing works behind it"
-
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_LINE: Final = re.compile(
-    r"\s*(?P<name>[A-Za-z]+[0-9]*)\s*:\s*(?:OK(?:\s+\((?P<path>.+)\))?|ERROR:\s*(?P<error>.*?))\s*"
-)
-_INITIALIZATION: Final = re.compile(r'Initialization\(\s*"(?P<call>[^"]*)"\s*,\s*(?P<code>-?\d+)\s*\)')
-_NUMBER: Final = re.compile(r"(?<![\w.])(\d{3})(?![\w.])")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckLine:
-    """One library's line. ``call`` and ``code`` are set for a failed initialisation.
-
-    ``loading`` says that the library itself did not load; ``code`` is then the system's number if known.
-    """
-
-    name: str
-    ok: bool
-    path: str | None = None
-    error: str = ""
-    loading: bool = False
-    call: str | None = None
-    code: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckOutput:
-    """Everything a run printed: the lines understood, and the others as they were."""
-
-    lines: tuple[CheckLine, ...]
-    noise: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,56 +62,6 @@ class CheckVerdict:
     reason: str
 
 
-def parse_output(data: bytes | str) -> CheckOutput:
-    """Read the lines of a run, in any encoding, order and company; never fails.
-
-    A line that was cut off in the middle of ``OK`` or of its path is noise: it shows nothing. A name
-    printed twice appears twice.
-    """
-    lines: list[CheckLine] = []
-    noise: list[str] = []
-    for raw in re.split(r"[\r\n]+", _ANSI.sub("", decode(data))):
-        text = raw.strip("\ufeff\0 \t")
-        match = _LINE.fullmatch(text)
-        if match:
-            lines.append(_line(match))
-        elif text:
-            noise.append(text)
-    return CheckOutput(lines=tuple(lines), noise=tuple(noise))
-
-
-def decode(data: bytes | str) -> str:
-    """Turn a program's output into text; undecodable bytes are replaced."""
-    if isinstance(data, str):
-        return data
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", errors="replace")
-    if data[1::2].count(0) * 2 > len(data) // 2:
-        return data.decode("utf-16-le", errors="replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace")
-
-
-def _line(match: re.Match[str]) -> CheckLine:
-    """Take one matching line apart."""
-    name, error = match["name"].lower(), match["error"]
-    if error is None:
-        return CheckLine(name=name, ok=True, path=match["path"])
-    start = _INITIALIZATION.search(error)
-    if start:
-        return CheckLine(name=name, ok=False, error=error, call=start["call"], code=int(start["code"]))
-    loading = error.startswith("Loading")
-    numbers = [int(n) for n in _NUMBER.findall(error) if int(n) in LOAD_CODES] if loading else []
-    return CheckLine(name=name, ok=False, error=error, loading=loading, code=numbers[0] if numbers else None)
-
-
-def group_of(name: str) -> str:
-    """Return a library's group: its name without the version (``cublaslt12`` → ``cublaslt``)."""
-    return name.lower().rstrip("0123456789")
-
-
 def judge(
     output: CheckOutput,
     *,
@@ -147,22 +69,25 @@ def judge(
     exit_code: int | None,
     timed_out: bool,
     kind: StackKind = StackKind.TRANSLATION,
+    dialogs: Iterable[str] = (),
 ) -> CheckVerdict:
     """Judge one run.
 
     Args:
         output: what was printed.
         expected: names that the stack provides (``cublas11`` …); what is expected but not printed is
-            ``not-reached``. Names of no known group are ignored. Empty: nothing is known, so every
-            core group must show up.
+            ``not-reached``. Names of no known group are ignored. A version that is not expected and
+            does not load is ``unavailable``, no failure. Empty: every core group must show up, for a
+            control stack the driver alone, because the libraries come with each program.
         exit_code: the process's exit code; ``None`` if it was ended by us.
         timed_out: whether we ended it.
         kind: a translation stack's ``OK`` for cuFFT and NVML means little, and the result says so.
+        dialogs: message boxes that had to be closed; each hides a library that did not start.
     """
     wanted = {n.lower() for n in expected if group_of(n) in CORE + OPTIONAL} - {"nvapi"}
     found: dict[str, CapabilityResult] = {}
     for line in output.lines:
-        found[line.name] = _merge(found.get(line.name), _result(line, kind))
+        found[line.name] = _merge(found.get(line.name), _result(line, kind, wanted))
     for name in wanted - set(found):
         found[name] = CapabilityResult(
             capability=name,
@@ -170,12 +95,12 @@ def judge(
             outcome=Outcome.NOT_REACHED,
             detail="the check printed no line for it",
         )
-    required = {group_of(n) for n in wanted} & set(CORE) | {"nvcuda"} if wanted else set(CORE)
+    required = _required(wanted, kind)
     clean = not timed_out and exit_code in {0, None}
     groups = _groups(found.values(), required, clean=clean)
     unreached = sorted({n for n, r in found.items() if r.outcome is Outcome.NOT_REACHED})
     unreached += [g for g in groups if g in required and g not in {group_of(n) for n in found}]
-    end = _end(unreached, exit_code=exit_code, timed_out=timed_out)
+    end = _end(unreached, exit_code=exit_code, timed_out=timed_out, boxes=tuple(dialogs))
     outcome, reason = _overall(groups, required, end)
     loads = all(groups[g] is Outcome.PASS for g in required)
     results = sorted(found.values(), key=lambda r: r.capability)
@@ -185,7 +110,14 @@ def judge(
     return CheckVerdict(results=tuple(results), groups=groups, loads=loads, outcome=outcome, reason=reason)
 
 
-def _result(line: CheckLine, kind: StackKind) -> CapabilityResult:
+def _required(wanted: set[str], kind: StackKind) -> set[str]:
+    """Return the core groups that must pass."""
+    if wanted:
+        return {group_of(n) for n in wanted} & set(CORE) | {"nvcuda"}
+    return {"nvcuda"} if kind is StackKind.CONTROL else set(CORE)
+
+
+def _result(line: CheckLine, kind: StackKind, wanted: set[str]) -> CapabilityResult:
     """Judge one line."""
     group = group_of(line.name)
     if line.ok:
@@ -196,7 +128,8 @@ def _result(line: CheckLine, kind: StackKind) -> CapabilityResult:
             capability=line.name, level=Level.LOADABLE, outcome=Outcome.PASS, detail=detail
         )
     backend = _backend(line)
-    absent = (backend or line.loading) and line.code != 193 and group in OPTIONAL  # noqa: PLR2004 - bad file
+    optional = group in OPTIONAL or (line.loading and line.name not in wanted)
+    absent = (backend or line.loading) and line.code != 193 and optional  # noqa: PLR2004 - a bad file
     unchecked = group == "nvapi" and not line.loading and line.code == 0
     return CapabilityResult(
         capability=line.name,
@@ -227,7 +160,7 @@ def _merge(known: CapabilityResult | None, new: CapabilityResult) -> CapabilityR
     """Join two lines for one name: the worse one stays, and a contradiction is said."""
     if known is None or known == new:
         return new
-    first, second = sorted((known, new), key=lambda r: WORST_FIRST.index(r.outcome))
+    first, second = sorted((known, new), key=lambda r: r.outcome is Outcome.PASS)
     if first.outcome is second.outcome:
         return first
     return replace(first, detail=f"{first.detail}; printed twice with different answers")
@@ -245,14 +178,18 @@ def _groups(results: Iterable[CapabilityResult], required: set[str], *, clean: b
         seen = {g: o - {Outcome.NOT_REACHED} for g, o in seen.items()}
     order = {g: n for n, g in enumerate(CORE + OPTIONAL)}
     return {
-        g: next((o for o in WORST_FIRST if o in seen[g]), Outcome.NOT_REACHED)
+        g: next((o for o in DECIDES if o in seen[g]), Outcome.NOT_REACHED)
         for g in sorted(seen, key=lambda g: (order.get(g, len(order)), g))
     }
 
 
-def _end(unreached: list[str], *, exit_code: int | None, timed_out: bool) -> tuple[Outcome, str] | None:
+def _end(
+    unreached: list[str], *, exit_code: int | None, timed_out: bool, boxes: tuple[str, ...]
+) -> tuple[Outcome, str] | None:
     """Say how the process ended, unless it ended cleanly."""
     rest = ", ".join(unreached)
+    if boxes and unreached:
+        return Outcome.DIALOG, f"it waited for an answer to: {boxes[0]}; {rest} was not reached"
     if timed_out and unreached:
         return Outcome.TIMEOUT, f"time ran out before {rest} was reached; an error dialog may be waiting"
     if timed_out:
@@ -269,7 +206,7 @@ def _overall(
     groups: Mapping[str, Outcome], required: set[str], end: tuple[Outcome, str] | None
 ) -> tuple[Outcome, str]:
     """Give the verdict on the whole run: a failing library first, then the end, then what is missing."""
-    failed = [g for g in groups if g in required and groups[g] is Outcome.ERROR]
+    failed = [g for g in groups if g in required and groups[g] in {Outcome.ERROR, Outcome.UNAVAILABLE}]
     missing = [g for g in groups if g in required and groups[g] is Outcome.NOT_REACHED]
     if failed:
         return Outcome.ERROR, f"{', '.join(failed)} did not start"

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.reporting.cudacheck import decode, describe_exit
+from scripts.reporting.checklines import decode
+from scripts.reporting.cudacheck import describe_exit
 
 MARK: Final = "@@cuda-amd-result"
 MAX_LINE: Final = 1024 * 1024
