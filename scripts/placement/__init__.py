@@ -1,0 +1,1 @@
+"""Putting libraries beside a program, reversibly: plan, journal, act, undo."""

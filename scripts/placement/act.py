@@ -1,0 +1,158 @@
+"""The acts of placing, in the order that loses nothing whenever the power fails between two of them.
+
+1. the plan is on the disk; 2. all new files are on the disk, in ``new/``; 3. every original has a
+second name in ``originals/``, on the disk; 4. only then names change, each in one step; 5. the changes
+are on the disk before the journal says ``committed``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NoReturn
+
+from scripts.errors import StagedFileError, TargetError
+from scripts.placement import journal as journals
+from scripts.placement import users as user_files
+from scripts.placement.journal import Journal
+from scripts.placement.layout import Layout
+from scripts.placement.plan import Action, Deed, Plan
+from scripts.placement.readme import readme
+from scripts.system.fsops import Fs, Seen, native
+
+
+def act(plan: Plan, layout: Layout, fs: Fs, *, users: Sequence[str], created: str) -> None:
+    """Do the plan; the caller undoes if this raises.
+
+    Raises:
+        TargetError: ``target-changed-since-plan``.
+        StagedFileError: a source is missing or is not what was verified.
+        OSError: the system refused.
+    """
+    end = _write_down(plan, layout, fs, users=users, created=created)
+    _prepare(plan, layout, fs)
+    linked = _keep_originals(plan, layout, fs)
+    for action in plan.actions:
+        if action.deed is Deed.CREATE:
+            _create(action, layout, fs)
+        elif action.number in linked:
+            _replace(action, layout, fs)
+        else:
+            _swap(action, layout, fs, plan.originals[action.number])
+    _commit(plan, layout, fs, end)
+
+
+def _write_down(plan: Plan, layout: Layout, fs: Fs, *, users: Sequence[str], created: str) -> int:
+    """Make the state folder speak for itself before anything else changes; return the journal's end."""
+    for folder in (layout.new(0).parent, layout.original(0).parent, layout.trash(0).parent):
+        fs.mkdir(folder)
+    for name in users:
+        user_files.attach(layout, fs, name)
+    journal = Journal(
+        stack=plan.stack,
+        digest=plan.digest,
+        actions=plan.actions,
+        folders=plan.folders,
+        created=created,
+    )
+    line = journals.begin(journal)
+    fs.write_new(layout.readme, readme(journal, os.fspath(layout.target)))
+    fs.write_new(layout.journal, line)
+    fs.sync_files([layout.readme, layout.journal])
+    fs.sync_folder(layout.users)
+    fs.sync_folder(layout.state)
+    fs.sync_folder(layout.target)
+    return len(line)
+
+
+def _prepare(plan: Plan, layout: Layout, fs: Fs) -> None:
+    """Copy every source into the target's volume, verify the copy, and wait for the disk."""
+    for action, source in zip(plan.actions, plan.sources, strict=True):
+        try:
+            digest = fs.copy_new(source, layout.new(action.number))
+        except OSError as error:
+            if error.filename != native(source):
+                raise
+            reason = error.strerror or str(error)
+            msg = f"{source} is verified and staged but cannot be read: {reason}"
+            hint = "an antivirus may have taken it: look into its quarantine, then run `stage` again"
+            raise StagedFileError("staged-file-missing", msg, hint=hint) from error
+        if digest != action.sha256:
+            msg = f"{source} has changed since it was verified"
+            context = (f"expected {action.sha256}", f"got      {digest}")
+            raise StagedFileError("staged-file-changed", msg, context=context, hint="run `verify --deep`")
+    fs.sync_files([layout.new(action.number) for action in plan.actions])
+
+
+def _keep_originals(plan: Plan, layout: Layout, fs: Fs) -> frozenset[int]:
+    """Give every original a second name, where that is possible; return the numbers of those."""
+    linked = {
+        action.number
+        for action in plan.actions
+        if action.deed is Deed.REPLACE and fs.link(layout.inside(action.path), layout.original(action.number))
+    }
+    for action in plan.actions:
+        if action.number in linked:
+            _must_be_original(action, layout, fs, plan.originals[action.number])
+    if linked:
+        fs.sync_folder(layout.original(0).parent)
+    return frozenset(linked)
+
+
+def _create(action: Action, layout: Layout, fs: Fs) -> None:
+    """Take a free name."""
+    try:
+        fs.rename_new(layout.new(action.number), layout.inside(action.path))
+    except FileExistsError:
+        _changed(action)
+
+
+def _replace(action: Action, layout: Layout, fs: Fs) -> None:
+    """Take a name whose file has a second one; looked at until the last moment."""
+    here = layout.inside(action.path)
+    kept = fs.look(layout.original(action.number))
+    if kept is None or not kept.same_file(fs.look(here)):
+        _changed(action)
+    fs.replace(layout.new(action.number), here)
+
+
+def _swap(action: Action, layout: Layout, fs: Fs, original: Seen) -> None:
+    """Without hard links: move the original away, durably, then take its name.
+
+    The name is absent for that moment; were it not on the disk first, a power failure could keep
+    the second rename without the first.
+    """
+    here, away = layout.inside(action.path), layout.original(action.number)
+    fs.rename_new(here, away)
+    fs.sync_folder(away.parent)
+    fs.sync_folder(here.parent)
+    _must_be_original(action, layout, fs, original)
+    _create(action, layout, fs)
+
+
+def _commit(plan: Plan, layout: Layout, fs: Fs, end: int) -> None:
+    """Make the names durable, then say so."""
+    times: dict[str, int] = {}
+    for folder in plan.folders:
+        fs.sync_folder(layout.inside(folder))
+        seen = fs.look(layout.inside(folder))
+        times[folder] = seen.mtime_ns if seen else 0
+    fs.append(layout.journal, end, journals.committed(times))
+    fs.sync_files([layout.journal])
+
+
+def _must_be_original(action: Action, layout: Layout, fs: Fs, then: Seen) -> None:
+    """The kept file is the one that was planned with; where inodes move with names, its hash says so."""
+    path = layout.original(action.number)
+    seen = fs.look(path)
+    if seen is None or action.before is None:
+        _changed(action)
+    if not seen.unchanged(then) and fs.sha256(path) != action.before.sha256:
+        _changed(action)
+
+
+def _changed(action: Action) -> NoReturn:
+    """Somebody was faster."""
+    msg = f"{action.path} has changed while it was looked at"
+    hint = "an updater may be running: let it finish and try again"
+    raise TargetError("target-changed-since-plan", msg, hint=hint)

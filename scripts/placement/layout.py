@@ -1,0 +1,84 @@
+"""What lies in a target's ``.cuda-amd`` folder, and which paths may be named there."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+STATE: Final = ".cuda-amd"
+#: Everything that we ever put into the state folder; anything else there is somebody else's.
+FOLDERS: Final = ("new", "originals", "trash", "users")
+FILES: Final = ("README.txt", "journal", "lock")
+_FORBIDDEN: Final = frozenset("\\:")
+_CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths below one target."""
+
+    target: Path
+
+    @property
+    def state(self) -> Path:
+        """Our folder in the target."""
+        return self.target / STATE
+
+    @property
+    def journal(self) -> Path:
+        """The record of what was planned and how far it went."""
+        return self.state / "journal"
+
+    @property
+    def lock(self) -> Path:
+        """Held while placing and undoing."""
+        return self.state / "lock"
+
+    @property
+    def readme(self) -> Path:
+        """For a person without this tool."""
+        return self.state / "README.txt"
+
+    @property
+    def users(self) -> Path:
+        """One empty file for each process that uses the placement."""
+        return self.state / "users"
+
+    def new(self, number: int) -> Path:
+        """A file of ours before it is placed."""
+        return self.state / "new" / f"{number:04d}"
+
+    def original(self, number: int) -> Path:
+        """A file of the user's while ours has its name."""
+        return self.state / "originals" / f"{number:04d}"
+
+    def trash(self, number: int) -> Path:
+        """A file that is about to be removed."""
+        return self.state / "trash" / f"{number:04d}"
+
+    def inside(self, relative: str) -> Path:
+        """Join a checked relative POSIX path."""
+        return self.target.joinpath(*relative.split("/")) if relative else self.target
+
+
+def fold(name: str) -> str:
+    """Return the form under which a case-insensitive file system may see two names as one."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def unsafe_path(relative: str) -> str:
+    """Say why a relative POSIX path must not be used below a target; empty if it may.
+
+    Backslash and colon are refused everywhere: what is a name on one system is a way out on another.
+    """
+    parts = relative.split("/")
+    if parts[0] and fold(parts[0]).rstrip(". ") == STATE:
+        return "leads into the placement's own folder"
+    for part in parts:
+        if part in {"", ".", ".."}:
+            return f"has the component {part!r}"
+        if not _FORBIDDEN.isdisjoint(part) or not _CONTROL.isdisjoint(part):
+            return f"has a character in {part!r} that no path of ours has"
+    return ""

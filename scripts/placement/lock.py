@@ -1,0 +1,92 @@
+"""One process at a time places or undoes in a target; nobody holds this while the program runs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from scripts.errors import ConflictError, JournalError
+from scripts.placement.layout import Layout
+from scripts.placement.state import check_state
+from scripts.system.fsops import Fs
+from scripts.system.locking import LockFile
+
+#: Placing copies files; this is longer than that takes on a slow disk.
+WAIT: Final = 60.0
+_PAUSE: Final = 0.05
+
+
+class Held:
+    """A target that is locked."""
+
+    def __init__(self, layout: Layout, fs: Fs, lock: LockFile) -> None:
+        """Keep what ``vanish`` needs."""
+        self.layout = layout
+        self._fs = fs
+        self._lock = lock
+
+    def vanish(self) -> None:
+        """Remove lock and state folder once nothing else is left, and let go.
+
+        On Linux the lock file goes while it is held: whoever waits for it then holds a file that
+        has no name, notices, and starts again.
+        """
+        fs, layout = self._fs, self.layout
+        if sys.platform == "win32":
+            self._lock.release()
+        try:
+            fs.unlink(layout.lock)
+            fs.rmdir(layout.state)
+        except PermissionError:
+            if sys.platform != "win32":
+                raise
+            return  # somebody has opened the lock meanwhile: the folder is theirs now
+        finally:
+            self._lock.release()
+        fs.sync_folder(layout.target)
+
+
+@contextlib.contextmanager
+def target_lock(layout: Layout, fs: Fs, *, create: bool = False, wait: float = WAIT) -> Iterator[Held | None]:
+    """Hold the target; ``None`` when it has no state folder and ``create`` is off.
+
+    Raises:
+        ConflictError: ``target-busy`` after ``wait`` seconds.
+        JournalError: the state folder is not plainly ours.
+    """
+    lock = LockFile(layout.lock)
+    if not _acquire(lock, layout, fs, create=create, wait=wait):
+        yield None
+        return
+    try:
+        yield Held(layout, fs, lock)
+    finally:
+        lock.release()
+
+
+def _acquire(lock: LockFile, layout: Layout, fs: Fs, *, create: bool, wait: float) -> bool:
+    """Try until the lock is ours, time is up, or there is nothing to lock."""
+    deadline = time.monotonic() + wait
+    while True:
+        if create:
+            fs.mkdir(layout.state)
+        if not check_state(layout, fs):
+            if not create:
+                return False
+            continue  # removed by the last one out between the two lines above
+        fs.before("lock", layout.lock)
+        try:
+            if lock.try_acquire():
+                return True
+        except FileNotFoundError:
+            continue  # the same, one line later
+        except OSError as error:
+            msg = f"{layout.lock} cannot be locked: {error.strerror}"
+            raise JournalError("journal-unsafe", msg, context=("nothing was changed",)) from error
+        if time.monotonic() >= deadline:
+            msg = f"another process has been placing or undoing in {layout.target} for {wait:.0f} s"
+            raise ConflictError("target-busy", msg, hint="wait for it, or end it, and try again")
+        time.sleep(_PAUSE)

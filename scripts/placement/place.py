@@ -1,0 +1,264 @@
+"""Placing: look, refuse or plan, write it down, act; any failure on the way puts everything back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from scripts.errors import ConflictError, TargetError, UndoIncompleteError
+from scripts.placement import users
+from scripts.placement.act import act
+from scripts.placement.journal import Journal, Step
+from scripts.placement.layout import FILES, FOLDERS, Layout, fold
+from scripts.placement.lock import WAIT, Held, target_lock
+from scripts.placement.plan import PlacementItem, Plan, Refusal, plan
+from scripts.placement.refusals import refuse, warn
+from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.restore import UndoReport
+from scripts.placement.sight import is_ours
+from scripts.placement.snapshot import real_target, take_snapshot
+from scripts.placement.state import check_state, load
+from scripts.placement.undo import REAL, leave, undo_held
+from scripts.placement.users import User, this_process
+from scripts.system.fsops import Fs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Something that is placed and used by ``user``.
+
+    ``files`` are the names that are ours; ``attached`` says that they were placed by somebody else
+    before. Without files nothing was written anywhere.
+    """
+
+    target: Path
+    stack: str
+    digest: str
+    user: User
+    files: tuple[str, ...] = ()
+    attached: bool = False
+    warnings: tuple[str, ...] = ()
+    fs: Fs = field(default=REAL, repr=False)
+    registry: Registry | None = field(default=None, repr=False)
+
+    def leave(self) -> UndoReport | None:
+        """Stop using it; see ``undo.leave``."""
+        return leave(self.target, self.user, fs=self.fs, registry=self.registry) if self.files else None
+
+    def share(self, pid: int, start: str) -> User:
+        """Let another process use it too, for example a program that outlives its launcher."""
+        user = User(pid, start)
+        layout = Layout(self.target)
+        with target_lock(layout, self.fs) as held:
+            if held is not None:
+                users.attach(layout, self.fs, user.name)
+        return user
+
+
+def explain(
+    target: Path,
+    items: Sequence[PlacementItem],
+    *,
+    stack: str,
+    digest: str,
+    program: Path | None = None,
+    system_folders: Sequence[Path] = (),
+    fs: Fs = REAL,
+) -> Plan:
+    """Say what placing would do, or every reason against it. Changes nothing.
+
+    Raises:
+        TargetError: ``target-missing``.
+        JournalError: there is a state folder that cannot be trusted.
+    """
+    layout = Layout(real_target(target))
+    snapshot = take_snapshot(layout.target, items, fs=fs, program=program)
+    journal = load(layout, fs) if check_state(layout, fs) else None
+    placed = journal if journal and journal.step is Step.COMMITTED else None
+    if placed and (placed.stack, placed.digest) == (stack, digest):
+        files = tuple(action.path for action in placed.actions)
+        return Plan(target=layout.target, stack=stack, digest=digest, identical=files)
+    other = (_other_stack(layout, placed),) if placed else ()
+    refusals = (*other, *refuse(snapshot, items, system_folders=system_folders))
+    return plan(
+        snapshot, items, stack=stack, digest=digest, refusals=refusals, warnings=warn(snapshot, items)
+    )
+
+
+def place(
+    target: Path,
+    items: Sequence[PlacementItem],
+    *,
+    stack: str,
+    digest: str,
+    keep: bool = False,
+    program: Path | None = None,
+    system_folders: Sequence[Path] = (),
+    fs: Fs = REAL,
+    registry: Registry | None = None,
+    user: User | None = None,
+    wait: float = WAIT,
+) -> Placement:
+    """Put items beside a program, or join those who have placed the same stack there already.
+
+    A placement that was interrupted is undone first. When this raises, the target is what it was,
+    unless the error is ``undo-incomplete`` and names what is left.
+
+    Raises:
+        TargetError: a refusal, ``target-changed-since-plan`` or ``placing-failed``.
+        ConflictError: another stack is placed, a file is in use, or ``target-busy``.
+        StagedFileError: a source is missing or has changed.
+        JournalError: there is a state folder that cannot be trusted.
+        UndoIncompleteError: what was done could not be taken back completely.
+    """
+    layout = Layout(real_target(target))
+    wish = _Wish(
+        items=tuple(items),
+        keep=keep,
+        system_folders=tuple(system_folders),
+        program=program,
+        placement=Placement(
+            target=layout.target,
+            stack=stack,
+            digest=digest,
+            user=user or this_process(),
+            fs=fs,
+            registry=registry,
+        ),
+    )
+    warnings = wish.refuse_early(layout)
+    while True:
+        with target_lock(layout, fs, create=True, wait=wait) as held:
+            if held is None:  # pragma: no cover - `create` never ends so
+                continue
+            journal = load(layout, fs)
+            if journal is not None and journal.step is Step.COMMITTED:
+                return wish.attach(layout, journal)
+            if journal is None and not _debris(layout, fs):
+                return replace(wish.fresh(held), warnings=warnings)
+            _must_be_clean(undo_held(held, fs, journal))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wish:
+    """What shall be placed for whom."""
+
+    items: tuple[PlacementItem, ...]
+    keep: bool
+    program: Path | None
+    system_folders: tuple[Path, ...]
+    placement: Placement
+
+    @property
+    def fs(self) -> Fs:
+        """The file system."""
+        return self.placement.fs
+
+    def refuse_early(self, layout: Layout) -> tuple[str, ...]:
+        """Raise the first refusal while nothing, not even our folder, exists; return the warnings."""
+        if check_state(layout, self.fs):
+            return ()  # ours may stand there: the lock decides
+        snapshot = take_snapshot(layout.target, self.items, fs=self.fs, program=self.program, hashes=False)
+        for refusal in refuse(snapshot, self.items, system_folders=self.system_folders):
+            raise refusal.error()
+        return warn(snapshot, self.items)
+
+    def fresh(self, held: Held) -> Placement:
+        """Place where nothing is placed; the lock is held."""
+        layout, fs, mine = held.layout, self.fs, self.placement
+        try:
+            snapshot = take_snapshot(layout.target, self.items, fs=fs, program=self.program, in_use=False)
+            refusals = refuse(snapshot, self.items, system_folders=self.system_folders)
+            chosen = plan(snapshot, self.items, stack=mine.stack, digest=mine.digest, refusals=refusals)
+            chosen.check()
+            if not chosen.actions:
+                held.vanish()
+                return mine
+            if mine.registry:
+                mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack)
+            names = (mine.user.name, users.KEEP) if self.keep else (mine.user.name,)
+            act(chosen, layout, fs, users=names, created=_now())
+        except BaseException as error:
+            self._roll_back(held, error)
+            raise
+        return replace(mine, files=tuple(action.path for action in chosen.actions))
+
+    def attach(self, layout: Layout, journal: Journal) -> Placement:
+        """Join a placement of the same stack, once every file of it was read and is right."""
+        mine, fs = self.placement, self.fs
+        if (journal.stack, journal.digest) != (mine.stack, mine.digest):
+            raise _other_stack(layout, journal).error()
+        placed = {fold(action.path): action for action in journal.actions}
+        for action in journal.actions:
+            path = layout.inside(action.path)
+            seen = fs.look(path)
+            if seen is None or not is_ours(action, path, seen, fs):
+                msg = f"{action.path} is placed in {layout.target} and is missing or has changed"
+                hint = f'look at `unwrap --target="{layout.target}"`, then try again'
+                raise ConflictError("placement-damaged", msg, hint=hint)
+        for item in self.items:
+            there = placed.get(fold(item.path))
+            if (_hash(layout, item, fs) if there is None else there.sha256) != item.sha256:
+                msg = f"the same stack is placed in {layout.target}, but without {item.path}"
+                hint = f'end the programs that use it, or `unwrap --target="{layout.target}"`, and try again'
+                raise ConflictError("placed-differently", msg, hint=hint)
+        for name in (mine.user.name, users.KEEP) if self.keep else (mine.user.name,):
+            users.attach(layout, fs, name)
+        fs.sync_folder(layout.users)
+        files = tuple(action.path for action in journal.actions)
+        return replace(mine, files=files, attached=True)
+
+    def _roll_back(self, held: Held, error: BaseException) -> None:
+        """Undo what was begun, and turn the system's refusals into ours."""
+        layout, mine = held.layout, self.placement
+        report = undo_held(held, self.fs, load(layout, self.fs))
+        if not report.complete:
+            context = tuple(f"{left.path}: {left.why}" for left in report.kept)
+            msg = f"placing in {layout.target} failed, and not everything could be put back: {error}"
+            hint = f'`unwrap --target="{layout.target}"` tries again; nothing is lost'
+            raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint) from error
+        if mine.registry:
+            mine.registry.remove(PLACEMENTS, layout.target)
+        if isinstance(error, OSError):
+            msg = f"placing in {layout.target} failed: {error.strerror or error}"
+            hint = "nothing was left behind; see whether the disk is full or something holds the folder"
+            raise TargetError("placing-failed", msg, hint=hint) from error
+
+
+def _debris(layout: Layout, fs: Fs) -> bool:
+    """Say whether something of ours lies in the state folder besides the lock."""
+    return bool({*FOLDERS, *FILES}.difference({"lock"}).intersection(fs.names(layout.state)))
+
+
+def _must_be_clean(report: UndoReport) -> None:
+    """Stop unless an earlier placement is completely gone."""
+    if not report.complete:
+        context = tuple(f"{left.path}: {left.why}" for left in report.kept)
+        msg = f"an earlier placement in {report.target} could not be undone completely"
+        hint = f'see `unwrap --target="{report.target}"`, with --ours or --theirs if files were changed'
+        raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint)
+    if report.pending:
+        msg = f"a running program still holds files of an earlier placement in {report.target}"
+        raise ConflictError("clean-up-pending", msg, context=report.pending, hint="end it and try again")
+
+
+def _other_stack(layout: Layout, journal: Journal) -> Refusal:
+    """Refuse a second stack in one target."""
+    return Refusal(
+        reference="other-stack-placed",
+        message=f"{journal.stack or 'another stack'} is placed in {layout.target} already",
+        hint=f'take it away first: `unwrap --target="{layout.target}"`',
+    )
+
+
+def _hash(layout: Layout, item: PlacementItem, fs: Fs) -> str:
+    """Hash what lies at an item's name; empty if nothing does."""
+    path = layout.inside(item.path)
+    return fs.sha256(path) if fs.look(path) else ""
+
+
+def _now() -> str:
+    """Return the time in UTC."""
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

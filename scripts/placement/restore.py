@@ -1,0 +1,331 @@
+"""Putting a target back, which is also the recovery: name by name, by what the disk shows; never over a file.
+
+It can be stopped anywhere, also by its own crash or a power failure, and simply be run again. Nothing
+is deleted before its hash was seen to be ours, and no spare name of an original goes before the rename
+that made it spare is on the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from scripts.placement import journal as journals
+from scripts.placement.journal import Journal, Step
+from scripts.placement.layout import Layout
+from scripts.placement.plan import Action, Deed
+from scripts.placement.sight import Sight, check_folders, is_ours, look_at
+from scripts.placement.verdict import Now, Verdict, judge
+from scripts.system.fsops import Fs, Seen
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Mode(StrEnum):
+    """What to do about files that somebody else changed."""
+
+    SAFE = "safe"
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """A file that the undo did not dare to change, and why."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoReport:
+    """What an undo did.
+
+    Attributes:
+        target: the folder.
+        restored: originals that are back.
+        removed: files of ours that are gone.
+        kept: files left alone; with any of these the undo is incomplete.
+        aside: files moved to a name beside, by ``--ours`` and ``--theirs``.
+        pending: files of ours, out of the way already, that a running program still holds.
+    """
+
+    target: Path
+    restored: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[Left, ...] = ()
+    aside: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every name is what it was."""
+        return not self.kept
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "target": os.fspath(self.target),
+            "complete": self.complete,
+            "restored": list(self.restored),
+            "removed": list(self.removed),
+            "kept": [{"path": left.path, "why": left.why} for left in self.kept],
+            "aside": list(self.aside),
+            "pending": list(self.pending),
+        }
+
+
+@dataclass(kw_only=True)
+class Undo:
+    """One run over one journal."""
+
+    layout: Layout
+    fs: Fs
+    journal: Journal
+    mode: Mode = Mode.SAFE
+    restored: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    kept: list[Left] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
+    spare: list[Path] = field(default_factory=list)
+
+    def run(self) -> UndoReport:
+        """Put back what can be put back; the journal says ``undone`` only if that is everything.
+
+        Raises:
+            JournalError: a folder on the way is a link now; nothing was touched.
+        """
+        if self.journal.step is not Step.UNDONE:
+            check_folders(self.layout, self.fs, self.journal)
+            self._announce()
+            for action in self.journal.actions:
+                self._each(action, self._empty_trash)
+            for action in reversed(self.journal.actions):
+                self._each(action, self._settle)
+            self._finish()
+        return UndoReport(
+            target=self.layout.target,
+            restored=tuple(sorted(self.restored)),
+            removed=tuple(sorted(self.removed)),
+            kept=tuple(sorted(self.kept, key=lambda left: left.path)),
+            aside=tuple(self.aside),
+            pending=tuple(self.pending),
+        )
+
+    def _announce(self) -> None:
+        """Write ``undoing`` with the folders whose times are ours to put back.
+
+        A folder that somebody else changed while the placement stood keeps its own time. A full
+        disk is no reason to stop: the record only spares work.
+        """
+        journal = self.journal
+        if journal.step is Step.UNDOING and not journal.torn:
+            return
+        reset = journal.reset
+        if journal.step is Step.BEGIN:
+            reset = tuple(folder for folder in journal.folders if folder)
+        elif journal.step is Step.COMMITTED:
+            reset = tuple(f for f, time in journal.placed_folders.items() if f and self._mtime(f) == time)
+        self.journal = self._write(journals.undoing(reset), step=Step.UNDOING, reset=reset)
+
+    def _each(self, action: Action, deal: Callable[[Action], None]) -> None:
+        """Deal with one name; what the system refuses there is listed and stops nothing else."""
+        try:
+            deal(action)
+        except OSError as error:
+            self.kept.append(Left(path=action.path, why=error.strerror or str(error)))
+
+    def _empty_trash(self, action: Action) -> None:
+        """Finish what an interrupted removal left: delete ours, give back anything else."""
+        trash = self.layout.trash(action.number)
+        seen = self.fs.look(trash)
+        if seen is None:
+            return
+        if is_ours(action, trash, seen, self.fs):
+            self._discard(trash, action.path)
+            return
+        try:
+            self.fs.rename_new(trash, self.layout.inside(action.path))
+        except FileExistsError:
+            why = f"a second version of it is kept as {trash.relative_to(self.layout.target).as_posix()}"
+            self._put_aside(trash, action, "changed", why)
+
+    def _settle(self, action: Action) -> None:
+        """Judge one name and act."""
+        sight = look_at(action, self.layout, self.fs)
+        verdict = judge(action.deed, sight.now, sight.kept, untouched=sight.untouched)
+        if sight.folder_missing and verdict is Verdict.RETURN:
+            self._orphan(action)
+            return
+        acts: dict[Verdict, Callable[[Action, Sight], None]] = {
+            Verdict.REMOVE: self._remove,
+            Verdict.RESTORE: self._restore,
+            Verdict.RETURN: self._return,
+            Verdict.DROP: self._drop,
+            Verdict.LOST: self._lost,
+            Verdict.CHANGED: self._changed,
+        }
+        if verdict is not Verdict.DONE:
+            acts[verdict](action, sight)
+
+    def _remove(self, action: Action, sight: Sight) -> None:
+        """Move away, look at what came along, delete."""
+        if self._take_away(action, sight.there):
+            self.removed.append(action.path)
+
+    def _restore(self, action: Action, sight: Sight) -> None:
+        """Trade ours for the original: in one step where the platform can, else in two renames."""
+        here, original = self.layout.inside(action.path), self.layout.original(action.number)
+        if not self.fs.exchange(original, here):
+            if self._take_away(action, sight.there):
+                self._return(action, sight)
+            return
+        came = self.fs.look(original)
+        if came and not came.unchanged(sight.there) and not is_ours(action, original, came, self.fs):
+            self.fs.exchange(original, here)
+            self.kept.append(Left(path=action.path, why="it was changed at this very moment"))
+            return
+        self.spare.append(original)
+        self.restored.append(action.path)
+
+    def _return(self, action: Action, sight: Sight) -> None:
+        """Move the original to its name, which is free."""
+        del sight
+        self.fs.rename_new(self.layout.original(action.number), self.layout.inside(action.path))
+        self.restored.append(action.path)
+
+    def _drop(self, action: Action, sight: Sight) -> None:
+        """The name is right already; what is kept is a spare name or ours."""
+        del sight
+        self.spare.append(self.layout.original(action.number))
+        self.restored.append(action.path)
+
+    def _lost(self, action: Action, sight: Sight) -> None:
+        """The original is not where we kept it. Both ways out leave what is there."""
+        del sight
+        if self.mode is Mode.SAFE:
+            why = "the original is gone from .cuda-amd/originals (an antivirus quarantine may hold it)"
+            self.kept.append(Left(path=action.path, why=why))
+        else:
+            self.aside.append(f"{action.path}: the original is lost; what is there was left")
+
+    def _changed(self, action: Action, sight: Sight) -> None:
+        """Somebody changed the file while it was ours."""
+        original = self.layout.original(action.number)
+        held = self.fs.look(original) is not None
+        if self.mode is Mode.SAFE:
+            self.kept.append(Left(path=action.path, why="it was changed while ours stood there"))
+        elif self.mode is Mode.THEIRS or sight.now is Now.BEFORE:
+            if held:
+                self._put_aside(original, action, "original", "")
+            else:
+                self.aside.append(f"{action.path}: left as it is")
+        else:
+            self._put_aside(self.layout.inside(action.path), action, "changed", "")
+            if held:
+                self._return(action, sight)
+
+    def _orphan(self, action: Action) -> None:
+        """The folder of an original is gone."""
+        if self.mode is Mode.SAFE:
+            self.kept.append(Left(path=action.path, why="its folder is gone; the original is still kept"))
+            return
+        if self.mode is Mode.THEIRS:
+            self._put_aside(self.layout.original(action.number), action, "original", "")
+            return
+        folder = self.layout.target
+        for part in action.folder.split("/"):
+            folder /= part
+            self.fs.mkdir(folder, 0o777)
+        self.fs.rename_new(self.layout.original(action.number), self.layout.inside(action.path))
+        self.restored.append(action.path)
+
+    def _take_away(self, action: Action, seen: Seen | None) -> bool:
+        """Move what is at the name into the trash and delete it if it is ours, else give it back."""
+        here, trash = self.layout.inside(action.path), self.layout.trash(action.number)
+        self.fs.mkdir(trash.parent)
+        self.fs.rename_new(here, trash)
+        came = self.fs.look(trash)
+        if came and not came.unchanged(seen) and not is_ours(action, trash, came, self.fs):
+            self.fs.rename_new(trash, here)
+            self.kept.append(Left(path=action.path, why="it was changed at this very moment"))
+            return False
+        self._discard(trash, action.path)
+        return True
+
+    def _discard(self, path: Path, name: str) -> None:
+        """Delete; a library that a running program has mapped stays until that ends (Windows)."""
+        try:
+            self.fs.unlink(path)
+        except PermissionError:
+            self.pending.append(name)
+
+    def _put_aside(self, path: Path, action: Action, word: str, why: str) -> None:
+        """Give a file a free name beside its own; in the safe mode only list it."""
+        if self.mode is Mode.SAFE:
+            self.kept.append(Left(path=action.path, why=why))
+            return
+        here = self.layout.inside(action.path)
+        folder = here.parent if self.fs.look(here.parent) else self.layout.target
+        number = 0
+        while True:
+            number += 1
+            ending = f".cuda-amd-{word}" + (f"-{number}" if number > 1 else "")
+            try:
+                self.fs.rename_new(path, folder / (here.name + ending))
+            except FileExistsError:
+                continue
+            self.aside.append(f"{action.path}{ending}" if folder == here.parent else here.name + ending)
+            return
+
+    def _finish(self) -> None:
+        """Make the renames durable, then drop spare names, then times, then say ``undone``."""
+        folders = [folder for folder in self.journal.folders if self._mtime(folder) is not None]
+        self._sync(folders)
+        for path in self.spare:
+            self._discard(path, path.relative_to(self.layout.target).as_posix())
+        for folder in self.journal.reset if not self.kept else ():
+            if folder in folders and folder in self.journal.folders:
+                self._reset(folder)
+        if self.kept:
+            return
+        self._sync(folders)
+        self.journal = self._write(journals.undone(), step=Step.UNDONE)
+
+    def _sync(self, folders: list[str]) -> None:
+        """Flush the folders that renames happened between."""
+        for folder in folders:
+            self.fs.sync_folder(self.layout.inside(folder))
+        originals = self.layout.original(0).parent
+        if any(action.deed is Deed.REPLACE for action in self.journal.actions) and self.fs.look(originals):
+            self.fs.sync_folder(originals)
+
+    def _reset(self, folder: str) -> None:
+        """Put a folder's time back; a folder of somebody else's keeps its own."""
+        try:
+            self.fs.set_mtime(self.layout.inside(folder), self.journal.folders[folder])
+        except PermissionError:
+            return
+
+    def _mtime(self, folder: str) -> int | None:
+        """Return a folder's time of last change."""
+        seen = self.fs.look(self.layout.inside(folder))
+        return seen.mtime_ns if seen else None
+
+    def _write(self, line: bytes, *, step: Step, reset: tuple[str, ...] | None = None) -> Journal:
+        """Append a record over anything torn."""
+        journal = self.journal
+        changes = {"step": step, "reset": journal.reset if reset is None else reset, "torn": False}
+        try:
+            self.fs.append(self.layout.journal, journal.end, line)
+            self.fs.sync_files([self.layout.journal])
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            return Journal(**{**vars(journal), **changes})
+        return Journal(**{**vars(journal), **changes, "end": journal.end + len(line)})

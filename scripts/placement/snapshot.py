@@ -1,0 +1,139 @@
+"""One look at a target; reads, hashes, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scripts.binary.machine import HEAD, machine_of
+from scripts.errors import TargetError
+from scripts.placement.layout import fold, unsafe_path
+from scripts.placement.plan import Entry, FolderView, PlacementItem, Snapshot
+from scripts.system.fsops import Fs, Kind, native
+
+#: Names of folders inside a program, above which its own top folder lies.
+_INNER: Final = frozenset({"binaries", "win64", "win32", "x64", "x86", "bin", "bin64", "linux"})
+_CLIMB: Final = 3
+
+
+def real_target(target: Path) -> Path:
+    """Return the folder behind links, junctions and relative parts.
+
+    Raises:
+        TargetError: ``target-missing``.
+    """
+    try:
+        real = target.resolve(strict=True)
+    except (OSError, RuntimeError):
+        real = None
+    if real is None or not real.is_dir():
+        msg = f"{target} is not a folder"
+        raise TargetError("target-missing", msg, hint="name the folder that holds the program")
+    return real
+
+
+def take_snapshot(
+    target: Path,
+    items: Sequence[PlacementItem],
+    *,
+    fs: Fs,
+    program: Path | None = None,
+    hashes: bool = True,
+    in_use: bool = True,
+) -> Snapshot:
+    """Look at every folder and name the items speak of.
+
+    With ``hashes=False`` originals are not read: enough for the refusals, not for a plan. With
+    ``in_use=False`` nobody asks which running programs hold them.
+    """
+    look = _Look(target=target, fs=fs, hashes=hashes, in_use=in_use)
+    wanted: dict[str, set[str]] = {"": set()}
+    for item in items:
+        wanted.setdefault(item.folder, set()).add(fold(item.name))
+    return Snapshot(
+        target=target,
+        folders={folder: look.at(folder, names) for folder, names in wanted.items()},
+        free=fs.free_bytes(target),
+        around=_around(target, tuple(wanted), fs),
+        machine=_machine(program) if program else "",
+        machines={item.path: _machine(item.source) for item in items} if program else {},
+    )
+
+
+def folder_problem(target: Path, folder: str, fs: Fs) -> str:
+    """Walk down from the target: empty, ``missing``, ``link`` or ``not-a-folder``."""
+    path = target
+    for part in (*folder.split("/"),) if folder else ():
+        path /= part
+        seen = fs.look(path)
+        if seen is None:
+            return "missing"
+        if seen.kind is not Kind.FOLDER:
+            return "link" if seen.kind is Kind.LINK else "not-a-folder"
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """How closely to look."""
+
+    target: Path
+    fs: Fs
+    hashes: bool
+    in_use: bool
+
+    def at(self, folder: str, names: set[str]) -> FolderView:
+        """Look into one folder for folded names."""
+        bad = bool(folder and unsafe_path(folder))
+        problem = "missing" if bad else folder_problem(self.target, folder, self.fs)
+        path = self.target / folder
+        seen = None if problem else self.fs.look(path)
+        if seen is None:
+            return FolderView(problem=problem or "missing")
+        entries: dict[str, tuple[Entry, ...]] = {}
+        for entry in self._entries(path, names):
+            folded = fold(entry.name)
+            entries[folded] = (*entries.get(folded, ()), entry)
+        writable = self.fs.writable(path)
+        return FolderView(device=seen.device, mtime_ns=seen.mtime_ns, writable=writable, entries=entries)
+
+    def _entries(self, folder: Path, names: set[str]) -> Iterator[Entry]:
+        """Look at every name that means one of ``names``; one that has just gone is left out."""
+        present = [folder / name for name in self.fs.names(folder) if fold(name) in names] if names else []
+        looks = {path: seen for path in present if (seen := self.fs.look(path))}
+        files = [path for path, seen in looks.items() if seen.kind is Kind.FILE]
+        held = self.fs.in_use(files) if self.in_use and files else frozenset()
+        for path, seen in looks.items():
+            known = self.hashes and seen.kind in {Kind.FILE, Kind.LINK}
+            digest = self.fs.sha256(path) if known else ""
+            yield Entry(name=path.name, seen=seen, sha256=digest, in_use=path in held)
+
+
+def _around(target: Path, folders: Sequence[str], fs: Fs) -> tuple[str, ...]:
+    """Collect the names near the program, upwards only while folders look like its inside."""
+    places = [target / folder for folder in folders]
+    here = target
+    for _ in range(_CLIMB):
+        if fold(here.name) not in _INNER:
+            break
+        unreal = fold(here.name) == "binaries"
+        here = here.parent
+        places += [here, here.parent] if unreal else [here]
+    names: list[str] = []
+    for place in places:
+        try:
+            names += fs.names(place)
+        except OSError:  # a folder above the program that is not ours to read
+            continue
+    return tuple(names)
+
+
+def _machine(path: Path) -> str:
+    """Read the head of a program or library."""
+    try:
+        with Path(native(path)).open("rb") as file:
+            return machine_of(file.read(HEAD))
+    except OSError:
+        return ""

@@ -1,0 +1,85 @@
+"""A target's ``.cuda-amd`` folder: opened with suspicion, taken away in an order that no crash can spoil."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Final, NoReturn
+
+from scripts.errors import JournalError
+from scripts.placement import journal as journals
+from scripts.placement.journal import Journal
+from scripts.placement.layout import FILES, FOLDERS, Layout
+from scripts.system.fsops import Fs, Kind
+
+#: Numbers in ``new originals trash``, ids and ``keep`` in ``users``.
+_OWN_NAME: Final = re.compile(r"[0-9]{4,}|[0-9]{1,10}-[0-9A-Za-z]{1,64}|keep")
+
+
+def check_state(layout: Layout, fs: Fs) -> bool:
+    """Say whether there is a state folder, and refuse one that is not plainly ours.
+
+    Raises:
+        JournalError: ``journal-unsafe`` for a link, another user's folder, or links inside.
+    """
+    seen = fs.look(layout.state)
+    if seen is None:
+        return False
+    if seen.kind is not Kind.FOLDER:
+        _unsafe(layout, "is not a plain folder")
+    if sys.platform != "win32" and seen.owner != os.geteuid():
+        _unsafe(layout, "belongs to another user")
+    for names, kind in ((FOLDERS, Kind.FOLDER), (FILES, Kind.FILE)):
+        for name in names:
+            inner = fs.look(layout.state / name)
+            if inner is not None and inner.kind is not kind:
+                _unsafe(layout, f"holds {name!r}, which is not a plain {kind.value}")
+    return True
+
+
+def load(layout: Layout, fs: Fs) -> Journal | None:
+    """Read the journal; ``None`` if nothing was ever begun, which is checked against the disk.
+
+    Raises:
+        JournalError: it cannot be trusted, or originals are kept here that no journal names.
+    """
+    seen = fs.look(layout.journal)
+    if seen and seen.size > journals.LONGEST:
+        _unsafe(layout, f"holds a journal of {seen.size:,} bytes")
+    journal = journals.parse(fs.read(layout.journal)) if seen else None
+    if journal is None and any(fs.names(layout.state / name) for name in ("originals", "trash")):
+        msg = f"{layout.state} holds files but no readable journal"
+        hint = f"move the files in its folder 'originals' back by hand as {layout.readme} says"
+        raise JournalError("journal-missing", msg, context=("nothing was changed",), hint=hint)
+    return journal
+
+
+def clear(layout: Layout, fs: Fs) -> tuple[str, ...]:
+    """Take away everything of ours but the lock; return what could not go (held by a program).
+
+    The journal goes last and only after the rest is durably gone, so that it is there as long as
+    anything could still need it. What is not ours stays.
+    """
+    held: list[str] = []
+    for folder in FOLDERS:
+        for name in filter(_OWN_NAME.fullmatch, fs.names(layout.state / folder)):
+            try:
+                fs.unlink(layout.state / folder / name)
+            except PermissionError:
+                held.append(f"{folder}/{name}")
+        if not any(name.startswith(f"{folder}/") for name in held):
+            fs.rmdir(layout.state / folder)
+    if held:
+        return tuple(held)
+    fs.unlink(layout.readme)
+    fs.sync_folder(layout.state)
+    fs.unlink(layout.journal)
+    return ()
+
+
+def _unsafe(layout: Layout, why: str) -> NoReturn:
+    """Refuse to work with a state folder."""
+    msg = f"{layout.state} {why}"
+    hint = "somebody else made it: look what it is, and move it away if the program does not need it"
+    raise JournalError("journal-unsafe", msg, context=("nothing was changed",), hint=hint)

@@ -1,0 +1,112 @@
+"""What is placed on this machine, target by target, as far as the registry knows; reads only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from scripts.errors import JournalError
+from scripts.placement import users
+from scripts.placement.journal import Journal, Step
+from scripts.placement.layout import Layout
+from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.state import check_state, load
+from scripts.placement.undo import REAL
+from scripts.system.fsops import Fs
+
+
+class Standing(StrEnum):
+    """How a target stands."""
+
+    IN_USE = "in use"
+    KEPT = "kept"
+    LEFT_OVER = "left over"
+    HALF_PLACED = "half-placed"
+    HALF_UNDONE = "half-undone"
+    CLEAN_UP = "clean-up pending"
+    NOTHING = "nothing placed"
+    MISSING = "folder missing or moved"
+    UNREADABLE = "journal not trusted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementStatus:
+    """One target. ``advice`` is what a person can do, empty if nothing is needed."""
+
+    target: Path
+    standing: Standing
+    stack: str = ""
+    created: str = ""
+    files: tuple[str, ...] = ()
+    users: tuple[int, ...] = ()
+    advice: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "target": os.fspath(self.target),
+            "standing": self.standing.value,
+            "stack": self.stack,
+            "created": self.created,
+            "files": list(self.files),
+            "users": list(self.users),
+            "advice": self.advice,
+        }
+
+
+def placements(registry: Registry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:
+    """Look at every listed target. Targets where nothing is placed any more are taken off the list."""
+    found = [placement_status(entry.path, fs=fs) for entry in registry.entries(PLACEMENTS)]
+    for status in found:
+        if status.standing is Standing.NOTHING:
+            registry.remove(PLACEMENTS, status.target)
+    return tuple(status for status in found if status.standing is not Standing.NOTHING)
+
+
+def placement_status(target: Path, *, fs: Fs = REAL) -> PlacementStatus:
+    """Look at one target."""
+    layout = Layout(target)
+    if fs.look(target) is None:
+        advice = 'if it was moved: unwrap --target="NEW PLACE"; if it was deleted: unwrap --all forgets it'
+        return PlacementStatus(target=target, standing=Standing.MISSING, advice=advice)
+    try:
+        journal = load(layout, fs) if check_state(layout, fs) else None
+    except (JournalError, OSError) as error:
+        return PlacementStatus(target=target, standing=Standing.UNREADABLE, advice=str(error))
+    if journal is None:
+        half = fs.look(layout.state) is not None
+        standing = Standing.HALF_PLACED if half else Standing.NOTHING
+        return PlacementStatus(target=target, standing=standing, advice=_way_out(target) if half else "")
+    return _standing(layout, journal, fs)
+
+
+def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
+    """Say how a target with a journal stands."""
+    alive = tuple(user.pid for user in users.live(layout, fs))
+    by_step = {
+        Step.BEGIN: Standing.HALF_PLACED,
+        Step.UNDOING: Standing.HALF_UNDONE,
+        Step.UNDONE: Standing.CLEAN_UP,
+        Step.COMMITTED: Standing.LEFT_OVER,
+    }
+    standing = by_step[journal.step]
+    if standing is Standing.LEFT_OVER and alive:
+        standing = Standing.IN_USE
+    elif standing is Standing.LEFT_OVER and users.kept(layout, fs):
+        standing = Standing.KEPT
+    return PlacementStatus(
+        target=layout.target,
+        standing=standing,
+        stack=journal.stack,
+        created=journal.created,
+        files=tuple(action.path for action in journal.actions),
+        users=alive,
+        advice="" if standing is Standing.IN_USE else _way_out(layout.target),
+    )
+
+
+def _way_out(target: Path) -> str:
+    """Name the command."""
+    return f'unwrap --target="{target}"'

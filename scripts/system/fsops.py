@@ -1,0 +1,355 @@
+"""The one seam between placement and the file system: small operations that say what they promise.
+
+Every operation announces itself to ``before`` first, so that a test can end the process there, raise
+an error there, or write down what would be lost if the power failed there. Nothing follows a link in
+the last component of a path.
+"""
+
+# Paths go to the system as text, because Windows wants a prefix before long ones.
+# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH115, PTH116, PTH123, PTH208
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from io import BufferedReader
+from pathlib import Path
+from typing import Final, TypeVar
+
+from scripts.system import renames
+
+T = TypeVar("T")
+
+CHUNK: Final = 1024 * 1024
+#: How many files are flushed at a time: file systems with a journal then share one commit.
+FLUSHERS: Final = 16
+#: Errors that an antivirus program or an indexer causes on Windows by holding a file for a moment.
+PASSING: Final = frozenset({5, 32, 33})
+#: 5 s in all; a virus scan of a large DLL takes about that.
+WAITS: Final = tuple(0.01 * 2**n for n in range(9))
+#: What ``link`` meets where hard links do not exist or are forbidden for this file.
+NO_LINKS: Final = frozenset(
+    {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
+)
+NO_LINKS_WINDOWS: Final = frozenset({1, 50, 1142})
+_NOT_EMPTY_WINDOWS: Final = 145
+_LONG: Final = 240
+_NAME_SURROGATE: Final = 0x2000_0000
+
+
+class Kind(StrEnum):
+    """What a name stands for; a junction is a link."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One look at a name, links not followed. ``owner`` is ``None`` where the platform has no uid."""
+
+    kind: Kind
+    size: int
+    mtime_ns: int
+    mode: int
+    inode: int
+    device: int
+    owner: int | None
+    read_only: bool = False
+
+    def same_file(self, other: Seen | None) -> bool:
+        """Say whether both looks met one and the same file, whatever its name."""
+        return other is not None and (self.device, self.inode) == (other.device, other.inode)
+
+    def unchanged(self, other: Seen | None) -> bool:
+        """Say whether both looks met the same file with nothing written in between."""
+        return (
+            other is not None
+            and self.same_file(other)
+            and ((self.kind, self.size, self.mtime_ns) == (other.kind, other.size, other.mtime_ns))
+        )
+
+
+class Fs:
+    """The real file system. Tests derive from it and override ``before`` or single operations."""
+
+    def before(self, operation: str, *paths: Path) -> None:
+        """Be told of an operation that is about to happen."""
+
+    # Looking ------------------------------------------------------------------------------------
+
+    def look(self, path: Path) -> Seen | None:
+        """Return what lies at ``path``, or ``None`` if nothing does (or a parent is missing)."""
+        self.before("look", path)
+        try:
+            found = os.lstat(native(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return _seen(found)
+
+    def names(self, folder: Path) -> tuple[str, ...]:
+        """Return the names in a folder, sorted; empty if there is no such folder."""
+        self.before("names", folder)
+        try:
+            return tuple(sorted(os.listdir(native(folder))))
+        except FileNotFoundError:
+            return ()
+
+    def read(self, path: Path) -> bytes:
+        """Return the bytes of a small file of ours."""
+        self.before("read", path)
+        with _open_unlinked(path) as file:
+            return file.read()
+
+    def sha256(self, path: Path) -> str:
+        """Return the SHA-256 of a regular file, or of a link's own text."""
+        self.before("sha256", path)
+        if path.is_symlink():
+            return hashlib.sha256(os.fsencode(os.readlink(native(path)))).hexdigest()
+        with _open_unlinked(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def free_bytes(self, folder: Path) -> int:
+        """Return how many bytes this user may still write on the folder's volume."""
+        return shutil.disk_usage(native(folder)).free
+
+    def writable(self, folder: Path) -> bool:
+        """Say whether names in ``folder`` can be changed; its times stay as they are.
+
+        Windows is asked by trying, because ``os.access`` says yes even for System32.
+        """
+        if sys.platform != "win32":
+            return os.access(folder, os.W_OK | os.X_OK)
+        times = os.stat(native(folder))
+        probe = native(folder / f".cuda-amd-probe-{os.getpid()}")
+        try:
+            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except OSError:
+            return False
+        os.unlink(probe)
+        with contextlib.suppress(OSError):
+            os.utime(native(folder), ns=(times.st_atime_ns, times.st_mtime_ns))
+        return True
+
+    def in_use(self, files: Sequence[Path]) -> frozenset[Path]:
+        """Return those that a running program has open or mapped (on Linux: mapped)."""
+        return renames.held(files)
+
+    # Changing -----------------------------------------------------------------------------------
+
+    def mkdir(self, folder: Path, mode: int = 0o700) -> bool:
+        """Make a folder, for this user alone unless ``mode`` says more; return whether it is new."""
+        self.before("mkdir", folder)
+        try:
+            os.mkdir(native(folder), mode)
+        except FileExistsError:
+            return False
+        return True
+
+    def write_new(self, path: Path, data: bytes) -> None:
+        """Write a new file; an existing one is an error."""
+        self.before("write_new", path)
+        with open(native(path), "xb") as file:
+            file.write(data)
+
+    def append(self, path: Path, at: int, data: bytes) -> None:
+        """Write ``data`` at offset ``at`` and let the file end there: what was torn behind it goes."""
+        self.before("append", path)
+        with open(native(path), "r+b") as file:
+            file.truncate(at)
+            file.seek(at)
+            file.write(data)
+
+    def copy_new(self, source: Path, path: Path) -> str:
+        """Copy into a new file, writable by its owner; return the SHA-256 of what was written."""
+        self.before("copy_new", source, path)
+        digest = hashlib.sha256()
+        with open(native(source), "rb") as old, open(native(path), "xb") as new:
+            mode = stat.S_IMODE(os.fstat(old.fileno()).st_mode) | stat.S_IWUSR
+            if sys.platform != "win32":
+                os.fchmod(new.fileno(), mode)
+            while chunk := old.read(CHUNK):
+                digest.update(chunk)
+                new.write(chunk)
+        return digest.hexdigest()
+
+    def link(self, path: Path, name: Path) -> bool:
+        """Give a file a second name, never over an existing one; false where that is impossible."""
+        self.before("link", path, name)
+        try:
+            _patiently(lambda: renames.link(native(path), native(name)))
+        except OSError as error:
+            if _cannot_link(error):
+                return False
+            raise
+        return True
+
+    def rename_new(self, path: Path, name: Path) -> None:
+        """Rename, never over an existing name: that is ``FileExistsError``."""
+        self.before("rename_new", path, name)
+        _patiently(lambda: renames.rename_new(native(path), native(name)))
+
+    def replace(self, path: Path, name: Path) -> None:
+        """Rename over an existing file in one step: its name is never absent."""
+        self.before("replace", path, name)
+        _patiently(lambda: renames.replace(native(path), native(name)))
+
+    def exchange(self, path: Path, name: Path) -> bool:
+        """Let two names trade their files in one step; false where the platform cannot."""
+        self.before("exchange", path, name)
+        return renames.exchange(native(path), native(name))
+
+    def unlink(self, path: Path) -> None:
+        """Remove one name of a file, also of a read-only one; absent is fine."""
+        self.before("unlink", path)
+        with contextlib.suppress(FileNotFoundError):
+            _patiently(lambda: _unlink(native(path)))
+
+    def rmdir(self, folder: Path) -> bool:
+        """Remove an empty folder; false if it is not empty. Absent is fine."""
+        self.before("rmdir", folder)
+        try:
+            os.rmdir(native(folder))
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if (
+                error.errno in {errno.ENOTEMPTY, errno.EEXIST}
+                or getattr(error, "winerror", 0) == _NOT_EMPTY_WINDOWS
+            ):
+                return False
+            raise
+        return True
+
+    def set_mtime(self, path: Path, mtime_ns: int) -> None:
+        """Set the time of last change of a folder."""
+        self.before("set_mtime", path)
+        os.utime(native(path), ns=(os.stat(native(path)).st_atime_ns, mtime_ns))
+
+    # Making durable -----------------------------------------------------------------------------
+
+    def sync_files(self, paths: Sequence[Path]) -> None:
+        """Return when the bytes of these files would survive a power failure."""
+        self.before("sync_files", *paths)
+        if len(paths) == 1:
+            _flush(paths[0])
+        elif paths:
+            with ThreadPoolExecutor(min(FLUSHERS, len(paths))) as pool:
+                list(pool.map(_flush, paths))
+
+    def sync_folder(self, folder: Path) -> None:
+        """Return when the names in this folder would survive a power failure.
+
+        On Windows this does nothing, because Python cannot flush a folder there; renames are then
+        written through one by one.
+        """
+        self.before("sync_folder", folder)
+        if sys.platform != "win32":
+            _flush_folder(folder)
+
+
+def native(path: Path) -> str:
+    """Return a path as the operating system takes it; Windows needs a prefix beyond 260 characters."""
+    text = str(path)
+    if sys.platform == "win32" and len(text) > _LONG and not text.startswith("\\\\?\\"):
+        text = "\\\\?\\UNC" + text[1:] if text.startswith("\\\\") else "\\\\?\\" + text
+    return text
+
+
+def retrying(
+    action: Callable[[], T],
+    *,
+    waits: Sequence[float] = WAITS,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """Try again while Windows says that somebody holds the file; any other error is final."""
+    for wait in waits:
+        try:
+            return action()
+        except OSError as error:
+            if getattr(error, "winerror", None) not in PASSING:
+                raise
+        sleep(wait)
+    return action()
+
+
+def _patiently(action: Callable[[], T]) -> T:
+    """Retry on Windows alone; elsewhere a refusal is an answer."""
+    return retrying(action) if sys.platform == "win32" else action()
+
+
+def _seen(found: os.stat_result) -> Seen:
+    """Reduce a stat result to what placement decides by."""
+    tag = getattr(found, "st_reparse_tag", 0)
+    if stat.S_ISLNK(found.st_mode) or tag & _NAME_SURROGATE:
+        kind = Kind.LINK
+    elif stat.S_ISREG(found.st_mode):
+        kind = Kind.FILE
+    else:
+        kind = Kind.FOLDER if stat.S_ISDIR(found.st_mode) else Kind.OTHER
+    return Seen(
+        kind=kind,
+        size=found.st_size,
+        mtime_ns=found.st_mtime_ns,
+        mode=stat.S_IMODE(found.st_mode),
+        inode=found.st_ino,
+        device=found.st_dev,
+        owner=found.st_uid if sys.platform != "win32" else None,
+        read_only=not found.st_mode & stat.S_IWUSR,
+    )
+
+
+def _open_unlinked(path: Path) -> BufferedReader:
+    """Open for reading, refusing a link that somebody put there."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    return open(os.open(native(path), flags), "rb")
+
+
+def _cannot_link(error: OSError) -> bool:
+    """Tell "no hard links here" from a real failure."""
+    winerror = getattr(error, "winerror", None)
+    return winerror in NO_LINKS_WINDOWS if winerror is not None else error.errno in NO_LINKS
+
+
+def _unlink(path: str) -> None:
+    """Remove a name; Windows refuses read-only files until they are writable."""
+    try:
+        os.unlink(path)
+    except PermissionError:
+        if sys.platform != "win32" or os.stat(path).st_mode & stat.S_IWUSR:
+            raise
+        os.chmod(path, stat.S_IWRITE)
+        os.unlink(path)
+
+
+def _flush(path: Path) -> None:
+    """Flush one file; Windows flushes writable handles only."""
+    descriptor = os.open(native(path), os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the names of a folder; a file system that cannot say so is taken at its word."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        os.close(descriptor)

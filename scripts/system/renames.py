@@ -1,0 +1,147 @@
+"""Renames that Python does not offer: never over a name, in one step, written through.
+
+Linux has ``renameat2``; Windows has ``MoveFileExW``, which returns only when the rename is on the disk.
+"""
+
+# Paths come as the text that the system takes.
+# ruff: noqa: PTH105, PTH108, PTH116, PTH208
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+_NAMED: Final = 5
+_AT_FDCWD: Final = -100
+_NOREPLACE: Final = 1
+_EXCHANGE: Final = 2
+#: What kernels and file systems answer that do not know a flag of ``renameat2``.
+_UNKNOWN_FLAG: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+
+if sys.platform == "win32":
+    from ctypes import wintypes
+
+    _REPLACE_EXISTING: Final = 1
+    _WRITE_THROUGH: Final = 8
+    _GENERIC_READ: Final = 0x8000_0000
+    _GENERIC_WRITE: Final = 0x4000_0000
+    _OPEN_EXISTING: Final = 3
+    _OPEN_REPARSE_POINT: Final = 0x0020_0000
+    _HELD: Final = frozenset({5, 32, 33, 1224})
+    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    _kernel.MoveFileExW.argtypes = (wintypes.LPCWSTR, wintypes.LPCWSTR, wintypes.DWORD)
+    _kernel.MoveFileExW.restype = wintypes.BOOL
+    _kernel.CreateFileW.argtypes = (
+        *(wintypes.LPCWSTR, wintypes.DWORD, wintypes.DWORD, wintypes.LPVOID),
+        *(wintypes.DWORD, wintypes.DWORD, wintypes.HANDLE),
+    )
+    _kernel.CreateFileW.restype = wintypes.HANDLE
+    _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
+
+    def _move(path: str, name: str, flags: int) -> None:
+        """Call ``MoveFileExW`` and raise what Python would raise."""
+        if not _kernel.MoveFileExW(path, name, flags | _WRITE_THROUGH):
+            code = ctypes.get_last_error()
+            raise OSError(None, ctypes.FormatError(code).strip(), path, code, name)
+
+    def link(path: str, name: str) -> None:
+        """Give a file a second name. Links get none, and read-only files neither: see ``replace``.
+
+        ``MoveFileExW`` refuses to rename over a read-only file, and its attribute belongs to the
+        original, which is not ours to change.
+        """
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode) or not found.st_mode & stat.S_IWUSR:
+            raise OSError(errno.EPERM, "no second name for this file", path)
+        os.link(path, name)
+
+    def rename_new(path: str, name: str) -> None:
+        """Rename unless ``name`` exists (``FileExistsError``)."""
+        _move(path, name, 0)
+
+    def replace(path: str, name: str) -> None:
+        """Rename over ``name``."""
+        _move(path, name, _REPLACE_EXISTING)
+
+    def exchange(path: str, name: str) -> bool:
+        """Windows has no such step."""
+        del path, name
+        return False
+
+    def held(files: Sequence[Path]) -> frozenset[Path]:
+        """Open without sharing: this fails while anybody has the file open, loaded or running."""
+        return frozenset(path for path in files if _is_held(path))
+
+    def _is_held(path: Path) -> bool:
+        """Try one file; a read-only one is opened for reading."""
+        writable = os.stat(path).st_mode & stat.S_IWUSR
+        access = _GENERIC_READ | _GENERIC_WRITE if writable else _GENERIC_READ
+        handle = _kernel.CreateFileW(str(path), access, 0, None, _OPEN_EXISTING, _OPEN_REPARSE_POINT, None)
+        if handle == wintypes.HANDLE(-1).value:
+            return ctypes.get_last_error() in _HELD
+        _kernel.CloseHandle(handle)
+        return False
+
+else:
+    _libc = ctypes.CDLL(None, use_errno=True)
+
+    def _renameat2(path: str, name: str, flag: int) -> int:
+        """Return 0 or the error number; ``ENOSYS`` where the C library has no such call."""
+        call = getattr(_libc, "renameat2", None)
+        if call is None:
+            return errno.ENOSYS
+        done = call(_AT_FDCWD, os.fsencode(path), _AT_FDCWD, os.fsencode(name), flag)
+        return 0 if done == 0 else ctypes.get_errno()
+
+    def link(path: str, name: str) -> None:
+        """Give a file, or a link itself, a second name."""
+        os.link(path, name, follow_symlinks=False)
+
+    def rename_new(path: str, name: str) -> None:
+        """Rename unless ``name`` exists; where the kernel cannot, a second name and then the first gone.
+
+        In between the file has both names, never none.
+        """
+        code = _renameat2(path, name, _NOREPLACE)
+        if code in _UNKNOWN_FLAG:
+            os.link(path, name, follow_symlinks=False)
+            os.unlink(path)
+        elif code:
+            raise OSError(code, os.strerror(code), path, None, name)
+
+    def replace(path: str, name: str) -> None:
+        """Rename over ``name``."""
+        os.replace(path, name)
+
+    def exchange(path: str, name: str) -> bool:
+        """Trade two names; false where the kernel or the file system cannot."""
+        code = _renameat2(path, name, _EXCHANGE)
+        if code in _UNKNOWN_FLAG:
+            return False
+        if code:
+            raise OSError(code, os.strerror(code), path, None, name)
+        return True
+
+    def held(files: Sequence[Path]) -> frozenset[Path]:
+        """Look for the files among the mappings of this user's processes."""
+        wanted = {_mapped_as(os.lstat(path)): path for path in files}
+        maps = (line.split(maxsplit=5) for pid in os.listdir("/proc") if pid.isdigit() for line in _maps(pid))
+        found = {" ".join(fields[3:5]) for fields in maps if len(fields) > _NAMED}
+        return frozenset(path for key, path in wanted.items() if key in found)
+
+    def _mapped_as(found: os.stat_result) -> str:
+        """Return device and inode as ``/proc/PID/maps`` writes them."""
+        return f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x} {found.st_ino}"
+
+    def _maps(pid: str) -> list[str]:
+        """Return the lines of ``/proc/PID/maps``; none for a process that ended or is not ours."""
+        try:
+            return (Path("/proc") / pid / "maps").read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return []
