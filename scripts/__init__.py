@@ -33,7 +33,7 @@ ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
 OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "requests": ("store", "pins"),
     "urllib3": ("store",),
-    "truststore": ("store",),
+    "truststore": ("store", "pins"),
     "tomlkit": ("pins",),
     "rich": ("ui",),
     "pefile": ("binary",),

@@ -131,7 +131,10 @@ def _version(document: Node) -> None:
         msg = "The lock does not say which version of the format it has."
         hint = f"Begin it with `version = {VERSION}`."
         raise document.refusal(msg, "lock-missing-version", hint, at=("version",))
-    version = node.size()
+    version = node.number()
+    if version < 1:
+        msg = f"There is no format version {version}."
+        raise node.refusal(msg, "lock-unknown-version", f"Write `version = {VERSION}`.")
     if version > VERSION:
         msg = f"The lock has format version {version}; this workspace reads {VERSION}."
         raise node.refusal(msg, "lock-newer-version", "Update this checkout (git pull).")

@@ -69,20 +69,22 @@ def url(node: Node) -> str:
 
 
 def version_range(node: Node) -> str:
-    """Return a specifier set such as ``>=6.4,<6.5`` that some version can satisfy."""
+    """Return a specifier set such as ``>=6.4,<6.5`` that some version can satisfy; empty means any."""
     value = node.text(empty=True)
-    low: tuple[int, ...] = ()
-    high: tuple[int, ...] | None = None
-    for part in filter(None, [value] if not value else value.split(",")) if value else ():
+    low: tuple[tuple[int, ...], bool] = ((0,) * 4, False)  # the bound; is it excluded?
+    high: tuple[tuple[int, ...], bool] | None = None  # the bound; is it included?
+    for part in value.split(",") if value else ():
         match = _BOUND.fullmatch(part.strip())
         if match is None:
             raise _bad_range(node, f"{part!r} is not a version bound.")
-        version = tuple(int(number) for number in match[2].split("."))
+        numbers = [int(number) for number in match[2].split(".")]
+        bound = (*numbers, *[0] * (4 - len(numbers)))
         if match[1] in {">=", ">", "=="}:
-            low = max(low, version)
+            low = max(low, (bound, match[1] == ">"))
         if match[1] in {"<=", "<", "=="}:
-            high = version if high is None else min(high, version)
-    if high is not None and low > high:
+            found = (bound, match[1] != "<")
+            high = found if high is None else min(high, found)
+    if high is not None and (low[0] > high[0] or (low[0] == high[0] and (low[1] or not high[1]))):
         raise _bad_range(node, f"No version satisfies {value!r}.")
     return value
 

@@ -92,11 +92,16 @@ class Node:
 
     def size(self) -> int:
         """Return a number of bytes, 1 or more."""
-        if type(self.value) is not int:  # a bool is an int too
-            raise self.wrong_type(needed="a whole number of bytes")
-        if self.value < 1:
-            msg = f"The size {self.value} is not a number of bytes."
+        value = self.number()
+        if value < 1:
+            msg = f"The size {value} is not a number of bytes."
             raise self.refusal(msg, "lock-bad-size", "Give the exact size, or leave the key out if unknown.")
+        return value
+
+    def number(self) -> int:
+        """Return a whole number."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            raise self.wrong_type(needed="a whole number")
         return self.value
 
     def sha256(self) -> str:

@@ -1,0 +1,180 @@
+"""``pins.add``: download a file once, hash it, and propose its pin with the trust it deserves."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from scripts.app.github import github
+from scripts.app.workspace import Workspace
+from scripts.errors import ConflictError, ExitCode, FetchError, IntegrityError, UsageError
+from scripts.model import Artifact, ArtifactFormat, Lock, Trust
+from scripts.pins.diff import LockDiff, diff
+from scripts.pins.lock import parse_lock, read_lock
+from scripts.pins.lock_write import format_lock, save_lock, with_artifact
+from scripts.pins.update import CONFIRMED
+from scripts.pins.upstream import Asset, AssetRef, GitHub
+from scripts.pins.urls import url_problem
+from scripts.pins.web import MAX_BYTES, Hashed
+
+ONE_REPORT: Final = "Downloaded and hashed once by whoever added it; its host publishes no digest."
+NO_DIGEST: Final = "Downloaded and hashed once by whoever added it; its release gives no SHA-256."
+
+_HTML: Final = (b"<!doctype html", b"<html", b"<head", b"<body")
+_ENDS: Final = (
+    (".tar.gz", ArtifactFormat.TAR_GZ),
+    (".tgz", ArtifactFormat.TAR_GZ),
+    (".zip", ArtifactFormat.ZIP),
+    (".whl", ArtifactFormat.WHEEL),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinsAddResult:
+    """The new artifact, the change it means for the lock, and whether it was written."""
+
+    artifact: Artifact
+    diff: LockDiff
+    written: bool
+
+    @property
+    def exit_code(self) -> int:
+        """Always 0: everything else is an error."""
+        return int(ExitCode.OK)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the pin, the diff and whether it was written."""
+        item = self.artifact
+        pin = {"id": item.id, "sha256": item.sha256, "size": item.size, "trust": item.trust.value}
+        return {"artifact": pin, "diff": self.diff.to_json(), "written": self.written}
+
+
+def pins_add(
+    ws: Workspace,
+    *,
+    url: str = "",
+    id: str = "",  # noqa: A002 - the option's name on the command line
+    license: str = "",  # noqa: A002 - the option's name on the command line
+    write: bool = False,
+) -> PinsAddResult:
+    """Download a file, keep nothing but its hash, compare it with the release's digest, propose the pin.
+
+    Args:
+        ws: the workspace.
+        url: the https address of one unchanging file.
+        id: the new artifact's id; empty to derive it from the address.
+        license: the licence of what is downloaded.
+        write: add it to the lock file; otherwise only the difference is returned.
+
+    Raises:
+        UsageError: no URL, one that cannot be pinned, or no licence.
+        ConflictError: the lock has this file already.
+        FetchError: it did not arrive.
+        IntegrityError: what arrived is not what the release's digest says; nothing was written.
+        LockError: the lock is wrong, or the new entry would make it so.
+    """
+    _acceptable(url, license)
+    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    server = github(ws)
+    ref = server.ref(url)
+    asset = _asset(server, ref)
+    hashed = server.web.hash_url(url, most=MAX_BYTES, progress=ws.progress)
+    _plausible(url, hashed)
+    trust, note = _trust(url, asset, hashed, ref)
+    artifact = Artifact(
+        id=id or _identifier(url, ref),
+        urls=(url,),
+        sha256=hashed.sha256,
+        size=hashed.size,
+        format=_format(url),
+        root="",
+        license=license,
+        source=f"{ref.owner}/{ref.repo}@{ref.tag}" if ref else urlsplit(url).hostname or "",
+        trust=trust,
+        note=note,
+    )
+    _unknown(lock, artifact)
+    text = with_artifact(format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path), artifact)
+    change = diff(lock, parse_lock(text.encode(), path=ws.lock_path, custom=ws.custom_lock))
+    if write:
+        save_lock(ws.lock_path, text, expected=lock.digest)
+    return PinsAddResult(artifact=artifact, diff=change, written=write)
+
+
+def _acceptable(url: str, license_: str) -> None:
+    if not url:
+        msg = "pins.add needs the address of the file."
+        raise UsageError(reference="no-url", message=msg, hint="Say --url=https://…")
+    problem = url_problem(url)
+    if problem is not None:
+        raise UsageError(problem.reference, problem.message, hint=problem.hint)
+    if not license_.strip():
+        msg = "pins.add needs the licence of what is downloaded."
+        hint = 'Say it as an SPDX expression, for example --license="MIT OR Apache-2.0".'
+        raise UsageError(reference="no-license", message=msg, hint=hint)
+
+
+def _asset(server: GitHub, ref: AssetRef | None) -> Asset | None:
+    """Ask the release before the download: a file it does not name is not worth the bytes."""
+    if ref is None:
+        return None
+    asset = server.release(ref.owner, ref.repo, ref.tag).asset(ref.name)
+    if asset is None:
+        msg = f"The release {ref.tag} of {ref.owner}/{ref.repo} has no file {ref.name}."
+        hint = "Copy the address from the release page."
+        raise FetchError(reference="upstream-not-found", message=msg, hint=hint)
+    return asset
+
+
+def _plausible(url: str, hashed: Hashed) -> None:
+    if hashed.cut:
+        msg = f"The file is larger than {MAX_BYTES} bytes."
+        raise FetchError(reference="too-large", message=msg, context=(url,), hint="Pin a smaller file.")
+    if hashed.size == 0 or hashed.first.lstrip().lower().startswith(_HTML):
+        msg = "The address gives a web page or nothing, not a file to pin."
+        hint = "Use the address of the file itself, as the browser's download list shows it."
+        raise FetchError(reference="not-a-file", message=msg, context=(url,), hint=hint)
+
+
+def _trust(url: str, asset: Asset | None, hashed: Hashed, ref: AssetRef | None) -> tuple[Trust, str]:
+    """Judge the hash by what the release says; a contradiction is an error."""
+    if asset is None or asset.sha256 is None:
+        return Trust.SINGLE_REPORT, NO_DIGEST if ref else ONE_REPORT
+    if (asset.sha256, asset.size) == (hashed.sha256, hashed.size):
+        return Trust.UPSTREAM_DIGEST, CONFIRMED
+    msg = "What arrived is not what the release's metadata says, so it was not pinned."
+    context = (
+        f"url: {url}",
+        f"release says: sha256 {asset.sha256}, {asset.size} bytes",
+        f"got: sha256 {hashed.sha256}, {hashed.size} bytes",
+        f"first bytes: {hashed.first[:16].hex(' ')}",
+    )
+    hint = "A proxy may have changed it: try from another network. If it stays so, tell the project."
+    raise IntegrityError(reference="hash-mismatch", message=msg, context=context, hint=hint)
+
+
+def _unknown(lock: Lock, artifact: Artifact) -> None:
+    for item in lock.artifacts.values():
+        if artifact.sha256 == item.sha256 or set(artifact.urls) & set(item.urls) or artifact.id == item.id:
+            msg = f"The lock has this file or this id already: {item.id}."
+            hint = "Use that artifact, or give another --id for another file."
+            raise ConflictError(reference="already-pinned", message=msg, hint=hint)
+
+
+def _format(url: str) -> ArtifactFormat:
+    path = urlsplit(url).path.lower()
+    return next((form for end, form in _ENDS if path.endswith(end)), ArtifactFormat.RAW)
+
+
+def _identifier(url: str, ref: AssetRef | None) -> str:
+    """Derive an id from the file's name, with the release's tag in the place of a commit."""
+    name = unquote(urlsplit(url).path.rpartition("/")[2]).lower()
+    for end, _ in _ENDS:
+        name = name.removesuffix(end)
+    if ref is not None:
+        name = re.sub(r"-[0-9a-f]{7,40}$", "", name)
+        tag = ref.tag.lower()
+        name = name if tag in name else f"{name}-{tag}"
+    return re.sub(r"[-.+_]*[^a-z0-9.+_-]+[-.+_]*|[-.+_]{2,}", "-", name).strip("-.+_")

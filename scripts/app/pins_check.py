@@ -1,0 +1,109 @@
+"""``pins.check``: hash everything upstream again, and keep nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from scripts.app.github import web
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, FetchError, UsageError
+from scripts.model import Artifact, ArtifactFormat, Lock, Progress
+from scripts.pins.lock import read_lock
+from scripts.pins.resolve import unknown_name
+from scripts.pins.web import MAX_BYTES, Web
+
+
+class PinStatus(StrEnum):
+    """What one URL gave."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    UNREACHABLE = "unreachable"
+    SUPPLIED = "supplied"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedUrl:
+    """One URL of one artifact; ``url`` is empty for supplied files, which nobody downloads."""
+
+    artifact: str
+    url: str
+    status: PinStatus
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinsCheckResult:
+    """Every URL that was asked."""
+
+    checked: tuple[CheckedUrl, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """3 when bytes differ, 20 when something could not be asked, else 0."""
+        found = {row.status for row in self.checked}
+        if PinStatus.DIFFERS in found:
+            return int(ExitCode.NEGATIVE)
+        return int(ExitCode.FETCH if PinStatus.UNREACHABLE in found else ExitCode.OK)
+
+    def to_json(self) -> dict[str, object]:
+        """Return one object per URL."""
+        return {"checked": [asdict(row) for row in self.checked]}
+
+
+def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsCheckResult:
+    """Stream every pinned URL through the hasher; nothing is stored and the lock is not written.
+
+    Args:
+        ws: the workspace.
+        only: artifact ids, comma separated; empty for all.
+        offline: refused, because there would be nothing to check.
+
+    Raises:
+        LockError: the lock is wrong.
+        UsageError: an artifact is unknown, or ``offline``.
+    """
+    if offline:
+        msg = "pins.check asks servers, which --offline forbids."
+        hint = "Leave --offline out; `invoke verify --deep` hashes what is already here."
+        raise UsageError(reference="offline", message=msg, hint=hint)
+    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    asking = web(ws)
+    rows = [row for artifact in chosen(lock, only) for row in _check(asking, artifact, ws.progress)]
+    return PinsCheckResult(checked=tuple(rows))
+
+
+def chosen(lock: Lock, only: str) -> tuple[Artifact, ...]:
+    """Return the artifacts named in a comma-separated list, or all of them."""
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    for name in names:
+        if name not in lock.artifacts:
+            raise unknown_name("artifact", name, tuple(lock.artifacts))
+    return tuple(lock.artifacts[name] for name in dict.fromkeys(names or lock.artifacts))
+
+
+def _check(asking: Web, artifact: Artifact, progress: Progress) -> list[CheckedUrl]:
+    if artifact.format is ArtifactFormat.SUPPLIED:
+        detail = "brought by the user; hashed when it is staged"
+        return [CheckedUrl(artifact=artifact.id, url="", status=PinStatus.SUPPLIED, detail=detail)]
+    rows = []
+    for url in artifact.urls:
+        status, detail = _ask(asking, artifact, url, progress)
+        rows.append(CheckedUrl(artifact=artifact.id, url=url, status=status, detail=detail))
+    return rows
+
+
+def _ask(asking: Web, artifact: Artifact, url: str, progress: Progress) -> tuple[PinStatus, str]:
+    most = artifact.size or MAX_BYTES
+    try:
+        found = asking.hash_url(url, most=most, progress=progress)
+    except FetchError as error:
+        return PinStatus.UNREACHABLE, " ".join([error.message, *error.context])
+    if found.cut:
+        return PinStatus.DIFFERS, f"more than {most} bytes"
+    if found.sha256 != artifact.sha256:
+        return PinStatus.DIFFERS, f"sha256 {found.sha256}, pinned {artifact.sha256}; {found.size} bytes"
+    if artifact.size not in {None, found.size}:
+        return PinStatus.DIFFERS, f"{found.size} bytes, pinned {artifact.size}"
+    return PinStatus.SAME, f"{found.size} bytes"

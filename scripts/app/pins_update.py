@@ -1,0 +1,164 @@
+"""``pins.update``: ask releases about their files, and bring newer ones in beside the old."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+
+from scripts.app.github import github
+from scripts.app.pins_check import chosen
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode
+from scripts.model import Artifact, Lock
+from scripts.pins import update
+from scripts.pins.diff import LockDiff, diff
+from scripts.pins.lock import parse_lock, read_lock
+from scripts.pins.lock_write import format_lock, save_lock, with_artifact, with_fields, with_stack
+from scripts.pins.update import Finding
+from scripts.pins.upstream import AssetRef, GitHub, Release
+from scripts.pins.urls import url_problem
+
+#: Why an artifact's host was not asked.
+NO_METADATA = "no-metadata"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedPin:
+    """What upstream says about one artifact, or about a newer release of it."""
+
+    artifact: str
+    status: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinsUpdateResult:
+    """What was found, the change it means for the lock, and whether it was written."""
+
+    asked: tuple[AskedPin, ...]
+    diff: LockDiff
+    written: bool
+
+    @property
+    def exit_code(self) -> int:
+        """3 when upstream contradicts a pin, else 0."""
+        bad = {Finding.DIFFERS.value, Finding.GONE.value}
+        return int(ExitCode.NEGATIVE if any(row.status in bad for row in self.asked) else ExitCode.OK)
+
+    def to_json(self) -> dict[str, object]:
+        """Return findings, diff and whether it was written."""
+        return {
+            "asked": [asdict(row) for row in self.asked],
+            "diff": self.diff.to_json(),
+            "written": self.written,
+        }
+
+
+@dataclass(kw_only=True)
+class _Work:
+    """The lock's text as it grows, and what was found on the way."""
+
+    lock: Lock
+    text: str
+    server: GitHub
+    rows: list[AskedPin] = field(default_factory=list)
+    releases: dict[tuple[str, str, str], Release] = field(default_factory=dict)
+
+    def say(self, artifact: str, status: str, detail: str) -> None:
+        self.rows.append(AskedPin(artifact=artifact, status=status, detail=detail))
+
+    def release(self, owner: str, repo: str, tag: str) -> Release:
+        """Ask once for each release."""
+        key = owner, repo, tag
+        if key not in self.releases:
+            self.releases[key] = self.server.release(*key)
+        return self.releases[key]
+
+
+def pins_update(ws: Workspace, *, artifact: str = "", tag: str = "", write: bool = False) -> PinsUpdateResult:
+    """Compare pins with their releases' metadata and propose newer releases.
+
+    A pin that upstream contradicts is reported and never changed. A newer release becomes a new artifact
+    and new stacks; the old ones stay.
+
+    Args:
+        ws: the workspace.
+        artifact: artifact ids, comma separated; empty for all.
+        tag: the release to bring in; empty for the newest.
+        write: change the lock file; otherwise only the difference is returned.
+
+    Raises:
+        LockError: the lock is wrong, or a change would make it so.
+        FetchError: a server did not answer; nothing was written.
+        UsageError: an artifact is unknown.
+    """
+    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    text = format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path)
+    work = _Work(lock=lock, text=text, server=github(ws))
+    families: dict[tuple[str, str, str], list[tuple[Artifact, AssetRef]]] = defaultdict(list)
+    for item in chosen(lock, artifact):
+        ref = work.server.ref(item.urls[0]) if item.urls else None
+        if ref is None:
+            work.say(item.id, NO_METADATA, "this host publishes no digests")
+            continue
+        _confirm(work, item, ref)
+        families[ref.owner, ref.repo, update.shape(ref.name, ref.tag)].append((item, ref))
+    for (owner, repo, _), family in families.items():
+        _bring_in(work, owner, repo, family, tag)
+    return _finish(ws, work, write=write)
+
+
+def _confirm(work: _Work, item: Artifact, ref: AssetRef) -> None:
+    asset = work.release(ref.owner, ref.repo, ref.tag).asset(ref.name)
+    judged = update.judge(item, asset)
+    work.say(item.id, judged.finding.value, judged.detail)
+    if judged.fields:
+        work.text = with_fields(work.text, item.id, judged.fields)
+
+
+def _bring_in(
+    work: _Work, owner: str, repo: str, family: list[tuple[Artifact, AssetRef]], wanted: str
+) -> None:
+    """Add the release's file of one family, unless the lock has it."""
+    tags = work.server.tags(owner, repo)
+    tag = wanted or next(iter(tags), "")
+    base, ref = update.newest_first(family, tags)[0]
+    known = {
+        found.tag
+        for item in work.lock.artifacts.values()
+        for url in item.urls
+        if (found := _same(work, url, ref))
+    }
+    if not tag or tag in known:
+        return
+    release = work.release(owner, repo, tag)
+    asset = update.counterpart(ref, release)
+    if asset is None:
+        work.say(base.id, "no-counterpart", f"{tag} has no file that corresponds to {ref.name}")
+        return
+    problem = url_problem(asset.url)
+    if problem is not None or asset.sha256 is None:
+        detail = problem.message if problem else f"{tag} gives no SHA-256 for {asset.name}; use pins.add"
+        work.say(base.id, Finding.NO_DIGEST.value, detail)
+        return
+    new = update.successor(base, ref, release, asset)
+    stacks = update.successor_stacks(work.lock, base, new, ref.tag, tag)
+    work.text = with_artifact(work.text, new)
+    for stack in stacks:
+        work.text = with_stack(work.text, stack)
+    work.say(new.id, "new", f"{tag}; stacks: {', '.join(stack.id for stack in stacks) or 'none'}")
+
+
+def _same(work: _Work, url: str, ref: AssetRef) -> AssetRef | None:
+    """Return the reference of a URL of the same family as ``ref``."""
+    found = work.server.ref(url)
+    if found is None or (found.owner, found.repo) != (ref.owner, ref.repo):
+        return None
+    return found if update.shape(found.name, found.tag) == update.shape(ref.name, ref.tag) else None
+
+
+def _finish(ws: Workspace, work: _Work, *, write: bool) -> PinsUpdateResult:
+    change = diff(work.lock, parse_lock(work.text.encode(), path=ws.lock_path, custom=ws.custom_lock))
+    if write and change:
+        save_lock(ws.lock_path, work.text, expected=work.lock.digest)
+    return PinsUpdateResult(asked=tuple(work.rows), diff=change, written=write and bool(change))

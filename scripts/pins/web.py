@@ -1,0 +1,265 @@
+"""Ask upstream: https only, certificates of the operating system, a token for one host alone.
+
+Redirects are followed here, one by one, so that a token never travels to another host and nothing is
+taken from ``http:`` (loopback excepted, where tests and mirrors live).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import truststore
+from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies
+
+from scripts import __version__
+from scripts.errors import FetchError
+from scripts.model import NoProgress, Progress
+
+#: A file of unknown size is given up after this many bytes.
+MAX_BYTES: Final = 8 * 1024**3
+MAX_REDIRECTS: Final = 10
+CHUNK: Final = 1 << 20
+
+_OK: Final = 200
+_BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+#: Looks at a response that is not 200; ``None`` leaves it to the general rule.
+Judge = Callable[[str, requests.Response], Exception | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hashed:
+    """What a URL gave. ``cut`` means that it has more bytes than allowed; there is no hash then."""
+
+    sha256: str
+    size: int
+    first: bytes
+    cut: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Web:
+    """How servers are asked.
+
+    Attributes:
+        ca_file: certificates trusted besides the system's, in PEM format.
+        timeouts: seconds to connect, and seconds without a byte.
+        delays: waits before another attempt, where another attempt may help.
+        sleep: how to wait.
+    """
+
+    ca_file: Path | None = None
+    timeouts: tuple[float, float] = (15.0, 60.0)
+    delays: tuple[float, ...] = (1.0, 4.0)
+    sleep: Callable[[float], None] = field(default=time.sleep)
+
+    def hash_url(self, url: str, *, most: int = MAX_BYTES, progress: Progress | None = None) -> Hashed:
+        """Stream a file through SHA-256 and keep nothing of it.
+
+        Args:
+            url: an https URL, or http on loopback.
+            most: stop after this many bytes and say so in ``cut``.
+            progress: told about every block.
+
+        Raises:
+            FetchError: it did not arrive whole.
+        """
+        for delay in (*self.delays, None):
+            try:
+                with self.opened(url, {"Accept-Encoding": "identity"}) as response:
+                    return _hash(response, url, most, progress or NoProgress())
+            except requests.exceptions.RequestException as error:
+                if delay is None:
+                    raise unreachable(url, error) from None
+            except BusyError as error:
+                if delay is None:
+                    raise error.final from None
+            self.sleep(delay)
+        raise AssertionError(url)  # the last round returns or raises
+
+    @contextmanager
+    def opened(
+        self, url: str, headers: dict[str, str], *, token: str = "", judge: Judge | None = None
+    ) -> Iterator[requests.Response]:
+        """Open a URL, following redirects; the body is unread, the status is 200.
+
+        Args:
+            url: the address.
+            headers: sent with every hop.
+            token: sent to the address's own host only.
+            judge: may turn another status into an error of its own.
+
+        Raises:
+            FetchError: refused for good. ``BusyError`` where another attempt may help.
+            requests.exceptions.RequestException: no connection, or it broke.
+        """
+        with _session(self.ca_file) as session:
+            response = self._follow(session, url, headers, token)
+            with response:
+                if response.status_code != _OK:
+                    raise (judge and judge(url, response)) or _refused(url, response)
+                yield response
+
+    def _follow(
+        self, session: requests.Session, url: str, headers: dict[str, str], token: str
+    ) -> requests.Response:
+        home = origin(url)
+        for _ in range(MAX_REDIRECTS + 1):
+            if not secure(url):
+                msg = "The server redirects to an address that is not https, so it was not followed."
+                raise FetchError(reference="insecure-redirect", message=msg, context=(without_query(url),))
+            private = {"Authorization": f"Bearer {token}"} if token and origin(url) == home else {}
+            response = session.get(
+                url,
+                headers={**headers, **private},
+                stream=True,
+                allow_redirects=False,
+                timeout=self.timeouts,
+                proxies=_proxies(url),
+            )
+            if not response.is_redirect:
+                return response
+            url = urljoin(url, response.headers["Location"])
+            response.close()
+        msg = f"The server redirects more than {MAX_REDIRECTS} times."
+        raise FetchError(reference="too-many-redirects", message=msg, context=(without_query(url),))
+
+
+class BusyError(Exception):
+    """The server may answer later; ``final`` is the error to show when it does not."""
+
+    def __init__(self, final: FetchError) -> None:
+        """Keep the error."""
+        super().__init__(str(final))
+        self.final = final
+
+
+def secure(url: str) -> bool:
+    """Whether nobody on the way can change what comes: https, or http on loopback."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name is this machine by its spelling; names are not looked up."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Return scheme, host and port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def without_query(url: str) -> str:
+    """Return a URL fit for a message: redirects carry signatures in their query."""
+    return urlsplit(url)._replace(query="", fragment="").geturl()
+
+
+def unreachable(url: str, error: Exception) -> FetchError:
+    """Make the error for a server that cannot be asked."""
+    host = urlsplit(url).hostname
+    if isinstance(error, requests.exceptions.SSLError):
+        msg = f"The certificate of {host} is not trusted."
+        hint = "Behind an antivirus or a company proxy, add its certificate to the system's store."
+        return FetchError(reference="untrusted-certificate", message=msg, context=(str(url),), hint=hint)
+    msg = f"{host} cannot be reached, or the connection broke."
+    hint = "Check the network and the proxy settings, then run the task again."
+    return FetchError(
+        reference="upstream-unreachable",
+        message=msg,
+        context=(without_query(url), type(error).__name__),
+        hint=hint,
+    )
+
+
+def _refused(url: str, response: requests.Response) -> Exception:
+    status = response.status_code
+    msg = f"The server answers {status} {response.reason or ''}".rstrip() + "."
+    hint = "The file may have moved: look at its project's release page."
+    final = FetchError(
+        reference="upstream-refused", message=msg, context=(f"url: {without_query(url)}",), hint=hint
+    )
+    return BusyError(final) if status in _BUSY else final
+
+
+def _hash(response: requests.Response, url: str, most: int, progress: Progress) -> Hashed:
+    total = _announced(response)
+    if total is not None and total > most:
+        return Hashed(sha256="", size=total, first=b"", cut=True)
+    digest = hashlib.sha256()
+    first, size = b"", 0
+    with progress.task(urlsplit(url).path.rpartition("/")[2], total) as advance:
+        for chunk in response.iter_content(CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+            first = first or chunk[:64]
+            advance(len(chunk))
+            if size > most:
+                return Hashed(sha256="", size=size, first=first, cut=True)
+    if total is not None and size != total:
+        raise requests.exceptions.ChunkedEncodingError(url)
+    return Hashed(sha256=digest.hexdigest(), size=size, first=first, cut=False)
+
+
+def _announced(response: requests.Response) -> int | None:
+    """Return the announced length; a packed copy has other bytes than the file and is refused."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        msg = "The server sends a packed copy, although the plain file was asked for."
+        raise FetchError(reference="content-encoding", message=msg, context=(without_query(response.url),))
+    length = response.headers.get("Content-Length", "")
+    return int(length) if length.isascii() and length.isdigit() else None
+
+
+def _session(ca_file: Path | None) -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False  # it would read .netrc too; proxies are looked up for each address
+    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if ca_file is not None:
+        context.load_verify_locations(cafile=str(ca_file))
+    session.mount("https://", _SystemCertificates(context))
+    session.headers["User-Agent"] = f"cuda-on-amd/{__version__}"
+    return session
+
+
+class _SystemCertificates(HTTPAdapter):
+    """Verify with the operating system's certificates instead of a bundle of our own."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        """Keep the context; the base class builds its pools at once."""
+        self._context = context
+        super().__init__()
+
+    def init_poolmanager(self, *args: object, **kwargs: object) -> None:
+        """Use the context for direct connections."""
+        super().init_poolmanager(*args, **kwargs, ssl_context=self._context)  # type: ignore[arg-type]  # passed through
+
+    def proxy_manager_for(self, proxy: str, **kwargs: object) -> object:
+        """Use the context behind a proxy too."""
+        return super().proxy_manager_for(proxy, **kwargs, ssl_context=self._context)
+
+    def cert_verify(self, conn: object, url: str, verify: object, cert: object) -> None:
+        """Always verify, and do not add the bundle that comes with requests."""
+        del url, verify, cert
+        conn.cert_reqs = "CERT_REQUIRED"  # type: ignore[attr-defined]  # a urllib3 pool
+
+
+def _proxies(url: str) -> dict[str, str]:
+    if is_loopback(urlsplit(url).hostname or ""):
+        return {}
+    return {scheme: proxy for scheme, proxy in get_environ_proxies(url).items() if proxy}
