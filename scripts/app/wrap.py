@@ -2,76 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final
 
+from scripts.app.staged import staged_runtime
 from scripts.app.workspace import Workspace
-from scripts.errors import WorkspaceError
-from scripts.model import Host, Lock, Runtime, Stack
+from scripts.app.wrap_plan import Plan, Request, plan_run
+from scripts.app.wrapping import (
+    Inspect,
+    Placement,
+    Placer,
+    StagedRuntime,
+    WrapResult,
+    not_started_code,
+    write_report,
+)
+from scripts.errors import LaunchError, WorkspaceError
+from scripts.launch.via import Via
+from scripts.system.child import Exit
+from scripts.system.interruptions import Interruptions
+from scripts.system.process import run_inherited
+
+__all__ = ["WrapResult", "leave", "not_started_code", "wrap"]
+
+#: How a launcher's own failure looks: this code, from a job in which it stayed alone.
+LAUNCHER_FAILED: Final = 1
 
 
-class Staged(Protocol):
-    """A stack whose runtime lies ready and verified, and the machine it was chosen for."""
-
-    @property
-    def lock(self) -> Lock:
-        """The lock the stack comes from."""
-
-    @property
-    def stack(self) -> Stack:
-        """The stack."""
-
-    @property
-    def runtime(self) -> Runtime:
-        """Its files."""
-
-    @property
-    def host(self) -> Host:
-        """This machine."""
-
-
-#: ``scripts.app.staged.staged_runtime``: stack id (empty: the active one) to its verified runtime.
-StagedRuntime = Callable[[Workspace, str], Staged]
-
-
-@dataclass
-class Placement:
-    """What a placement leaves to report; ``left`` is filled when the undo could not finish."""
-
-    files: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-
-
-class Placer(Protocol):
-    """Places a runtime beside a program on entering and takes it away again on leaving."""
-
-    def __call__(self, staged: Staged, program: Path, *, keep: bool) -> AbstractContextManager[Placement]:
-        """Plan first: raises before anything is changed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WrapResult:
-    """How a wrapped program ended, or with ``explain`` what would be run."""
-
-    program: str
-    via: str = ""
-    reason: str = ""
-    notes: tuple[str, ...] = field(default=())
-
-    @property
-    def exit_code(self) -> int:
-        """The program's own code; 124 after a timeout; 41 instead of 0 when an undo is incomplete."""
-        return 0
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data, already redacted."""
-        return {}
-
-
-def wrap(  # the options of one task
+def wrap(
     ws: Workspace,
     *,
     exe: str,
@@ -87,27 +51,91 @@ def wrap(  # the options of one task
     strict: bool = False,
     args_file: str = "",
     program_args: Sequence[str] = (),
-    staged: StagedRuntime | None = None,
+    staged: StagedRuntime = staged_runtime,
     placer: Placer | None = None,
-    redact: Callable[[str], str] = str,
+    inspect: Inspect | None = None,
+    redact: Callable[[object], object] | None = None,
 ) -> WrapResult:
     """Run ``exe`` under a stack and wait for its whole process tree.
 
+    ``program_args`` come from ``launch.argv.split_argv``. ``placer``, ``inspect`` and ``redact`` are what
+    other rooms offer; without a placer ``--via=beside`` is refused, without ``inspect`` so is ``--strict``.
+
     Raises:
-        WorkspaceError: nothing was started; ``not_started_code`` names the exit code.
+        WorkspaceError: nothing was started; ``not_started_code`` gives the exit code, and ``--report``
+            has been written.
     """
-    raise NotImplementedError
+    request = Request(
+        exe=exe,
+        stack=stack,
+        via=via,
+        keep=keep,
+        timeout=timeout,
+        settings=tuple(set_),
+        cwd=cwd,
+        log=log,
+        strict=strict,
+        args_file=args_file,
+        program_args=tuple(program_args),
+    )
+    body: dict[str, object] = {}
+    try:
+        plan = plan_run(ws, request, staged=staged, placer=placer, inspect=inspect)
+        result = plan.shown if explain else _run(ws, plan)
+        body = result.to_json()
+    except WorkspaceError as error:
+        body = {**error.to_json(), "exit_code": not_started_code(error)}
+        raise
+    finally:
+        if report and body:
+            write_report(Path(report).absolute(), body if redact is None else redact(body))
+    return result
 
 
-def not_started_code(error: WorkspaceError) -> int:
-    """Return the code of 120 to 126 that ``wrap`` ends with for a failure before the program started."""
-    del error
-    return 120
+def _run(ws: Workspace, plan: Plan) -> WrapResult:
+    """Say what will happen, place if needed, run, undo; no signal cuts the undo short."""
+    ws.progress.note(f"{plan.shown.stack} via {plan.shown.via}: {plan.shown.reason}")
+    for note in plan.shown.notes:
+        ws.progress.note(note)
+    around = nullcontext(Placement()) if plan.placement is None else plan.placement()
+    with Interruptions() as interruptions:
+        with around as placement:
+            ended = run_inherited(
+                plan.command,
+                interruptions=interruptions,
+                timeout=plan.timeout,
+                log=plan.log,
+                unattended=ws.ask is None,
+            )
+        _refuse_failed_launcher(plan, ended)
+        return replace(plan.shown, exit=ended, placement=placement)
+
+
+def _refuse_failed_launcher(plan: Plan, ended: Exit) -> None:
+    """Tell a launcher that could not start the program from a program that ended with 1."""
+    if plan.shown.via is Via.LAUNCHER and ended.code == LAUNCHER_FAILED and ended.processes == 1:
+        msg = f"the launcher could not start {plan.shown.program.name}; its own words are above"
+        raise LaunchError(
+            "launcher-failed", msg, context=(plan.shown.line,), hint="check that the program starts by itself"
+        )
 
 
 def leave(result: WrapResult) -> int:
     """Return the exit code, or end this process by the signal that ended the program (POSIX).
 
-    Call it last: after a signal it does not come back.
+    Call it last, after everything has been shown: after a signal it does not come back, so that a shell
+    sees the same end as without us. No second core file is written.
     """
+    ended = result.exit
+    if sys.platform == "win32" or ended is None or ended.timed_out or ended.signal is None:
+        return result.exit_code
+    import resource  # noqa: PLC0415 - POSIX only
+
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        signal.signal(ended.signal, signal.SIG_DFL)
+    os.kill(os.getpid(), ended.signal)
     return result.exit_code

@@ -42,9 +42,6 @@ def split_argv(sys_argv: Sequence[str], *, task: str = "wrap") -> tuple[list[str
     Returns:
         What the task parser may see (without the ``--``), and everything after the first ``--`` that
         follows ``task``, untouched: spaces, quotes, empty strings and further ``--`` included.
-
-    Raises:
-        UsageError: ``second-task``: a stray word stands after ``task`` and would run as a task.
     """
     words = list(sys_argv)
     if task not in words[1:]:
@@ -54,29 +51,7 @@ def split_argv(sys_argv: Sequence[str], *, task: str = "wrap") -> tuple[list[str
         cut = words.index("--", start + 1)
     except ValueError:
         cut = len(words)
-    _refuse_stray(words[start + 1 : cut], task)
     return words[:cut], words[cut + 1 :]
-
-
-def _refuse_stray(own: Sequence[str], task: str) -> None:
-    """Refuse a word that is neither an option nor the value of one."""
-    value_expected = False
-    for word in own:
-        if word.startswith("-") and len(word) > 1:
-            value_expected = "=" not in word and word.lstrip("-") not in FLAGS
-            continue
-        if not value_expected:
-            msg = f"{word!r} after {task} belongs to nothing; did you mean `--`?"
-            raise UsageError(
-                "second-task",
-                msg,
-                hint=f"write the program's own arguments after two dashes: {task} --exe=PATH -- {word} …",
-            )
-        value_expected = False
-
-
-#: Options of ``wrap`` that take no value; the word after one of them is no value either.
-FLAGS: Final = frozenset({"keep", "explain", "strict", "no-profile", "json", "help"})
 
 
 def parse_args_file(text: str, *, name: str = "the arguments file") -> tuple[str, ...]:

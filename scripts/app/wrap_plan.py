@@ -1,0 +1,267 @@
+"""Decide one run of ``wrap``: program, arguments, way in, environment, command line. Starts nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PureWindowsPath
+from typing import Final
+
+from scripts.app.layer_folder import layer_folder
+from scripts.app.staged import Staged
+from scripts.app.workspace import Workspace
+from scripts.app.wrapping import Inspect, Placement, Placer, StagedRuntime, WrapResult, command_words
+from scripts.binary.machine import HEAD, machine_of
+from scripts.errors import LaunchError, UsageError
+from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
+from scripts.launch.backends import missing_backends, refuse_or_note
+from scripts.launch.environ import EnvPlan, GpuChoice, hip_home, plan_environment
+from scripts.launch.folders import launcher_in
+from scripts.launch.launcher import BITS, CAVEATS, plan_launcher, refuse_store_app
+from scripts.launch.request import find_program, parse_settings, parse_timeout
+from scripts.launch.via import Via, ViaChoice, ViaFacts, choose_via
+from scripts.model import HipRoot, HipSource, Host, StackKind
+from scripts.staging.select import fitting_root, selected_gpu
+from scripts.system.child import Command, LogTo
+
+AUTO: Final = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What was asked for, still as words."""
+
+    exe: str
+    stack: str = ""
+    via: str = AUTO
+    keep: bool = False
+    timeout: str = ""
+    settings: tuple[str, ...] = ()
+    cwd: str = ""
+    log: str = ""
+    strict: bool = False
+    args_file: str = ""
+    program_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One run, decided: what is shown, what is started, and how it is watched."""
+
+    shown: WrapResult
+    command: Command
+    timeout: float | None = None
+    log: LogTo | None = None
+    placement: Callable[[], AbstractContextManager[Placement]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """The words, read."""
+
+    program: Path
+    args: tuple[str, ...]
+    timeout: float | None
+    settings: dict[str, str]
+    way: Via | None
+    cwd: Path
+    log: LogTo | None
+
+
+def plan_run(
+    ws: Workspace,
+    request: Request,
+    *,
+    staged: StagedRuntime,
+    placer: Placer | None,
+    inspect: Inspect | None,
+) -> Plan:
+    """Decide everything; what is quickly found wrong is refused before the stack is verified.
+
+    Raises:
+        WorkspaceError: it cannot be run as asked; nothing was changed.
+    """
+    read = _read(ws, request)
+    ready = staged(ws, request.stack)
+    choice, notes = _way_in(ws, read, ready, inspect, strict=request.strict)
+    root = _hip_root(ready)
+    environ = plan_environment(
+        ws.environ,
+        platform=ws.platform,
+        stack=ready.stack,
+        runtime=ready.runtime,
+        hip_root=root,
+        gpu=gpu_choice(ready.host),
+        user_set=read.settings,
+    )
+    command, line = _command(ws, ready, choice.via, read, environ)
+    shown = WrapResult(
+        platform=ws.platform,
+        program=read.program,
+        args=read.args,
+        line=line,
+        stack=ready.stack.id,
+        runtime=ready.runtime.digest,
+        via=choice.via,
+        reason=choice.reason,
+        environ=environ,
+        cwd=read.cwd,
+        notes=(*notes, *_backend_notes(ws, ready, root), *(CAVEATS if choice.via is Via.LAUNCHER else ())),
+    )
+    placement = _placement(choice, placer, ready, read.program, keep=request.keep)
+    return Plan(shown=shown, command=command, timeout=read.timeout, log=read.log, placement=placement)
+
+
+def _read(ws: Workspace, request: Request) -> _Read:
+    """Read the words and look for the program."""
+    here = Path.cwd()
+    search = partial(shutil.which, path=ws.environ.get("PATH", ""))
+    program = find_program(request.exe, cwd=here, search=search, platform=ws.platform)
+    if ws.platform == "win32":
+        refuse_unstartable(program)
+        refuse_store_app(PureWindowsPath(program), size=program.stat().st_size)
+    return _Read(
+        program=program,
+        args=_arguments(here, request),
+        timeout=parse_timeout(request.timeout),
+        settings=parse_settings(request.settings),
+        way=_wanted_way(request),
+        cwd=here / request.cwd,
+        log=LogTo(path=here / request.log) if request.log else None,
+    )
+
+
+def _arguments(here: Path, request: Request) -> tuple[str, ...]:
+    """Take the program's arguments from behind the dashes, or from a file."""
+    args = request.program_args
+    if request.args_file:
+        if args:
+            msg = "arguments were given both after -- and by --args-file"
+            raise UsageError("arguments-twice", msg, hint="use one of the two")
+        try:
+            text = (here / request.args_file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"the arguments file cannot be read: {request.args_file}"
+            hint = "it must be a JSON list of strings in UTF-8"
+            raise UsageError("args-file-unreadable", msg, context=(str(error),), hint=hint) from error
+        args = parse_args_file(text, name=request.args_file)
+    refuse_nul(args)
+    return args
+
+
+def _wanted_way(request: Request) -> Via | None:
+    """Read --via; --keep means beside, since nothing else leaves anything to keep."""
+    if request.via not in {AUTO, *Via}:
+        msg = f"--via={request.via} is not a way"
+        raise UsageError("bad-via", msg, hint=f"one of: {', '.join((AUTO, *Via))}")
+    if request.keep and request.via not in {AUTO, Via.BESIDE}:
+        msg = f"--keep has nothing to keep with --via={request.via}"
+        raise UsageError("keep-without-beside", msg, hint="leave one of the two out")
+    if request.keep:
+        return Via.BESIDE
+    return None if request.via == AUTO else Via(request.via)
+
+
+def _way_in(
+    ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *, strict: bool
+) -> tuple[ViaChoice, tuple[str, ...]]:
+    """Choose how the libraries get in, after a look into the program's files if somebody offers one."""
+    bits = BITS.get(_machine(read.program), 0)
+    launcher = ws.platform == "win32" and launcher_in(ready.runtime, bits=bits) is not None
+    facts = ViaFacts(platform=ws.platform, kind=ready.stack.kind, launcher=launcher)
+    notes: tuple[str, ...] = ()
+    if inspect is not None:
+        seen = inspect(ready, read.program, facts)
+        if seen.refusal and strict:
+            raise LaunchError("preflight-refused", seen.refusal, hint="`invoke preflight` explains it")
+        facts, notes = seen.facts, (*seen.notes, *((seen.refusal,) if seen.refusal else ()))
+    elif strict:
+        msg = "--strict needs a look into the program's files, which is not offered here"
+        raise UsageError("strict-unavailable", msg, hint="leave --strict out")
+    if read.way is None:
+        return choose_via(facts), notes
+    return ViaChoice(via=read.way, reason="you chose it"), notes
+
+
+def _hip_root(ready: Staged) -> HipRoot | None:
+    """Return the installed HIP runtime, for stacks that use one."""
+    if ready.stack.hip.source not in {HipSource.SDK, HipSource.SYSTEM}:
+        return None
+    return fitting_root(ready.stack, ready.host)
+
+
+def gpu_choice(host: Host) -> GpuChoice | None:
+    """Return the selected GPU by HIP's own number, where HIP would see several."""
+    gpu = selected_gpu(host)
+    if gpu is None or gpu.hip_index is None:
+        return None
+    count = sum(1 for other in host.gpus if other.hip_index is not None)
+    return GpuChoice(index=gpu.hip_index, count=count, name=gpu.name)
+
+
+def _command(ws: Workspace, ready: Staged, via: Via, read: _Read, environ: EnvPlan) -> tuple[Command, str]:
+    """Return what is started, and the command line as a person is shown it."""
+    env = environ.environ
+    if ws.platform != "win32":
+        if via is Via.LAUNCHER:
+            msg = "the launcher exists on Windows only"
+            raise UsageError("via-unavailable", msg, hint="use --via=env or --via=auto")
+        command = Command(program=read.program, args=read.args, env=env, cwd=read.cwd)
+        return command, command_words(read.program, read.args)
+    program = PureWindowsPath(read.program)
+    if via is not Via.LAUNCHER:
+        line = direct_line(program, read.args)
+        return Command(program=read.program, args=read.args, env=env, cwd=read.cwd, line=line), line
+    home = ready.runtime.path
+    if home is None:
+        msg = f"{ready.stack.id} has no files, and so no launcher"
+        raise LaunchError("no-launcher", msg, hint="use --via=auto")
+    plan = plan_launcher(
+        ready.runtime,
+        folder=layer_folder(ws, home),
+        program=program,
+        machine=_machine(read.program),
+        args=read.args,
+        present=lambda name: (home / name).is_file(),
+    )
+    command = Command(program=Path(plan.launcher), args=read.args, env=env, cwd=read.cwd, line=plan.line)
+    return command, plan.line
+
+
+def _machine(program: Path) -> str:
+    """Say what a program is made for; what cannot be read will say so when it is started."""
+    try:
+        with program.open("rb") as file:
+            return machine_of(file.read(HEAD))
+    except OSError:
+        return ""
+
+
+def _backend_notes(ws: Workspace, ready: Staged, root: HipRoot | None) -> tuple[str, ...]:
+    """Look for the HIP libraries that the layer will ask for (Windows: it asks by a box)."""
+    home = ready.runtime.path
+    if ws.platform != "win32" or ready.stack.kind is not StackKind.TRANSLATION or home is None:
+        return ()
+    folders = [home]
+    hip = hip_home(ready.runtime, root, ws.platform)
+    if hip is not None:
+        folders.append(Path(hip) / "bin")
+    folders.append(Path(ws.environ.get("SYSTEMROOT") or r"C:\Windows") / "System32")
+    return refuse_or_note(missing_backends(ready.runtime, folders, exists=Path.is_file))
+
+
+def _placement(
+    choice: ViaChoice, placer: Placer | None, ready: Staged, program: Path, *, keep: bool
+) -> Callable[[], AbstractContextManager[Placement]] | None:
+    """Return what places the files and takes them away, where that is the chosen way."""
+    if choice.via is not Via.BESIDE:
+        return None
+    if placer is None:
+        msg = "placing libraries beside the program is not offered here"
+        raise UsageError(
+            "via-beside-unavailable", msg, context=(choice.reason,), hint="use --via=auto or --via=env"
+        )
+    return lambda: placer(ready, program, keep=keep)
