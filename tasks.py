@@ -25,9 +25,9 @@ from scripts.ui.commandline import HELP
 task = functools.partial(invoke_task, auto_shortflags=False)
 
 
-def verb(*options: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def verb(*options: str, **more: object) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function an Invoke task whose options are explained in one table."""
-    return task(help={name: HELP[name] for name in (*options, "json")})
+    return task(help={name: HELP[name] for name in (*options, "json")}, **more)
 
 
 def call(name: str, options: dict[str, object]) -> None:
@@ -39,15 +39,113 @@ def call(name: str, options: dict[str, object]) -> None:
     raise Exit(code=perform(name, options, argv=sys.argv, as_json=as_json))
 
 
-@verb("stack", "gpu", "with", "yes", "offline", "mirror", "only-proven")
+@verb("stack", "gpu", "with", "yes", "offline", "mirror", "supplied", "only-proven")
 def setup(
-    c: Context, stack="", gpu="", with_="", yes=False, offline=False, mirror="", only_proven=False, json=False
+    c: Context,
+    stack="",
+    gpu="",
+    with_="",
+    yes=False,
+    offline=False,
+    mirror="",
+    supplied="",
+    only_proven=False,
+    json=False,
 ):
-    """Set up a stack for this machine: choose, fetch, verify, assemble, check, run, report."""
+    """Choose a stack for this machine, fetch, verify, assemble, check, run, report."""
     call("setup", locals())
 
 
-ns = Collection(setup)
+@verb()
+def status(c: Context, json=False):
+    """Show what is active, placed, and left over."""
+    call("status", locals())
+
+
+@verb("gpu", "from-hipinfo")
+def scan(c: Context, gpu="", from_hipinfo="", json=False):
+    """Show this machine: GPUs, drivers, HIP runtimes."""
+    call("scan", locals())
+
+
+@verb("stack", "gpu", "with", "yes", "offline", "mirror")
+def fetch(c: Context, stack="", gpu="", with_="", yes=False, offline=False, mirror="", json=False):
+    """Bring a stack's archives into the store, verified by hash."""
+    call("fetch", locals())
+
+
+@verb("stack", "gpu", "with", "yes", "offline", "mirror", "supplied")
+def stage(
+    c: Context, stack="", gpu="", with_="", yes=False, offline=False, mirror="", supplied="", json=False
+):
+    """Assemble a stack in the store, or repair it; it is not made active."""
+    call("stage", locals())
+
+
+@verb("stack", "timeout")
+def check(c: Context, stack="", timeout="", json=False):
+    """Ask whether a stack's CUDA libraries load here."""
+    call("check", locals())
+
+
+@verb("workload", "stack", "size", "timeout")
+def run(c: Context, workload="gemm", stack="", size="", timeout="", json=False):
+    """Run a workload with a known answer."""
+    call("run", locals())
+
+
+@verb("stack", "deep")
+def verify(c: Context, stack="", deep=False, json=False):
+    """Read and hash what would be loaded: is it what the lock says?"""
+    call("verify", locals())
+
+
+@verb("import")
+def report(c: Context, import_="", json=False):
+    """Show this machine's newest documents, or file one that somebody sent."""
+    call("report", locals())
+
+
+@verb("for-gpu")
+def stacks(c: Context, for_gpu="", json=False):
+    """List the pinned stacks, whether they fit here, and what documents show."""
+    call("stacks", locals())
+
+
+@verb("stack")
+def use(c: Context, stack="", json=False):
+    """Make a staged stack the active one."""
+    call("use", locals())
+
+
+@verb("to")
+def rollback(c: Context, to="", json=False):
+    """Go back to the stack that was active before."""
+    call("rollback", locals())
+
+
+@verb("yes")
+def remove(c: Context, yes=False, json=False):
+    """Take away everything this workspace made."""
+    call("remove", locals())
+
+
+@verb(name="list")
+def cache_list(c: Context, json=False):
+    """Show what the store holds and who needs it."""
+    call("cache.list", locals())
+
+
+@verb("dry-run", name="prune")
+def cache_prune(c: Context, dry_run=False, json=False):
+    """Take away what no generation and no placement refers to."""
+    call("cache.prune", locals())
+
+
+cache = Collection("cache", cache_list, cache_prune)
+ns = Collection(
+    setup, status, scan, fetch, stage, check, run, verify, report, stacks, use, rollback, remove, cache
+)
 
 
 def main(arguments: list[str]) -> int:

@@ -10,9 +10,8 @@ def show(result: StacksResult, out: Out) -> None:
     """Show every stack: whether it fits, and the word its documents allow."""
     rows = [(_name(row), row.stack.kind.value, _fits(row, result.gfx), _worth(row)) for row in result.rows]
     out.table(("stack", "kind", "here", "evidence"), rows)
-    out.line(
-        "Evidence is what committed documents show; nothing is inferred upwards. `reported` was measured by others."
-    )
+    out.line("Evidence is what committed documents show; nothing is inferred upwards.")
+    out.line("`reported` was measured and published by others.")
     out.now("set one up: invoke setup --stack=ID")
 
 

@@ -15,7 +15,7 @@ def size(count: int) -> str:
     '32.9 MB'
     """
     amount, unit = float(count), UNITS[0]
-    for unit in UNITS:  # noqa: B007 - the loop ends at the unit that fits
+    for unit in UNITS:
         if amount < STEP or unit == UNITS[-1]:
             break
         amount /= STEP

@@ -1,0 +1,104 @@
+"""How our own checks and workloads are started: in the stack's environment, a session of their own."""
+
+from __future__ import annotations
+
+import platform as platform_module
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.app.staged import Staged
+from scripts.app.workspace import Workspace
+from scripts.errors import UsageError
+from scripts.host.gpu import AMD
+from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment
+from scripts.model import Gpu, HipRoot, HipSource, Host
+from scripts.reporting.document import Revision
+from scripts.staging.select import fitting_root, selected_gpu
+from scripts.system.child import Captured
+from scripts.system.process import run_captured
+from scripts.system.redact import Redactor
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def hip_root_of(staged: Staged) -> HipRoot | None:
+    """Return the installed HIP runtime this stack uses, if it uses one."""
+    uses_installed = staged.stack.hip.source in {HipSource.SDK, HipSource.SYSTEM}
+    return fitting_root(staged.stack, staged.host) if uses_installed else None
+
+
+def gpu_choice(host: Host) -> GpuChoice | None:
+    """Say which of the devices HIP sees is meant; HIP counts AMD's alone."""
+    chosen: Gpu | None = selected_gpu(host)
+    amd = [gpu for gpu in host.gpus if gpu.vendor == AMD]
+    if chosen is None or chosen not in amd:
+        return None
+    return GpuChoice(index=amd.index(chosen), count=len(amd), name=chosen.name)
+
+
+def check_environment(ws: Workspace, staged: Staged) -> EnvPlan:
+    """Plan the environment of a check or a workload of ours."""
+    return plan_environment(
+        ws.environ,
+        platform=ws.platform,
+        stack=staged.stack,
+        runtime=staged.runtime,
+        hip_root=hip_root_of(staged),
+        gpu=gpu_choice(staged.host),
+        purpose="check",
+    )
+
+
+def run_ours(ws: Workspace, staged: Staged, argv: Sequence[str], *, timeout: float) -> Captured:
+    """Run one of our own programs under a stack and keep what it says."""
+    return run_captured(list(argv), env=check_environment(ws, staged).environ, timeout=timeout)
+
+
+def read_seconds(text: str, *, default: float, option: str = "timeout") -> float:
+    """Read ``90``, ``90s``, ``5m`` or ``1h``.
+
+    Raises:
+        UsageError: it is no positive duration.
+    """
+    if not text:
+        return default
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    try:
+        value = float(number) * UNITS[unit]
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        msg = f"--{option}={text}: this is no duration"
+        raise UsageError("bad-duration", msg, hint="write seconds, or 90s, 5m, 1h")
+    return value
+
+
+def redactor_of(ws: Workspace) -> Redactor:
+    """Know what identifies this person and machine, so that documents can leave it out."""
+    user = next((ws.environ[name] for name in ("USERNAME", "LOGNAME", "USER") if ws.environ.get(name)), "")
+    return Redactor(user=user, home=str(Path.home()), host=platform_module.node())
+
+
+def revision_of(ws: Workspace) -> Revision | None:
+    """Return the commit of this checkout, or ``None`` where git or its folder is missing."""
+    git = shutil.which("git", path=ws.environ.get("PATH"))
+    if git is None or not (ws.root / ".git").exists():
+        return None
+    commit = _git(git, ws.root, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    dirty = _git(git, ws.root, "status", "--porcelain", "--untracked-files=no")
+    return Revision(commit=commit, dirty=bool(dirty))
+
+
+def _git(git: str, root: Path, *words: str) -> str:
+    """Ask git one thing; no answer is an empty one."""
+    try:
+        done = subprocess.run(
+            [git, "-C", str(root), *words], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

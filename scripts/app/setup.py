@@ -1,0 +1,204 @@
+"""``setup``: the whole way, from this machine to an evidence document; a second time it only verifies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from scripts.app.check import CheckResult, check_staged
+from scripts.app.flow import Flow, Step, read_request
+from scripts.app.run import WORKLOADS, RunResult, run_staged
+from scripts.app.running import redactor_of, revision_of
+from scripts.app.staged import Staged
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, WorkspaceError
+from scripts.model import CapabilityResult, Level, Outcome, Runtime, StackKind
+from scripts.reporting.document import Document, build_document
+from scripts.reporting.exchange import read_document, write_document
+from scripts.staging.generations import Generation, activate, read_history
+from scripts.staging.workspaces import remember_stage
+
+#: The steps that show what a stack is worth; a stack becomes active only when all of them went well.
+PROOF = ("check", "run", "report")
+CHECK_SECONDS = 120.0
+RUN_SECONDS = 900.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetupResult:
+    """What is set up, what it is worth by its document, and how each step went."""
+
+    stack: str
+    kind: StackKind
+    level: Level | None
+    outcome: Outcome
+    simulated: bool
+    evidence: str
+    generation: int | None
+    warnings: tuple[str, ...]
+    steps: tuple[Step, ...]
+    failures: tuple[CapabilityResult, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the stack is active; 3 when check or workload were negative and nothing was switched."""
+        return ExitCode.OK if self.generation is not None else ExitCode.NEGATIVE
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "stack": self.stack,
+            "kind": self.kind.value,
+            "level": self.level.value if self.level else None,
+            "outcome": self.outcome.value,
+            "simulated": self.simulated,
+            "evidence": self.evidence,
+            "generation": self.generation,
+            "warnings": list(self.warnings),
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+
+def setup(
+    ws: Workspace,
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    supplied: str = "",
+    only_proven: bool = False,
+) -> SetupResult:
+    """Choose, fetch, verify, assemble, check, run, report, and only then make the stack active.
+
+    What was active before stays active when anything fails.
+
+    Raises:
+        WorkspaceError: a step before the check failed; nothing was switched.
+    """
+    request = read_request(
+        stack=stack,
+        gpu=gpu,
+        with_=with_,
+        yes=yes,
+        offline=offline,
+        mirror=mirror,
+        supplied=supplied,
+        only_proven=only_proven,
+    )
+    flow = Flow(ws, request)
+    host = flow.scan()
+    lock, selection, resolved = flow.select(host)
+    flow.bill(resolved)
+    runtime, _kept = flow.assemble(flow.plan(resolved, flow.obtain(resolved)))
+    staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
+    remember_stage(ws.state_root, ws.stage)
+    proven = _proven(ws, runtime, request.parts)
+    if proven is not None:
+        document, path = proven
+        flow.steps += [Step(name=name, status="kept", seconds=0.0, detail="done before") for name in PROOF]
+    else:
+        document, path = _prove(flow, staged)
+    generation: Generation | None = None
+    if all(step.status in {"done", "kept"} for step in flow.steps if step.name in PROOF):
+        generation = activate(
+            ws.stage,
+            stack=runtime.stack,
+            digest=runtime.digest,
+            lock=lock.digest,
+            options=request.parts,
+            reason="setup",
+            document=_relative(ws, path),
+        )
+    return SetupResult(
+        stack=runtime.stack,
+        kind=resolved.stack.kind,
+        level=document.level,
+        outcome=document.outcome,
+        simulated=document.simulated,
+        evidence=str(path),
+        generation=generation.number if generation else None,
+        warnings=selection.warnings,
+        steps=tuple(flow.steps),
+        failures=tuple(_failures(document.results)),
+    )
+
+
+def _prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
+    """Check and run the stack, and write the document with its logs."""
+    with flow.step("check") as notes:
+        checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
+        notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
+        notes.detail = checked.verdict.reason
+    ran: RunResult | None = None
+    with flow.step("run") as notes:
+        if checked.exit_code == ExitCode.OK:
+            gemm = WORKLOADS["gemm"]
+            ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
+            notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
+            notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
+        else:
+            notes.status, notes.detail = "skipped", "the core libraries do not load"
+    with flow.step("report") as notes:
+        document, path = _report(flow.ws, staged, checked, ran)
+        notes.detail = _relative(flow.ws, path)
+    return document, path
+
+
+def _report(
+    ws: Workspace, staged: Staged, checked: CheckResult, ran: RunResult | None
+) -> tuple[Document, Path]:
+    """Write one document for check and workload together."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    folder = ws.stage / "reports" / f"{now:%Y%m%dT%H%M%SZ}-{staged.stack.id}"
+    redactor = redactor_of(ws)
+    logs = {"cuda_check.log": checked.output} | ({f"{ran.workload}.log": ran.output} if ran else {})
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in logs.items():
+        (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+    results = [*checked.verdict.results, *([ran.result] if ran else [])]
+    document = build_document(
+        host=staged.host,
+        stack=staged.stack,
+        lock=staged.lock,
+        runtime=staged.runtime,
+        results=results,
+        redactor=redactor,
+        revision=revision_of(ws),
+        created=now,
+        attachments=logs,
+        not_exercised=() if ran else [workload.shows for workload in WORKLOADS.values()],
+    )
+    return document, write_document(folder, document)
+
+
+def _proven(ws: Workspace, runtime: Runtime, options: tuple[str, ...]) -> tuple[Document, Path] | None:
+    """Find the document of an earlier set-up of exactly this runtime in this workspace."""
+    for generation in reversed(read_history(ws.stage).generations):
+        if (generation.stack, generation.digest, generation.options) != (
+            runtime.stack,
+            runtime.digest,
+            options,
+        ):
+            continue
+        path = ws.root / generation.document
+        try:
+            return (read_document(path), path) if generation.document else None
+        except WorkspaceError:
+            return None  # removed or damaged by hand: it is written again
+    return None
+
+
+def _failures(results: Iterable[CapabilityResult]) -> list[CapabilityResult]:
+    """Keep what went wrong, for the person who reads the end of the output."""
+    quiet = {Outcome.PASS, Outcome.UNAVAILABLE, Outcome.NOT_REACHED}
+    return [result for result in results if result.outcome not in quiet]
+
+
+def _relative(ws: Workspace, path: Path) -> str:
+    """Name a path of this checkout so that the checkout can be moved."""
+    return path.relative_to(ws.root).as_posix() if path.is_relative_to(ws.root) else str(path)
