@@ -94,6 +94,50 @@ def run(c: Context, workload="gemm", stack="", size="", timeout="", json=False):
     call("run", locals())
 
 
+@task(
+    iterable=["set_"],
+    help={
+        name: HELP[name]
+        for name in (
+            "exe",
+            "stack",
+            "via",
+            "keep",
+            "timeout",
+            "set",
+            "cwd",
+            "log",
+            "report",
+            "explain",
+            "strict",
+            "args-file",
+            "json",
+        )
+    },
+)
+def wrap(
+    c: Context,
+    exe="",
+    stack="",
+    via="auto",
+    keep=False,
+    timeout="",
+    set_=None,
+    cwd="",
+    log="",
+    report="",
+    explain=False,
+    strict=False,
+    args_file="",
+    json=False,
+):
+    """Run a program with a stack's CUDA libraries; what follows `--` are its arguments."""
+    from scripts.ui.present import perform_wrap  # noqa: PLC0415 - `invoke --list` stays quick
+
+    options = {name: value for name, value in locals().items() if name not in {"c", "json", "perform_wrap"}}
+    raise Exit(code=perform_wrap(options, argv=sys.argv, as_json=json))
+
+
 @verb("stack", "deep")
 def verify(c: Context, stack="", deep=False, json=False):
     """Read and hash what would be loaded: is it what the lock says?"""
@@ -142,9 +186,29 @@ def cache_prune(c: Context, dry_run=False, json=False):
     call("cache.prune", locals())
 
 
+@verb("only", "offline", name="check")
+def pins_check(c: Context, only="", offline=False, json=False):
+    """Hash upstream's bytes again and compare them with the lock; nothing is kept."""
+    call("pins.check", locals())
+
+
+@verb("artifact", "tag", "write", name="update")
+def pins_update(c: Context, artifact="", tag="", write=False, json=False):
+    """Ask releases for their digests and propose newer ones as new stacks beside the old."""
+    call("pins.update", locals())
+
+
+@verb("url", "id", "license", "write", name="add")
+def pins_add(c: Context, url="", id="", license="", write=False, json=False):  # noqa: A002 - the options' names
+    """Pin one more file: download, hash, compare with its release's digest."""
+    call("pins.add", locals())
+
+
+pins = Collection("pins", pins_check, pins_update, pins_add)
 cache = Collection("cache", cache_list, cache_prune)
 ns = Collection(
-    setup, status, scan, fetch, stage, check, run, verify, report, stacks, use, rollback, remove, cache
+    *(setup, status, scan, fetch, stage, check, run, wrap, verify),
+    *(report, stacks, use, rollback, remove, pins, cache),
 )
 
 

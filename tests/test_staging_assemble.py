@@ -163,6 +163,7 @@ def test_a_file_that_changed_in_the_store_is_not_taken_over(layer: Tree, cache: 
 
 def test_what_a_crash_left_is_thrown_away(layer: Tree, cache: Cache) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
+    cache.ensure()
     final = cache.runtime_path(plan.digest)
     for folder in (final, final.with_name(final.name + ".new")):
         folder.mkdir(parents=True)

@@ -28,7 +28,7 @@ from scripts.store.fetch import FetchOptions, fetch, plan_fetch
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of the flow; ``status`` is ``done``, ``kept`` (it was already so), ``skipped`` or ``failed``."""
+    """One step; ``status`` is ``done``, ``kept`` (it was so already), ``skipped`` or ``failed``."""
 
     name: str
     status: str

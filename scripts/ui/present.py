@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 
@@ -16,6 +17,42 @@ from scripts.ui.bill import ask_about
 from scripts.ui.commandline import refuse_stray_words
 from scripts.ui.console import Out
 from scripts.ui.progress import TerminalProgress
+
+
+def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json: bool) -> int:
+    """Run a program: its arguments are what follows ``--``, its exit code is ours.
+
+    With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
+    """
+    from scripts.app.running import redactor_of  # noqa: PLC0415 - `invoke --list` stays quick
+    from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415
+    from scripts.launch.argv import split_argv  # noqa: PLC0415
+
+    out = Out()
+    ws = _workspace(out, as_json=as_json)
+    try:
+        refuse_stray_words("wrap", options, argv)
+        arguments = split_argv(argv)[1]
+        with _stdout_to_stderr() if as_json else nullcontext():
+            result = wrap(ws, **options, program_args=arguments, redact=redactor_of(ws).data)  # type: ignore[arg-type]  # as typed by Invoke
+    except WorkspaceError as error:
+        _show_error(error, out, as_json=as_json)
+        return not_started_code(error)
+    _show("wrap", result, out, as_json=as_json)
+    return leave(result)
+
+
+@contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Let everything that is started meanwhile write to stderr."""
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as_json: bool) -> int:
