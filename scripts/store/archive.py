@@ -1,77 +1,228 @@
-"""Unpack a verified archive into a read-only tree, and verify such trees later."""
+"""Unpack a verified archive once into a read-only tree of the store; take in files a person supplies.
+
+The room's face for other rooms: the trees' own types and checks are re-exported here.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+import errno
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
-from scripts.model import Artifact, Member, Progress
-from scripts.store.cache import Cache
+from scripts.errors import IntegrityError, WorkspaceError
+from scripts.model import Artifact, ArtifactFormat, NoProgress, Progress
+from scripts.store import zip_reader
+from scripts.store.cache import Cache, in_use, manifest_path, not_writable
+from scripts.store.entries import Limits, Unpacked
+from scripts.store.fetch import no_space
+from scripts.store.links import copy_in
+from scripts.store.mirrors import last_component
+from scripts.store.tar_reader import unpack_tar_gz
+from scripts.store.trees import (
+    Change,
+    Finding,
+    Tree,
+    TreeFile,
+    load_tree,
+    member_findings,
+    member_path,
+    paths_below,
+    require_intact,
+    save_tree,
+    verify_tree,
+)
+from scripts.system import files
 
+__all__ = [
+    "Change",
+    "Finding",
+    "Tree",
+    "TreeFile",
+    "load_tree",
+    "require_intact",
+    "supplied_files",
+    "unpack",
+    "verify_tree",
+]
 
-@dataclass(frozen=True, kw_only=True)
-class TreeFile:
-    """One file of a tree; ``path`` is POSIX, below the tree. ``link`` is a symbolic link's target or empty."""
-
-    path: str
-    sha256: str
-    size: int
-    mtime_ns: int = 0
-    link: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tree:
-    """The files of one artifact on disk. ``surplus`` names files beside them (supplied folders only)."""
-
-    path: Path
-    root: str
-    files: tuple[TreeFile, ...]
-    surplus: tuple[str, ...] = ()
-
-    def member(self, member: Member) -> TreeFile:
-        """Return the file of a pinned member (``root`` joined with ``member.path``)."""
-        raise NotImplementedError
-
-
-class Change(StrEnum):
-    """How a file on disk differs from the manifest."""
-
-    MISSING = "missing"
-    CHANGED = "changed"
-    SURPLUS = "surplus"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One difference between a tree and its manifest; ``path`` is POSIX, below the tree."""
-
-    path: str
-    change: Change
-    detail: str
+_ZIPS: Final = frozenset({ArtifactFormat.ZIP, ArtifactFormat.WHEEL})
 
 
-def unpack(artifact: Artifact, cache: Cache, blob: Path, *, progress: Progress) -> Tree:
-    """Unpack ``blob`` into the store once; later calls verify size and time and do nothing."""
-    raise NotImplementedError
+def unpack(
+    artifact: Artifact, cache: Cache, blob: Path, *, progress: Progress, limits: Limits | None = None
+) -> Tree:
+    """Return the tree of ``artifact``, unpacking ``blob`` if it is not there.
 
+    A tree that is there is compared with its manifest by size and time. One that no longer fits is said
+    and made anew; what vanishes again at once is an error of its own.
 
-def load_tree(artifact: Artifact, cache: Cache) -> Tree | None:
-    """Return the tree of ``artifact`` as its manifest tells, or ``None`` when it was never unpacked."""
-    raise NotImplementedError
-
-
-def verify_tree(tree: Tree, *, deep: bool, progress: Progress | None = None) -> tuple[Finding, ...]:
-    """Compare a tree with its manifest: size and time, or with ``deep`` every byte."""
-    raise NotImplementedError
-
-
-def require_intact(tree: Tree, findings: tuple[Finding, ...]) -> None:
-    """Raise ``StagedFileError`` naming every finding (``staged-file-missing`` before ``-changed``)."""
-    raise NotImplementedError
+    Raises:
+        ArchiveError: the archive is refused; nothing of it is left.
+        IntegrityError: the stored blob, or a pinned member, has another hash.
+        StagedFileError: files vanish or change as soon as they are unpacked.
+    """
+    sha256 = artifact.sha256 or ""
+    tree = load_tree(artifact, cache)
+    if tree is not None and not verify_tree(tree, deep=False):
+        return tree
+    cache.ensure()
+    with cache.locked(f"trees-{sha256}"):
+        tree = load_tree(artifact, cache)
+        if tree is not None:
+            findings = verify_tree(tree, deep=False)
+            if not findings:
+                return tree
+            first = findings[0]
+            progress.note(f"{artifact.id}: {first.path} is {first.change}; unpacking everything anew")
+        try:
+            tree = _make(artifact, cache, blob, progress, limits or Limits())
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise no_space(artifact, cache.root) from error
+            raise not_writable(cache.tree_path(sha256), error) from error
+    require_intact(tree, verify_tree(tree, deep=False))
+    return tree
 
 
 def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | None = None) -> Tree:
-    """Verify the files a person brought for a ``supplied`` artifact and return them as a tree."""
-    raise NotImplementedError
+    """Verify the files a person brought for a ``supplied`` artifact; return them as a tree.
+
+    Files in the folder that are not part of the artifact are listed in ``Tree.surplus``.
+
+    Raises:
+        IntegrityError: pinned files are missing or differ; each is named, and each surplus one too.
+    """
+    say = progress or NoProgress()
+    there = set(paths_below(folder))
+    listed = []
+    with say.task(f"verify {artifact.id}", len(artifact.members), unit="files") as advance:
+        for member in artifact.members:
+            path = member_path(artifact.root, member)
+            if path in there:
+                status = files.long_path(folder / path).stat()
+                sha256 = files.hash_file(folder / path)
+                listed.append(
+                    TreeFile(path=path, sha256=sha256, size=status.st_size, mtime_ns=status.st_mtime_ns)
+                )
+            advance(1)
+    surplus = tuple(sorted(there - {member_path(artifact.root, member) for member in artifact.members}))
+    tree = Tree(path=folder, root=artifact.root, files=tuple(listed), surplus=surplus)
+    findings = member_findings(artifact, tree)
+    if findings:
+        strangers = [Finding(path=p, change=Change.SURPLUS, detail="not part of it") for p in surplus]
+        msg = f"the files in {folder} are not those of {artifact.id}"
+        raise IntegrityError(
+            "supplied-files-differ",
+            msg,
+            context=_lines((*findings, *strangers)),
+            hint=artifact.note or "Bring the files whose SHA-256 the lock names.",
+        )
+    return tree
+
+
+def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limits: Limits) -> Tree:
+    """Unpack beside the destination; only a complete and verified tree gets its name and manifest."""
+    final = cache.tree_path(artifact.sha256 or "")
+    _clear_away(final)
+    work = files.temporary_beside(final)
+    work.mkdir()
+    try:
+        # The blob's hash decides, but need not be waited for: nothing below is visible until both are done.
+        with ThreadPoolExecutor(1) as side:
+            hashing = side.submit(files.hash_file, blob)
+            try:
+                unpacked = _unpack_into(artifact, blob, work, progress, limits)
+            finally:
+                _require_blob(artifact, blob, hashing.result())
+        tree = _tree(artifact, final, unpacked)
+        _require_members(artifact, tree)
+        files.patiently(lambda: work.rename(final))
+    except BaseException:
+        files.remove_tree(work)
+        raise
+    return save_tree(tree)
+
+
+def _clear_away(final: Path) -> None:
+    """Remove a damaged tree and what killed runs left of this one; its manifest first."""
+    try:
+        files.remove(manifest_path(final))
+        for path in (final, *final.parent.glob(f".{final.name}.*.tmp")):
+            files.remove_tree(path)
+    except PermissionError as error:
+        raise in_use(final, error) from error
+
+
+def _unpack_into(
+    artifact: Artifact, blob: Path, work: Path, progress: Progress, limits: Limits
+) -> list[Unpacked]:
+    """Write the artifact's files into ``work``."""
+    packed = blob.stat().st_size
+    bounded = limits.for_archive(packed)
+    if artifact.format in _ZIPS:
+        total = zip_reader.declared_size(blob)
+        bounded.check_total(total)
+        _require_space(artifact, work, total)
+        with progress.task(f"unpack {artifact.id}", total) as advance:
+            return zip_reader.unpack_zip(blob, work, bounded, advance)
+    _require_space(artifact, work, packed)
+    with progress.task(f"unpack {artifact.id}", None) as advance:
+        if artifact.format is ArtifactFormat.TAR_GZ:
+            return unpack_tar_gz(blob, work, bounded, advance)
+        return _raw(artifact, blob, work, advance)
+
+
+def _raw(artifact: Artifact, blob: Path, work: Path, advance: Callable[[int], None]) -> list[Unpacked]:
+    """Take the blob itself as the only file, under its member's path or its URL's last component."""
+    names = [member_path(artifact.root, member) for member in artifact.members]
+    name = (names or [n for url in artifact.urls if (n := last_component(url))] or [artifact.id])[0]
+    done = copy_in(blob, name, work, size=blob.stat().st_size)
+    advance(done.size)
+    return [done]
+
+
+def _require_space(artifact: Artifact, work: Path, need: int) -> None:
+    """Refuse early what does not fit."""
+    free = files.free_space(work)
+    if need > free:
+        raise no_space(artifact, work.parent, need=need, free=free)
+
+
+def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
+    """Refuse a stored archive that rotted or was changed, and remove it so that it is fetched again."""
+    if sha256 == artifact.sha256:
+        return
+    files.remove(blob)
+    raise IntegrityError(
+        "stored-archive-changed",
+        f"the stored archive of {artifact.id} is no longer the pinned one; it was removed",
+        context=(f"file:     {blob}", f"expected: {artifact.sha256}", f"got:      {sha256}"),
+        hint="Run the command again to fetch it anew; if this happens twice, check the disk.",
+    )
+
+
+def _tree(artifact: Artifact, path: Path, unpacked: list[Unpacked]) -> Tree:
+    """Describe what was unpacked, sorted by path."""
+    listed = (TreeFile(path=f.path, sha256=f.sha256, size=f.size, link=f.link) for f in unpacked)
+    return Tree(path=path, root=artifact.root, files=tuple(sorted(listed, key=lambda file: file.path)))
+
+
+def _require_members(artifact: Artifact, tree: Tree) -> None:
+    """Refuse an archive whose pinned members are missing or differ."""
+    findings = member_findings(artifact, tree)
+    if findings:
+        raise _member_error(artifact, findings)
+
+
+def _member_error(artifact: Artifact, findings: tuple[Finding, ...]) -> WorkspaceError:
+    """Name every member that is not as pinned."""
+    msg = f"{artifact.id} does not hold what the lock says; nothing was unpacked"
+    hint = "The archive is the pinned one, so the lock's members are wrong: compare them with its listing."
+    return IntegrityError("member-mismatch", msg, context=_lines(findings), hint=hint)
+
+
+def _lines(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    """Write findings, one a line."""
+    return tuple(f"{finding.change}: {finding.path} ({finding.detail})" for finding in findings)

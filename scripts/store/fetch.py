@@ -29,6 +29,8 @@ from scripts.system import files
 MAX_UNKNOWN_SIZE: Final = 8 * 1024**3
 #: How much larger a packed artifact becomes when unpacked, for the bill only.
 _GROWTH: Final = 3
+#: An attempt that brings this much is followed by another at the same place.
+_GOOD_PIECE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +178,7 @@ class _Fetching:
             try:
                 self._receive(session, place)
             except AttemptError as error:
-                if not error.transient or self.partial.size() - before < files.CHUNK:
+                if not error.transient or self.partial.size() - before < _GOOD_PIECE:
                     return error
                 self.progress.note(f"{self.artifact.id}: {error}; going on from where it stopped")
             else:

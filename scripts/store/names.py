@@ -121,7 +121,7 @@ def refused(name: str, reference: str, sentence: str) -> ArchiveError:
     return ArchiveError(
         reference,
         f"the archive is refused: {name!r} {sentence}",
-        hint="Do not unpack it by hand either; report the artifact. Nothing was left in the store.",
+        hint="Do not unpack it by hand either; report the artifact. Nothing of it was kept.",
     )
 
 

@@ -17,8 +17,8 @@ from scripts.system import files
 
 #: Bytes of the beginning that messages may show.
 HEAD: Final = 48
-#: Blocks of at most one MiB that wait to be hashed: the bound on memory.
-_WAITING_BLOCKS: Final = 16
+#: Blocks that wait to be hashed: the bound on memory.
+_WAITING_BLOCKS: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)

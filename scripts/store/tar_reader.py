@@ -1,0 +1,178 @@
+"""Unpack a gzipped tar as it streams by: one pass, each header judged before its data is written.
+
+The headers are walked here rather than by ``tarfile``, which stops silently at a broken one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from scripts.store import entries
+from scripts.store.entries import Limits, Unpacked, archive_error
+from scripts.store.links import Link, make_links
+from scripts.store.names import Names, refused
+from scripts.system import files
+
+_BLOCK: Final = tarfile.BLOCKSIZE
+_READ: Final = 256 * 1024
+#: Extended headers are small; a large one is an attack on memory.
+_MOST_HEADER: Final = 1024 * 1024
+_GNU_LONG: Final = {tarfile.GNUTYPE_LONGNAME: "path", tarfile.GNUTYPE_LONGLINK: "linkpath"}
+_FILES: Final = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE})
+_DEVICES: Final = frozenset({tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE})
+
+
+@dataclass
+class _Tar:
+    """The state of one walk through a tar."""
+
+    stream: BinaryIO
+    folder: Path
+    limits: Limits
+    advance: Callable[[int], None]
+    names: Names = field(default_factory=Names)
+    written: list[Unpacked] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    total: int = 0
+    count: int = 0
+
+
+def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[int], None]) -> list[Unpacked]:
+    """Write every member of the tar below ``folder`` and return what was written, in the tar's order.
+
+    ``advance`` is told unpacked bytes. Links are made last, so that nothing can be written through one.
+
+    Raises:
+        ArchiveError: a member is refused; what was written so far is the caller's to remove.
+    """
+    try:
+        with files.long_path(blob).open("rb") as packed, gzip.GzipFile(fileobj=packed) as plain:
+            tar = _Tar(io.BufferedReader(plain, _READ), folder, limits, advance)
+            _walk(tar)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise archive_error("archive-damaged", str(error)) from error
+    return make_links(tar.links, folder, tar.written, limits)
+
+
+def _walk(tar: _Tar) -> None:
+    """Read header after header until the end mark; behind it only zeros may follow."""
+    extended: dict[str, str] = {}
+    while (header := _exactly(tar.stream, _BLOCK)).count(0) != _BLOCK:
+        info = _parse(header)
+        if info.type in _GNU_LONG:
+            text = _small(tar.stream, info).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+            extended[_GNU_LONG[info.type]] = text
+        elif info.type == tarfile.XHDTYPE:
+            extended |= _pax(_small(tar.stream, info))
+        elif info.type == tarfile.XGLTYPE:
+            _small(tar.stream, info)  # comments and the like; what would rename files is not used in practice
+        else:
+            _member(tar, info, extended)
+            extended = {}
+    while block := tar.stream.read(_READ):
+        if block.count(0) != len(block):
+            raise archive_error("archive-damaged", "data follows the end of the tar")
+
+
+def _member(tar: _Tar, info: tarfile.TarInfo, extended: dict[str, str]) -> None:
+    """Judge one member and write it, or remember the link."""
+    raw = extended.get("path", info.name)
+    size = _number(extended.get("size"), info.size)
+    _refuse_kind(raw, info, extended)
+    tar.count += 1
+    tar.limits.check_count(tar.count)
+    is_folder = info.type == tarfile.DIRTYPE
+    name = tar.names.admit(raw, folder=is_folder)
+    if is_folder:
+        files.long_path(tar.folder / name).mkdir(parents=True, exist_ok=True)
+        return
+    if info.type in {tarfile.SYMTYPE, tarfile.LNKTYPE}:
+        target = extended.get("linkpath", info.linkname)
+        tar.links.append(Link.inside(name, target, hard=info.type == tarfile.LNKTYPE))
+        return
+    tar.total += size
+    tar.limits.check_total(tar.total)
+    destination = tar.folder / name
+    files.long_path(destination.parent).mkdir(parents=True, exist_ok=True)
+    executable = entries.is_executable(info.mode)
+    data = _data(tar.stream, size)
+    tar.written.append(entries.write_member(name, destination, data, size=size, executable=executable))
+    _exactly(tar.stream, -size % _BLOCK)
+    tar.advance(size)
+
+
+def _refuse_kind(name: str, info: tarfile.TarInfo, extended: dict[str, str]) -> None:
+    """Refuse what a member says that it is."""
+    if info.type in _DEVICES:
+        raise refused(name, "device", "is a device, pipe or socket")
+    known = _FILES | {tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE}
+    if info.type not in known or any(key.startswith("GNU.sparse") for key in extended):
+        raise refused(name, "member-type", f"is of a kind we do not unpack ({info.type!r})")
+    if info.type != tarfile.DIRTYPE:
+        entries.refuse_mode(name, info.mode)
+
+
+def _parse(header: bytes) -> tarfile.TarInfo:
+    """Read one header; its checksum must hold."""
+    try:
+        info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+    except tarfile.HeaderError as error:
+        raise archive_error("archive-damaged", f"a tar header is broken ({error})") from error
+    if info.size < 0:
+        raise archive_error("archive-damaged", "a tar header has a negative size")
+    return info
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    """Read ``size`` bytes, which must be there."""
+    data = stream.read(size)
+    if len(data) != size:
+        raise archive_error("archive-damaged", "it ends in the middle of a member")
+    return data
+
+
+def _data(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """Hand out the next ``size`` bytes, fewer if the stream ends."""
+    left = size
+    while left and (block := stream.read(min(left, _READ))):
+        left -= len(block)
+        yield block
+
+
+def _small(stream: BinaryIO, info: tarfile.TarInfo) -> bytes:
+    """Read the data of an extended header."""
+    if info.size > _MOST_HEADER:
+        raise archive_error("archive-damaged", f"an extended header has {info.size:,} bytes")
+    data = _exactly(stream, info.size)
+    _exactly(stream, -info.size % _BLOCK)
+    return data
+
+
+def _pax(data: bytes) -> dict[str, str]:
+    """Read the records of a pax header: ``length key=value`` and a line feed each."""
+    records: dict[str, str] = {}
+    while data:
+        length, space, _ = data.partition(b" ")
+        end = int(length) if length.isdigit() and len(length) < len(str(_MOST_HEADER)) + 1 else 0
+        key, equals, value = data[len(length) + 1 : end - 1].partition(b"=")
+        if not (space and equals and data[end - 1 : end] == b"\n"):
+            raise archive_error("archive-damaged", "a pax header is broken")
+        records[key.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
+        data = data[end:]
+    return records
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    """Read a size from a pax header."""
+    if text is None:
+        return otherwise
+    if not (text.isascii() and text.isdigit()):
+        raise archive_error("archive-damaged", f"a pax header has the size {text!r}")
+    return int(text)

@@ -1,0 +1,232 @@
+"""Trees of verified files: their manifest, and whether they still are what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.errors import IntegrityError, StagedFileError
+from scripts.model import Artifact, Member, NoProgress, Progress
+from scripts.store.cache import Cache, manifest_path
+from scripts.store.names import refusal
+from scripts.system import files
+
+_FORMAT: Final = 1
+_MOST_THREADS: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeFile:
+    """One file of a tree; ``path`` is POSIX, below the tree.
+
+    ``link`` is the text of a symbolic link, empty for files; its ``sha256`` and ``size`` are its target's.
+    """
+
+    path: str
+    sha256: str
+    size: int
+    mtime_ns: int = 0
+    link: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """The files of one artifact on disk.
+
+    Attributes:
+        path: the folder.
+        root: the artifact's root below it; members' paths start there.
+        files: every file, by path.
+        surplus: files beside them that belong to nobody (in supplied folders only).
+    """
+
+    path: Path
+    root: str
+    files: tuple[TreeFile, ...]
+    surplus: tuple[str, ...] = ()
+
+    def member(self, member: Member) -> TreeFile:
+        """Return the file of a pinned member.
+
+        Raises:
+            IntegrityError: the artifact has no such file.
+        """
+        path = member_path(self.root, member)
+        for file in self.files:
+            if file.path == path:
+                return file
+        msg = f"there is no {path!r} in {self.path}"
+        raise IntegrityError(
+            "member-missing", msg, hint="The lock names a file that the artifact does not hold."
+        )
+
+
+class Change(StrEnum):
+    """How a file on disk differs from the manifest."""
+
+    MISSING = "missing"
+    CHANGED = "changed"
+    SURPLUS = "surplus"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One difference between a tree and its manifest; ``path`` is POSIX, below the tree."""
+
+    path: str
+    change: Change
+    detail: str
+
+
+def member_path(root: str, member: Member) -> str:
+    """Return a member's path below the tree."""
+    return f"{root}/{member.path}" if root else member.path
+
+
+def verify_tree(tree: Tree, *, deep: bool, progress: Progress | None = None) -> tuple[Finding, ...]:
+    """Compare a tree with its manifest: size and time, or with ``deep`` every byte.
+
+    Files that nobody listed are findings as well: a program would load a library that was slipped in.
+    """
+    say = progress or NoProgress()
+    threads = min(_MOST_THREADS, os.cpu_count() or 1) if deep else 1  # looking is too quick to be shared
+    with (
+        say.task(f"verify {tree.path.name[:16]}", sum(file.size for file in tree.files)) as advance,
+        ThreadPoolExecutor(threads) as pool,
+    ):
+
+        def look(file: TreeFile) -> Finding | None:
+            finding = _compare(tree.path, file, deep=deep)
+            advance(file.size)
+            return finding
+
+        looked = pool.map(look, tree.files) if deep else map(look, tree.files)
+        findings = [finding for finding in looked if finding is not None]
+    listed = {file.path for file in tree.files} | set(tree.surplus)
+    strangers = sorted(set(paths_below(tree.path)) - listed)
+    findings += [Finding(path=p, change=Change.SURPLUS, detail="in no manifest") for p in strangers]
+    return tuple(findings)
+
+
+def require_intact(tree: Tree, findings: tuple[Finding, ...]) -> None:
+    """Raise if a verification found anything.
+
+    Raises:
+        StagedFileError: ``staged-file-missing`` if files have vanished, else ``staged-file-changed``.
+    """
+    if not findings:
+        return
+    lines = tuple(f"{finding.change}: {finding.path} ({finding.detail})" for finding in findings)
+    missing = [finding for finding in findings if finding.change is Change.MISSING]
+    if missing:
+        msg = f"{len(missing)} verified file(s) have vanished from {tree.path}"
+        hint = (
+            "An antivirus program may have moved them to quarantine: look there, restore these files by name "
+            "if you trust their pinned hashes, report the false alarm, then run `invoke setup` again."
+        )
+        raise StagedFileError("staged-file-missing", msg, context=lines, hint=hint)
+    msg = f"{len(findings)} file(s) in {tree.path} are not what was verified"
+    hint = "Find out who wrote there; `invoke cache.prune` and `invoke setup` make the folder anew."
+    raise StagedFileError("staged-file-changed", msg, context=lines, hint=hint)
+
+
+def load_tree(artifact: Artifact, cache: Cache) -> Tree | None:
+    """Return the tree of ``artifact`` as its manifest tells, or ``None`` when there is none to trust.
+
+    The files are not looked at: ``verify_tree`` does that. One that contradicts the lock counts as none.
+    """
+    if artifact.sha256 is None:
+        return None
+    path = cache.tree_path(artifact.sha256)
+    try:
+        manifest = json.loads(manifest_path(path).read_text(encoding="utf-8"))
+        tree = Tree(path=path, root=artifact.root, files=tuple(_entries(manifest)))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not path.is_dir() or member_findings(artifact, tree):
+        return None
+    return tree
+
+
+def save_tree(tree: Tree) -> Tree:
+    """Write the manifest that makes a tree complete, with each file's time as it is now."""
+    listed = tuple(
+        replace(file, mtime_ns=files.long_path(tree.path / file.path).lstat().st_mtime_ns)
+        for file in tree.files
+    )
+    body = {"format": _FORMAT, "files": [[f.path, f.sha256, f.size, f.mtime_ns, f.link] for f in listed]}
+    data = json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+    files.write_atomic(manifest_path(tree.path), data + b"\n")
+    return replace(tree, files=listed)
+
+
+def member_findings(artifact: Artifact, tree: Tree) -> tuple[Finding, ...]:
+    """Compare the pinned members with the tree's list: names, hashes and sizes."""
+    listed = {file.path: file for file in tree.files}
+    findings = []
+    for member in artifact.members:
+        path = member_path(artifact.root, member)
+        file = listed.get(path)
+        if file is None:
+            findings.append(Finding(path=path, change=Change.MISSING, detail="pinned, but not in there"))
+        elif member.sha256 not in {None, file.sha256}:
+            detail = f"expected {member.sha256}, got {file.sha256}"
+            findings.append(Finding(path=path, change=Change.CHANGED, detail=detail))
+        elif member.size not in {None, file.size}:
+            detail = f"expected {member.size:,} bytes, got {file.size:,}"
+            findings.append(Finding(path=path, change=Change.CHANGED, detail=detail))
+    return tuple(findings)
+
+
+def paths_below(folder: Path) -> Iterator[str]:
+    """List every file and link below a folder, POSIX and relative; links are not followed."""
+    top = files.long_path(folder)
+    for place, folders, names in os.walk(top):
+        here = Path(place)
+        linked = [name for name in folders if files.is_link(here / name)]
+        folders[:] = [name for name in folders if name not in linked]
+        for name in (*names, *linked):
+            yield (here / name).relative_to(top).as_posix()
+
+
+def _entries(manifest: Any) -> Iterator[TreeFile]:  # noqa: ANN401 - parsed JSON, checked here
+    """Read a manifest; the store may be shared, so names are judged again."""
+    if manifest["format"] != _FORMAT:
+        msg = "a manifest of another format"
+        raise ValueError(msg)
+    for path, sha256, size, mtime_ns, link in manifest["files"]:
+        if not isinstance(path, str) or refusal(path) is not None or not isinstance(size, int):
+            msg = f"a manifest names {path!r}"
+            raise ValueError(msg)
+        yield TreeFile(path=path, sha256=str(sha256), size=size, mtime_ns=int(mtime_ns), link=str(link))
+
+
+def _compare(folder: Path, file: TreeFile, *, deep: bool) -> Finding | None:
+    """Look at one file."""
+    path = files.long_path(folder / file.path)
+    try:
+        status = path.lstat()
+        if file.link or files.is_link(path):
+            same = bool(file.link) and os.readlink(path) == file.link  # noqa: PTH115 - text, not a path
+            return None if same else _changed(file, "leads elsewhere" if file.link else "has become a link")
+        if status.st_size != file.size:
+            return _changed(file, f"{status.st_size:,} bytes instead of {file.size:,}")
+        if not deep:
+            return None if status.st_mtime_ns == file.mtime_ns else _changed(file, "written since")
+        got = files.hash_file(path)
+    except FileNotFoundError:
+        return Finding(path=file.path, change=Change.MISSING, detail=f"sha256 {file.sha256}")
+    except OSError as error:
+        return _changed(file, f"cannot be read: {error.strerror}")
+    return None if got == file.sha256 else _changed(file, f"expected {file.sha256}, got {got}")
+
+
+def _changed(file: TreeFile, detail: str) -> Finding:
+    """Describe a changed file."""
+    return Finding(path=file.path, change=Change.CHANGED, detail=detail)
