@@ -11,6 +11,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.checkout import Checkout, make_checkout
+
 ROOT = Path(__file__).resolve().parents[1]
 #: What the test tools themselves write beside the sources.
 TOOL_FOLDERS = tuple(
@@ -100,3 +102,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="Linux only"))
         if not windows and item.get_closest_marker("windows_only"):
             item.add_marker(pytest.mark.skip(reason="Windows only: runs in `nox -s windows`"))
+
+
+@pytest.fixture(scope="session")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that tests of one worker share, so that our C is compiled once; nobody may damage it."""
+    return tmp_path_factory.mktemp("shared") / "store"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, shared_store: Path) -> Checkout:
+    """A checkout where nothing is set up yet."""
+    return make_checkout(tmp_path, cache=shared_store)
+
+
+@pytest.fixture
+def ready(checkout: Checkout) -> Checkout:
+    """A checkout where the CPU reference is active."""
+    checkout.json("setup")
+    return checkout

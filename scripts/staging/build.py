@@ -1,0 +1,214 @@
+"""Compile our own C, the CPU reference and ``cuda_check``, with whatever compiler is here."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform as platform_module
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scripts.errors import HostError
+from scripts.model import Progress
+from scripts.staging.recipe import (
+    Compiler,
+    Output,
+    build_key,
+    command_line,
+    read_recipe,
+    read_sources,
+)
+
+#: Compilers by the names they have in PATH, best first.
+NAMES: Final = ("cc", "gcc", "clang")
+#: Seconds: for a compiler to say who it is, and to build one file (Zig's first run builds its C library).
+ASK_TIMEOUT: Final = 60
+BUILD_TIMEOUT: Final = 600
+WORKERS: Final = 4
+CONTEXT_LINES: Final = 12
+
+GET_A_COMPILER: Final = {
+    "linux": "install gcc or clang (Debian, Ubuntu: `apt install gcc libc6-dev`; Fedora: `dnf install gcc`), "
+    "or run `pip install ziglang`",
+    "win32": "run `pip install ziglang`, or put gcc or clang into PATH, or name one in CC",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltFile:
+    """One file that was built; ``provides`` is the CUDA library it answers for, if it is one."""
+
+    name: str
+    path: Path
+    provides: str | None
+
+
+def find_compiler(
+    environ: Mapping[str, str],
+    *,
+    platform: str,
+    which: Callable[..., str | None] = shutil.which,
+    has_zig: bool | None = None,
+) -> Compiler:
+    """Find a C compiler that answers: ``CC``, then PATH, then the ``ziglang`` package of this Python.
+
+    Args:
+        environ: where ``CC`` and ``PATH`` are read; a ``CC`` that does not answer is an error.
+        platform: ``linux`` or ``win32``; decides how ``CC`` is split and what the hint names.
+        which: looks a name up (``which(name, path=...)``).
+        has_zig: whether ``python -m ziglang`` exists; ``None`` asks.
+
+    Raises:
+        HostError: none answers; the hint says what to install.
+    """
+    hint = GET_A_COMPILER.get(platform, GET_A_COMPILER["linux"])
+    if environ.get("CC"):
+        words = shlex.split(environ["CC"], posix=platform != "win32")
+        command = tuple(word.strip('"') for word in words)  # outside POSIX shlex leaves quotes on
+        return ask_compiler(command, hint="correct or unset CC")
+    tried = []
+    for command in _candidates(environ, which, has_zig=has_zig):
+        try:
+            return ask_compiler(command, hint=hint)
+        except HostError as error:
+            tried.append(f"{shlex.join(command)}: {error.message}")
+    msg = "there is no C compiler to build the CPU reference with"
+    raise HostError("no-compiler", msg, context=tuple(tried), hint=hint)
+
+
+def _candidates(
+    environ: Mapping[str, str], which: Callable[..., str | None], *, has_zig: bool | None
+) -> Iterator[tuple[str, ...]]:
+    """Yield the commands that might be a compiler."""
+    for name in NAMES:
+        found = which(name, path=environ.get("PATH"))
+        if found:
+            yield (found,)
+    if has_zig if has_zig is not None else importlib.util.find_spec("ziglang") is not None:
+        yield (sys.executable, "-m", "ziglang", "cc")
+
+
+def ask_compiler(command: tuple[str, ...], *, hint: str = "") -> Compiler:
+    """Ask a compiler for its version and target.
+
+    Raises:
+        HostError: it does not start, does not end or does not answer.
+    """
+    version = _ask((*command, "--version"), hint).splitlines()[0].strip()
+    target = _ask((*command, "-dumpmachine"), hint).split()[-1]
+    return Compiler(command=command, version=version, target=target)
+
+
+def _ask(line: tuple[str, ...], hint: str) -> str:
+    """Run a command that answers on stdout at once."""
+    said = f"{shlex.join(line)} does not answer"
+    try:
+        done = subprocess.run(
+            line, capture_output=True, timeout=ASK_TIMEOUT, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostError("compiler-unusable", said, context=(str(error),), hint=hint) from error
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode != 0 or not text.strip():
+        context = (f"exit code {done.returncode}", *_last_lines(done.stderr))
+        raise HostError("compiler-unusable", said, context=context, hint=hint)
+    return text
+
+
+def host_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Name this processor's kind and features; builds for another one are not reused."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    features = next((line.partition(":")[2] for line in lines if line.startswith(("flags", "Features"))), "")
+    words = " ".join(sorted(features.split())) or platform_module.processor()
+    return f"{platform_module.machine()} {words}".strip()
+
+
+def key_of(source_root: Path, compiler: Compiler, *, cpu: str) -> str:
+    """Return the name under which a build of these sources can be kept and found again."""
+    recipe = read_recipe(source_root, windows=compiler.windows)
+    return build_key(compiler, read_sources(source_root, recipe), compiler.flags, cpu)
+
+
+def build(
+    source_root: Path,
+    out: Path,
+    compiler: Compiler,
+    *,
+    progress: Progress,
+    extra: tuple[str, ...] = (),
+) -> tuple[BuiltFile, ...]:
+    """Build everything that ``native/outputs.toml`` lists for the compiler's target into ``out``.
+
+    The same sources, compiler and flags give the same bytes. ``out`` is made if it is not there; what a
+    failed build leaves in it is unusable, so give it a folder of its own.
+
+    Args:
+        source_root: the folder ``native``.
+        out: where the files go.
+        compiler: from ``find_compiler`` or ``ask_compiler``.
+        progress: told once per file.
+        extra: more flags, for tests.
+
+    Raises:
+        HostError: a file did not compile; the context is the compiler's last words.
+    """
+    recipe = read_recipe(source_root, windows=compiler.windows)
+    out = out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    first = [output for output in recipe.outputs if not output.forwards]
+    then = [output for output in recipe.outputs if output.forwards]
+    with (
+        progress.task("Compiling the CPU reference", len(recipe.outputs), unit="files") as advance,
+        ThreadPoolExecutor(WORKERS) as pool,
+    ):
+        for batch in (first, then):  # what forwards to a library is linked against it
+            for _ in pool.map(lambda output: _compile(source_root, out, compiler, output, extra), batch):
+                advance(1)
+    return tuple(
+        BuiltFile(name=output.name, path=out / output.name, provides=output.provides)
+        for output in recipe.outputs
+    )
+
+
+def _compile(
+    source_root: Path, out: Path, compiler: Compiler, output: Output, extra: tuple[str, ...]
+) -> None:
+    """Build one file, or say why it could not be built."""
+    line = command_line(compiler, output, out, extra)
+    try:
+        done = subprocess.run(
+            line,
+            cwd=source_root,
+            capture_output=True,
+            timeout=BUILD_TIMEOUT,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        msg = f"{compiler.version} did not finish building {output.name}"
+        raise HostError("compile-failed", msg, context=(str(error),), hint=_advice(compiler)) from error
+    if done.returncode != 0:
+        msg = f"{compiler.version} could not build {output.name}"
+        context = (f"exit code {done.returncode}", *_last_lines(done.stderr or done.stdout))
+        raise HostError("compile-failed", msg, context=context, hint=_advice(compiler))
+
+
+def _last_lines(text: bytes) -> tuple[str, ...]:
+    """Return what a compiler said last, without empty lines."""
+    lines = [line.rstrip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
+    return tuple(lines[-CONTEXT_LINES:])
+
+
+def _advice(compiler: Compiler) -> str:
+    """Say what to do about a compiler that fails."""
+    others = GET_A_COMPILER["win32" if compiler.windows else "linux"]
+    return f"check that {shlex.join(compiler.command)} compiles a small C program; otherwise {others}"

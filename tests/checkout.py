@@ -1,0 +1,93 @@
+"""A checkout of our own for tests that type commands as a person would, with its own stage and store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("scripts", "native", "evidence", "tasks.py", "noxfile.py", "pins.lock", "requirements.lock")
+#: A person's settings must not decide a test.
+HIDDEN = ("CUDA_", "HIP_", "ROCM", "ROCR_", "ZLUDA", "FORCE_COLOR", "GITHUB_", "INVOKE_")
+
+
+@dataclass
+class Checkout:
+    """A copied checkout with its own store and registry."""
+
+    root: Path
+    cache: Path
+    state: Path
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of a person at this checkout."""
+        env = {name: value for name, value in os.environ.items() if not name.upper().startswith(HIDDEN)}
+        env |= {
+            "CUDA_AMD_CACHE": str(self.cache),
+            "CUDA_AMD_STATE": str(self.state),
+            "PYTHONUTF8": "1",
+            "NO_COLOR": "1",
+        }
+        return env | compiler() | self.extra
+
+    def run(
+        self, *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 240
+    ) -> subprocess.CompletedProcess[str]:
+        """Type a command; nothing is there to answer questions."""
+        return subprocess.run(
+            [sys.executable, str(self.root / "scripts"), *words],
+            cwd=cwd or self.root,
+            env={**self.environ, **(env or {})},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+            check=False,
+        )
+
+    def json(self, *words: str, env: Mapping[str, str] | None = None, code: int = 0) -> dict[str, Any]:
+        """Type a command with ``--json`` and read the one object it prints."""
+        if "--" in words:
+            cut = words.index("--")
+            words = (*words[:cut], "--json", *words[cut:])
+        else:
+            words = (*words, "--json")
+        done = self.run(*words, env=env)
+        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        value = json.loads(done.stdout)
+        assert isinstance(value, dict)
+        return value
+
+
+def make_checkout(folder: Path, *, cache: Path | None = None) -> Checkout:
+    """Copy what a checkout needs; ``cache`` may be shared, since nothing in it ever changes."""
+    root = folder / "Ein Checkout ü"
+    root.mkdir(parents=True)
+    for name in PARTS:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, root / name)
+    (root / "stage").mkdir()
+    return Checkout(root=root, cache=cache or folder / "store", state=folder / "state")
+
+
+def compiler() -> dict[str, str]:
+    """On Windows no compiler is at hand: what was cross-built before the tests is handed out instead."""
+    if sys.platform != "win32":
+        return {}
+    built = os.environ["CUDA_AMD_TEST_BIN"]
+    script = Path(__file__).with_name("prebuilt_cc.py")
+    return {"CC": f'"{sys.executable}" "{script}" "{built}\\cpu-reference"'}

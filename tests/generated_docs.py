@@ -1,0 +1,38 @@
+"""Write what is generated in README and docs anew from its sources; ``--check`` only compares.
+
+Usage: ``python -m tests.generated_docs [--check]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from scripts.reporting.site import refresh
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def status_table(*, check: bool) -> bool:
+    """The table of what is known to work in README, from ``evidence/``; true when it was up to date."""
+    return refresh(ROOT / "README.md", ROOT / "evidence", check=check)
+
+
+GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (("README.md: what is known to work", status_table),)
+
+
+def main(arguments: list[str]) -> int:
+    """Refresh or compare everything; 1 when ``--check`` found something stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when something is stale")
+    check = parser.parse_args(arguments).check
+    stale = [name for name, generate in GENERATED if not generate(check=check)]
+    for name in stale:
+        print(f"{'stale' if check else 'written'}: {name}")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
