@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -254,3 +255,37 @@ def smi(folder: Path, output: str, *files: Mapping[str, str], code: int = 0) -> 
         platform="linux",
         sources=Sources(tree=tree, places=NOWHERE, runner=runner),
     )
+
+
+@pytest.mark.parametrize(
+    ("folder", "environ", "noted"),
+    [
+        ("usr/lib/x86_64-linux-gnu", {}, False),
+        ("usr/local/nvidia/lib64", {}, False),
+        ("opt/driver", {"LD_LIBRARY_PATH": ":/opt/driver/"}, False),
+        ("opt/driver", {}, True),
+    ],
+)
+def test_a_missing_cuda_library_is_a_note(folder: str, environ: Mapping[str, str], noted: bool) -> None:
+    tree = Tree(H200 | {f"{folder}/libcuda.so.1": ""})
+    host = scan_host(environ, platform="linux", sources=Sources(tree=tree, places=NOWHERE, runner=nothing))
+    assert any("libcuda.so.1" in note for note in host.notes) is noted
+
+
+def test_a_query_is_run_to_its_end_with_the_environment_given() -> None:
+    environ = dict(os.environ) | {"ASKED": "größer"}
+    code = "import os, sys; print(os.environ['ASKED'].encode('utf-8').hex()); sys.exit(3)"
+    ended, output = nvidia.run([sys.executable, "-c", code], environ)
+    assert (ended, output.strip()) == (3, "größer".encode().hex())
+
+
+def test_a_query_that_does_not_start_is_no_failure_of_ours(tmp_path: Path) -> None:
+    code, output = nvidia.run([str(tmp_path / "absent.exe")], dict(os.environ))
+    assert code == -1
+    assert output
+
+
+def test_a_query_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvidia, "SECONDS", 0.5)
+    code, output = nvidia.run([sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ))
+    assert (code, output) == (None, "no answer within 0.5 seconds")

@@ -10,8 +10,7 @@ from typing import Final
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import host_from_hipinfo, scan_host
-from scripts.host.gpu import AMD
-from scripts.host.support import driver_notes, support
+from scripts.host.support import driver_notes, releases, support
 from scripts.model import Gpu, HipRoot, Host
 
 #: No hipInfo output is longer; a file that is holds something else.
@@ -101,14 +100,15 @@ def _called(name: str) -> str:
 
 
 def _remarks(host: Host) -> tuple[str, ...]:
-    """Say what AMD supports on the selected GPU, for each HIP version here, and what users reported."""
+    """Say what AMD supports on the selected GPU, for each HIP version here, and what users reported.
+
+    The statements are about Windows. Without a HIP runtime the newest release is spoken of.
+    """
     gpu = next((gpu for gpu in host.gpus if gpu.index == host.selected), None)
-    if gpu is None or gpu.vendor != AMD or gpu.gfx is None:
-        return ()
-    if host.os != "windows":
+    if gpu is None or gpu.gfx is None or host.os != "windows":
         return ()
     versions = dict.fromkeys(root.version for root in host.hip_roots if root.version)
-    stated = (support(gpu.gfx, version) for version in versions)
+    stated = [support(gpu.gfx, version) for version in versions or [releases()[-1].version]]
     sentences = [f"{said.sentence} ({said.source})" if said.source else said.sentence for said in stated]
     return (*sentences, *driver_notes(gpu.gfx))
 

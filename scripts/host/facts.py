@@ -91,10 +91,14 @@ def _linux(
     environ: Mapping[str, str], roots: Sequence[HipRoot], answer: nvidia.Answer, where: Sources
 ) -> Host:
     """Look at a Linux machine."""
-    del environ, roots
+    del roots  # KFD has asked the hardware already
     tree = where.tree or linux.FileReader(Path("/"))
-    gpus = (*linux.amd_gpus(tree), *linux.nvidia_gpus(tree, answer.gpus))
-    return Host(os="linux", machine=this_platform.machine(), gpus=gpus, notes=linux.others(tree))
+    nvidia_gpus = linux.nvidia_gpus(tree, answer.gpus)
+    notes = linux.others(tree)
+    if nvidia_gpus and not linux.has_libcuda(tree, environ.get("LD_LIBRARY_PATH", "")):
+        notes += ("libcuda.so.1 is in none of the usual folders: CUDA programs may not start.",)
+    gpus = (*linux.amd_gpus(tree), *nvidia_gpus)
+    return Host(os="linux", machine=this_platform.machine(), gpus=gpus, notes=notes)
 
 
 def _windows(

@@ -15,6 +15,16 @@ from scripts.model import Gpu
 PCI: Final = "sys/bus/pci/devices"
 KFD: Final = "sys/class/kfd/kfd/topology/nodes"
 DRIVERS: Final = {AMD: "amdgpu", NVIDIA: "nvidia"}
+#: Where a driver or a container runtime puts the CUDA driver library.
+LIBRARY_FOLDERS: Final = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/lib",
+    "usr/lib/wsl/lib",
+    "usr/local/nvidia/lib64",
+    "run/opengl-driver/lib",
+)
 _DISPLAY: Final = 0x03
 _ACCELERATOR: Final = 0x12
 _FRAME_BUFFER_HEAPS: Final = (1, 2)
@@ -157,6 +167,12 @@ def nvidia_gpus(reader: Reader, answered: Mapping[str, Gpu]) -> list[Gpu]:
         unnamed = _silent(f"NVIDIA {function.device}", None if usable else NO_DRIVER, "PCI id", why)
         gpus[function.slot] = replace(gpus.get(function.slot, unnamed), pci_id=function.pci_id)
     return [gpus[slot] for slot in sorted(gpus)]
+
+
+def has_libcuda(reader: Reader, search_path: str) -> bool:
+    """Whether ``libcuda.so.1`` lies in a usual folder or on the loader's search path."""
+    extra = (folder.strip("/") for folder in search_path.split(":") if folder.startswith("/"))
+    return any("libcuda.so.1" in reader.names(folder) for folder in (*extra, *LIBRARY_FOLDERS))
 
 
 def others(reader: Reader) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from scripts.model import Gpu, HipRoot
 from scripts.ui.console import Out
 
 _GIB = 1024**3
+#: The unknowns a person is told about, with their words.
+_ASKED = {"gfx": "gfx", "integrated": "kind", "memory_bytes": "memory", "driver": "driver"}
 _KINDS = {True: "integrated", False: "discrete", None: "?"}
 
 
@@ -18,9 +20,9 @@ def show(result: ScanResult, out: Out) -> None:
     for sentence in host.disagreements:
         out.mark("warn", sentence)
     for gpu in host.gpus:
-        for what, why in gpu.why_unknown.items():
-            if gpu.vendor == "amd" or what != "gfx":
-                out.mark("unknown", f"GPU {gpu.index}, {what.replace('_', ' ')}: {why}.")
+        for field, what in _ASKED.items():
+            if field in gpu.why_unknown and (field != "gfx" or gpu.vendor == "amd"):
+                out.mark("unknown", f"GPU {gpu.index}, {what}: {gpu.why_unknown[field]}.")
     for sentence in result.remarks:
         out.line(sentence)
     for note in host.notes:
@@ -65,10 +67,10 @@ def _root_row(root: HipRoot) -> tuple[str, ...]:
 def _now(result: ScanResult) -> str:
     """Say what a person would do next."""
     gpu = result.selected
-    if result.from_hipinfo:
-        return (
-            f"see which stacks are for it: invoke stacks --for-gpu={gpu.gfx}" if gpu and gpu.gfx else "done"
-        )
-    if gpu is None:
-        return "set up the CPU reference to try the pipeline: invoke setup"
-    return f"use GPU {gpu.index}, {gpu.name}: invoke setup"
+    if not result.from_hipinfo:
+        if gpu is None:
+            return "try the pipeline on the CPU reference: invoke setup"
+        return f"use GPU {gpu.index}, {gpu.name}: invoke setup"
+    if gpu is not None and gpu.gfx:
+        return f"see which stacks are for it: invoke stacks --for-gpu={gpu.gfx}"
+    return "ask for everything that hipInfo printed, and for the PCI id of the GPU"
