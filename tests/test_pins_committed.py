@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,21 @@ def test_it_is_plain_text_with_unix_line_ends() -> None:
     assert "\r" not in TEXT
     assert "\t" not in TEXT
     assert TEXT.endswith("\n")
+
+
+def test_the_notices_list_every_artifact_with_its_licence_and_trust() -> None:
+    notices = (ROOT / "docs" / "notices.md").read_text(encoding="utf-8")
+    for item in LOCK.artifacts.values():
+        assert f"| `{item.id}` | {item.source} | {item.license} | {item.trust.value} |" in notices
+
+
+def test_the_manual_names_every_refusal() -> None:
+    manual = (ROOT / "docs" / "pins.md").read_text(encoding="utf-8")
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts/pins").glob("*.py"))
+    references = set(re.findall(r'"(lock-[a-z0-9-]+)"', sources)) - {
+        "lock-changed-meanwhile",
+        "lock-not-writable",
+    }
+    references |= {f"lock-{name}" for name in re.findall(r'reference="([a-z]+-(?:in-)?url)"', sources)}
+    assert len(references) > 30
+    assert sorted(name for name in references if f"`{name}`" not in manual) == []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import tomlkit
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scripts.pins.toml_lines import Key, dotted, line_of, locate
@@ -116,6 +116,7 @@ def paths(value: object, key: Key = ()) -> Iterator[Key]:
             yield from paths(item, (*key, index))
 
 
+@settings(max_examples=60)
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_exactly_the_keys_that_tomllib_reads_are_found(data: dict[str, object]) -> None:
     text = tomlkit.dumps(data)

@@ -89,13 +89,21 @@ def _flatten(name: str, value: object, out: dict[str, str]) -> None:
     elif isinstance(value, tuple) and value and isinstance(value[0], (Member, EnvPolicy)):
         for item in value:
             key = item.path if isinstance(item, Member) else item.name
-            _flatten(f"{name}[{key}]", dataclasses.asdict(item), out)
+            _flatten(f"{name}[{key}]", _plain(item), out)
     elif isinstance(value, tuple):
         out[name] = ", ".join(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         _flatten(name, dataclasses.asdict(value), out)
-    elif value is not None:
-        out[name] = str(value)
+    else:
+        out[name] = "" if value is None else str(value)
+
+
+def _plain(item: Member | EnvPolicy) -> dict[str, object]:
+    """Return an item's fields; a variable that is removed and one set to nothing must not look alike."""
+    data = dataclasses.asdict(item)
+    if isinstance(item, EnvPolicy) and not item.value:
+        data["value"] = "(removed)" if item.value is None else "(empty)"
+    return data
 
 
 def _lines(changes: Iterable[EntryChange]) -> Iterator[str]:

@@ -6,6 +6,7 @@ taken from ``http:`` (loopback excepted, where tests and mirrors live).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import ipaddress
 import ssl
@@ -229,12 +230,23 @@ def _announced(response: requests.Response) -> int | None:
 def _session(ca_file: Path | None) -> requests.Session:
     session = requests.Session()
     session.trust_env = False  # it would read .netrc too; proxies are looked up for each address
-    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if ca_file is not None:
-        context.load_verify_locations(cafile=str(ca_file))
-    session.mount("https://", _SystemCertificates(context))
+    session.mount("https://", _SystemCertificates(_certificates(ca_file)))
     session.headers["User-Agent"] = f"cuda-on-amd/{__version__}"
     return session
+
+
+@functools.cache
+def _certificates(ca_file: Path | None) -> ssl.SSLContext:
+    """Read the certificates once; on some systems there are hundreds."""
+    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=str(ca_file))
+        except OSError:
+            msg = f"No certificates can be read from {ca_file}."
+            hint = "Correct SSL_CERT_FILE, or unset it."
+            raise FetchError(reference="bad-certificates", message=msg, hint=hint) from None
+    return context
 
 
 class _SystemCertificates(HTTPAdapter):
