@@ -100,6 +100,8 @@ def _run(ws: Workspace, plan: Plan) -> WrapResult:
     around = nullcontext(Placement()) if plan.placement is None else plan.placement()
     with Interruptions() as interruptions:
         with around as placement:
+            if interruptions.received:
+                raise KeyboardInterrupt  # somebody changed their mind before anything ran
             ended = run_inherited(
                 plan.command,
                 interruptions=interruptions,

@@ -60,7 +60,10 @@ def not_started_code(error: WorkspaceError) -> int:
 
 @dataclass
 class Placement:
-    """What a placement has to report; the placer fills ``left`` when its undo could not finish."""
+    """What a placement has to report.
+
+    An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
+    """
 
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()

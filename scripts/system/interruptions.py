@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Final, Self
+
+if sys.platform == "win32":
+    from scripts.system.console_windows import hold_closing
 
 #: What a terminal, a supervisor or a closed console sends; names that a platform lacks are left out.
 WATCHED: Final = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGBREAK")
@@ -25,6 +29,7 @@ class Interruptions:
         self.received: list[int] = []
         self.target: Callable[[int], None] | None = None
         self._previous: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
+        self._release: Callable[[], None] = _nothing
 
     def __enter__(self) -> Self:
         """Take over the signals."""
@@ -35,6 +40,8 @@ class Interruptions:
             if number is None or signal.getsignal(number) in {signal.SIG_IGN, None}:
                 continue
             self._previous[number] = signal.signal(number, self._note)
+        if sys.platform == "win32":
+            self._release = hold_closing(lambda: self._note(signal.SIGBREAK, None))
         return self
 
     def __exit__(
@@ -47,6 +54,7 @@ class Interruptions:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous.clear()
+        self._release()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         """Write the signal down and pass it on."""
@@ -54,3 +62,7 @@ class Interruptions:
         self.received.append(number)
         if self.target is not None:
             self.target(number)
+
+
+def _nothing() -> None:
+    """Release nothing."""

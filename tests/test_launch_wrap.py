@@ -1,0 +1,436 @@
+"""``wrap`` decides, explains, runs, undoes and reports; what cannot start says why with its own code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.app.staged import Staged
+from scripts.app.wrap import WrapResult, not_started_code, wrap
+from scripts.app.wrapping import NOT_STARTED, Inspected, Placement
+from scripts.errors import (
+    ConflictError,
+    FetchError,
+    HostError,
+    JournalError,
+    LaunchError,
+    StagedFileError,
+    UsageError,
+    WorkspaceError,
+)
+from scripts.launch.environ import EnvPlan
+from scripts.launch.via import Via, ViaFacts
+from scripts.model import NoProgress, StackKind
+from scripts.system.child import Dialog, Exit
+from scripts.ui.console import Out
+from scripts.ui.wrap import show
+from tests.wrapping import runtime_in, staged_over, workspace
+
+PYTHON = sys.executable
+LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+
+class Said(NoProgress):
+    """Keeps what was said before the start."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+class Wrapped:
+    """``wrap`` over a small runtime in this process."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.said = Said()
+        self.runtime = runtime_in(tmp_path / "runtime", LIBRARY)
+        self.staged = staged_over(self.runtime)
+        self.ws = workspace(tmp_path, progress=self.said)
+
+    def __call__(self, **options: object) -> WrapResult:
+        options.setdefault("exe", PYTHON)
+        return wrap(self.ws, staged=lambda _ws, _stack: self.staged, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def wrapped(tmp_path: Path) -> Wrapped:
+    return Wrapped(tmp_path)
+
+
+def script(text: str) -> list[str]:
+    return ["-I", "-c", text]
+
+
+def test_the_way_and_its_reason_are_said_before_the_program_starts(wrapped: Wrapped, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    said_before: list[bool] = []
+    note = wrapped.said.note
+    wrapped.said.note = lambda message: (said_before.append(mark.exists()), note(message))[1]  # type: ignore[method-assign]
+    wrapped(program_args=script(f"open({str(mark)!r}, 'w')"))
+    assert said_before[0] is False
+    assert mark.exists()
+    assert wrapped.said.notes[0].startswith("test-stack via env: ")
+
+
+def test_the_libraries_come_first_in_the_search_path(wrapped: Wrapped, tmp_path: Path) -> None:
+    name = "PATH" if sys.platform == "win32" else "LD_LIBRARY_PATH"
+    mark = tmp_path / "path"
+    text = f"import os; open({str(mark)!r}, 'w', encoding='utf-8').write(os.environ[{name!r}])"
+    wrapped(program_args=script(text))
+    assert mark.read_text(encoding="utf-8").split(os.pathsep)[0] == str(wrapped.runtime.path)
+    assert str(wrapped.runtime.path) not in os.environ.get(name, "")
+
+
+def test_settings_and_folder_reach_the_program(wrapped: Wrapped, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere ü"
+    folder.mkdir()
+    (folder / "here").touch()
+    text = (
+        "import os; raise SystemExit(os.environ['A'] + os.environ['B'] == 'x=y' and os.path.exists('here'))"
+    )
+    assert wrapped(program_args=script(text), set_=["A=x=y", "B="], cwd=str(folder)).exit_code == 1
+    assert wrapped(program_args=script(text), set_=["A=x=y", "B=z"], cwd=str(folder)).exit_code == 0
+
+
+def test_explain_runs_nothing(wrapped: Wrapped, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    result = wrapped(program_args=script(f"open({str(mark)!r}, 'w')"), explain=True)
+    assert (result.exit, result.exit_code, result.outcome) == (None, 0, "explained")
+    assert not mark.exists()
+    assert wrapped.said.notes == []
+
+
+def test_a_bare_name_is_looked_up_as_a_shell_would(wrapped: Wrapped) -> None:
+    folder, name = os.path.split(PYTHON)
+    wrapped.ws = replace(wrapped.ws, environ={**wrapped.ws.environ, "PATH": folder})
+    assert wrapped(exe=name, explain=True).program == Path(PYTHON)
+
+
+def test_the_report_says_everything_and_is_redacted_by_what_is_given(
+    wrapped: Wrapped, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    result = wrapped(
+        program_args=script("raise SystemExit(3)"),
+        report=str(report),
+        redact=lambda body: {**body, "program": "<hidden>"},  # type: ignore[dict-item]
+    )
+    body = json.loads(report.read_text(encoding="utf-8"))
+    assert body == {**result.to_json(), "program": "<hidden>"}
+    assert (body["exit_code"], body["outcome"], body["exit"]["code"]) == (3, "exit", 3)
+    assert body["environment"][-1]["why"]
+
+
+def plain(tmp_path: Path, data: bytes, mode: int = 0o755, name: str = "thing") -> str:
+    path = tmp_path / name
+    path.write_bytes(data)
+    path.chmod(mode)
+    return str(path)
+
+
+Options = dict[str, object]
+POSIX = pytest.mark.posix_only
+REFUSED: dict[str, tuple[Callable[[Path], Options], int, str]] = {
+    "no such program": (lambda tmp: {"exe": str(tmp / "no")}, 126, "program-not-found"),
+    "a folder": (lambda tmp: {"exe": str(tmp)}, 126, "not-a-file"),
+    "no program": (lambda _: {"exe": ""}, 121, "no-program"),
+    "a bad timeout": (lambda _: {"timeout": "soon"}, 121, "bad-timeout"),
+    "no time at all": (lambda _: {"timeout": "0"}, 121, "bad-timeout"),
+    "a bad way": (lambda _: {"via": "magic"}, 121, "bad-via"),
+    "beside, not offered": (lambda _: {"via": "beside"}, 121, "via-beside-unavailable"),
+    "keep, not offered": (lambda _: {"keep": True}, 121, "via-beside-unavailable"),
+    "keep without beside": (lambda _: {"keep": True, "via": "env"}, 121, "keep-without-beside"),
+    "a setting without value": (lambda _: {"set_": ["NAME"]}, 121, "bad-setting"),
+    "a setting without name": (lambda _: {"set_": ["=x"]}, 121, "bad-setting"),
+    "strict, not offered": (lambda _: {"strict": True}, 121, "strict-unavailable"),
+    "no folder to start in": (lambda tmp: {"cwd": str(tmp / "no")}, 126, "folder-not-found"),
+    "a log nowhere": (lambda tmp: {"log": str(tmp / "no" / "log")}, 126, "log-not-writable"),
+    "no arguments file": (lambda tmp: {"args_file": str(tmp / "no")}, 121, "args-file-unreadable"),
+    "an arguments file that is none": (
+        lambda tmp: {"args_file": plain(tmp, b'["a", 1]')},
+        121,
+        "args-file-invalid",
+    ),
+    "arguments twice": (lambda _: {"args_file": "x", "program_args": ["y"]}, 121, "arguments-twice"),
+    "a NUL": (lambda _: {"program_args": ["a\0b"]}, 121, "argument-nul"),
+}
+REFUSED_POSIX: dict[str, tuple[Callable[[Path], Options], int, str]] = {
+    "not executable": (lambda tmp: {"exe": plain(tmp, b"#!/bin/sh", 0o644)}, 126, "program-not-executable"),
+    "a script without its first line": (lambda tmp: {"exe": plain(tmp, b"echo hi")}, 126, "program-format"),
+    "an interpreter that is not there": (
+        lambda tmp: {"exe": plain(tmp, b"#!/no/such")},
+        126,
+        "program-not-found",
+    ),
+    "a Windows program": (lambda tmp: {"exe": plain(tmp, b"MZ" + bytes(100))}, 126, "program-format"),
+    "too many arguments": (lambda _: {"program_args": ["x" * 100_000] * 40}, 126, "arguments-too-long"),
+    "the launcher": (lambda _: {"via": "launcher"}, 121, "via-unavailable"),
+}
+REFUSED_WINDOWS: dict[str, tuple[Callable[[Path], Options], int, str]] = {
+    "a batch file": (lambda tmp: {"exe": plain(tmp, b"echo", name="a.bat")}, 126, "batch-file"),
+    "a script": (lambda tmp: {"exe": plain(tmp, b"print()", name="a.py")}, 126, "not-a-program"),
+    "no program inside": (lambda tmp: {"exe": plain(tmp, b"hello", name="a.exe")}, 126, "program-format"),
+    "a Store app": (
+        lambda tmp: {"exe": plain(made(tmp / "WindowsApps"), b"", name="a.exe")},
+        126,
+        "store-app",
+    ),
+    "a stack without launcher": (lambda _: {"via": "launcher"}, 126, "no-launcher"),
+}
+CASES = [
+    *(pytest.param(*case, id=name) for name, case in REFUSED.items()),
+    *(pytest.param(*case, id=name, marks=POSIX) for name, case in REFUSED_POSIX.items()),
+    *(pytest.param(*case, id=name, marks=pytest.mark.windows_only) for name, case in REFUSED_WINDOWS.items()),
+]
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(("options", "code", "reference"), CASES)
+def test_what_cannot_start_says_why_and_has_its_own_code(
+    options: Callable[[Path], Options], code: int, reference: str, wrapped: Wrapped, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    with pytest.raises(WorkspaceError) as caught:
+        wrapped(**options(tmp_path), report=str(report))
+    error = caught.value
+    assert (not_started_code(error), error.reference) == (code, reference)
+    assert error.hint
+    body = json.loads(report.read_text(encoding="utf-8"))
+    assert (body["error"]["reference"], body["exit_code"]) == (reference, code)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (UsageError, 121),
+        (FetchError, 122),
+        (StagedFileError, 122),
+        (HostError, 123),
+        (ConflictError, 125),
+        (JournalError, 125),
+        (LaunchError, 126),
+        (WorkspaceError, 120),
+    ],
+)
+def test_every_kind_of_failure_before_the_start_has_its_code(kind: type[WorkspaceError], code: int) -> None:
+    assert not_started_code(kind("x", "y")) == code
+
+
+def test_no_code_before_the_start_is_the_timeouts() -> None:
+    codes = [code for code, _ in NOT_STARTED]
+    assert 124 not in codes
+    assert all(120 < code <= 126 for code in codes)
+    assert len(set(codes)) == len(codes)
+
+
+def test_a_stack_that_is_not_ready_stops_before_anything_else_is_changed(wrapped: Wrapped) -> None:
+    def staged(_ws: object, stack: str) -> Staged:
+        raise StagedFileError("runtime-missing", f"no {stack}", hint="setup")
+
+    with pytest.raises(StagedFileError, match="no such-stack"):
+        wrap(wrapped.ws, exe=PYTHON, stack="such-stack", staged=staged)
+
+
+class Beside:
+    """A placement that writes down what happened when."""
+
+    def __init__(self, *, left: tuple[str, ...] = (), during: Callable[[], None] | None = None) -> None:
+        self.events: list[str] = []
+        self.left = left
+        self.during = during
+
+    @contextmanager
+    def __call__(self, staged: Staged, program: Path, *, keep: bool) -> Iterator[Placement]:
+        self.events.append(f"placed keep={keep}")
+        if self.during is not None:
+            self.during()
+        placement = Placement(files=("nvcuda.dll",))
+        try:
+            yield placement
+        finally:
+            self.events.append("undone")
+            placement.left = self.left
+
+
+def test_what_was_placed_is_undone_after_the_program(wrapped: Wrapped) -> None:
+    placer = Beside()
+    result = wrapped(via="beside", placer=placer, program_args=script("raise SystemExit(2)"))
+    assert placer.events == ["placed keep=False", "undone"]
+    assert (result.exit_code, result.placement.files) == (2, ("nvcuda.dll",))
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 41), (5, 5)])
+def test_an_incomplete_undo_turns_success_into_41_and_keeps_other_codes(
+    code: int, expected: int, wrapped: Wrapped
+) -> None:
+    result = wrapped(
+        via="beside", placer=Beside(left=("nvcuda.dll",)), program_args=script(f"raise SystemExit({code})")
+    )
+    assert (result.exit_code, result.placement.left) == (expected, ("nvcuda.dll",))
+
+
+def test_what_was_placed_is_undone_when_the_program_does_not_start(wrapped: Wrapped, tmp_path: Path) -> None:
+    placer = Beside()
+    with pytest.raises(LaunchError):
+        wrapped(via="beside", placer=placer, cwd=str(tmp_path / "no"))
+    assert placer.events[-1] == "undone"
+
+
+def test_an_interruption_while_placing_starts_nothing_and_undoes(wrapped: Wrapped, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    placer = Beside(during=lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        wrapped(via="beside", placer=placer, program_args=script(f"open({str(mark)!r}, 'w')"))
+    assert placer.events[-1] == "undone"
+    assert not mark.exists()
+
+
+def test_keep_means_beside(wrapped: Wrapped) -> None:
+    placer = Beside()
+    assert wrapped(keep=True, placer=placer, program_args=["-V"]).via is Via.BESIDE
+    assert placer.events[0] == "placed keep=True"
+
+
+def test_a_look_into_the_program_decides_the_way(wrapped: Wrapped) -> None:
+    def inspect(staged: Staged, program: Path, facts: ViaFacts) -> Inspected:
+        return Inspected(facts=replace(facts, own_copies=("torch/lib/libcuda.so.1",)), notes=("uses cuBLAS",))
+
+    placer = Beside()
+    result = wrapped(inspect=inspect, placer=placer, explain=True)
+    assert (result.via, result.notes[0]) == (Via.BESIDE, "uses cuBLAS")
+    assert "torch/lib/libcuda.so.1" in result.reason
+    assert placer.events == []
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_strict_stops_what_will_be_refused(strict: bool, wrapped: Wrapped) -> None:
+    def inspect(staged: Staged, program: Path, facts: ViaFacts) -> Inspected:
+        return Inspected(facts=facts, refusal="cufftExecC2C is not there")
+
+    if strict:
+        with pytest.raises(LaunchError, match="cufftExecC2C"):
+            wrapped(inspect=inspect, strict=True, explain=True)
+    else:
+        assert "cufftExecC2C is not there" in wrapped(inspect=inspect, explain=True).notes
+
+
+def result_with(ended: Exit | None, platform: str, left: tuple[str, ...] = ()) -> WrapResult:
+    return WrapResult(
+        platform=platform,
+        program=Path("app"),
+        args=(),
+        line="app",
+        stack="test-stack",
+        runtime="d" * 64,
+        via=Via.ENV,
+        reason="because",
+        environ=EnvPlan(changes=(), environ={}),
+        cwd=Path("here"),
+        exit=ended,
+        placement=Placement(left=left),
+    )
+
+
+@pytest.mark.parametrize(
+    ("ended", "platform", "code", "outcome"),
+    [
+        (Exit(code=0), "linux", 0, "exit"),
+        (Exit(code=255), "linux", 255, "exit"),
+        (Exit(code=-15), "linux", 143, "signal"),
+        (Exit(code=-9, timed_out=True), "linux", 124, "timeout"),
+        (Exit(code=-1073741515), "win32", -1073741515, "exit"),
+        (Exit(code=-1), "win32", -1, "exit"),
+        (Exit(code=0, dialogs=(Dialog(title="t", text="x"),)), "win32", 0, "dialog"),
+        (None, "linux", 0, "explained"),
+    ],
+)
+def test_how_it_ended_decides_code_and_outcome(
+    ended: Exit | None, platform: str, code: int, outcome: str
+) -> None:
+    result = result_with(ended, platform)
+    assert (result.exit_code, result.outcome) == (code, outcome)
+    json.dumps(result.to_json())
+
+
+def shown(result: WrapResult) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    show(result, Out(out, err))
+    return out.getvalue(), err.getvalue()
+
+
+def test_a_good_end_says_nothing() -> None:
+    assert shown(result_with(Exit(code=0), "linux")) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("ended", "platform", "words"),
+    [
+        (
+            Exit(code=-1073741515),
+            "win32",
+            "app ended with -1073741515 (STATUS_DLL_NOT_FOUND: a DLL was not found)",
+        ),
+        (
+            Exit(code=1, timed_out=True, seconds=5.2),
+            "win32",
+            "app was ended after 5 s, because its time was over",
+        ),
+        (
+            Exit(code=7, dialogs=(Dialog(title="Missing", text="rocblas"),)),
+            "win32",
+            "a box was closed: Missing: rocblas",
+        ),
+        (
+            Exit(code=0, log_note="the log ends at its cap of 9 bytes"),
+            "linux",
+            "the log ends at its cap of 9 bytes",
+        ),
+    ],
+)
+def test_a_notable_end_is_said_on_stderr(ended: Exit, platform: str, words: str) -> None:
+    out, err = shown(result_with(ended, platform))
+    assert out == ""
+    assert words in err
+
+
+def test_files_that_were_left_are_listed_with_what_to_do() -> None:
+    out, err = shown(result_with(Exit(code=0), "linux", left=("lib/nvcuda.dll",)))
+    assert out == ""
+    assert "lib/nvcuda.dll" in err
+    assert "invoke unwrap" in err
+
+
+def test_explain_shows_way_command_and_every_change(wrapped: Wrapped) -> None:
+    out, _ = shown(wrapped(explain=True, program_args=["a b"], set_=["NAME=value"]))
+    for words in (
+        "test-stack",
+        "via      env: ",
+        "a b",
+        "NAME",
+        "you set it for this run",
+        "without --explain",
+    ):
+        assert words in out
+
+
+def test_a_control_stack_changes_nothing(wrapped: Wrapped) -> None:
+    runtime = replace(wrapped.runtime, path=None, files=())
+    wrapped.staged = staged_over(runtime, kind=StackKind.CONTROL)
+    result = wrapped(explain=True)
+    assert result.environ.changes == ()
+    assert "The environment stays as it is." in shown(result)[0]

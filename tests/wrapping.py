@@ -1,0 +1,80 @@
+"""A runtime of a few files, and ``wrap`` over it in a process of its own: for what a real signal must show.
+
+python -m tests.wrapping RUNTIME KIND wrap --exe=PROGRAM … -- ARGUMENTS
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from scripts.app.staged import Staged
+from scripts.app.workspace import Workspace, workspace_from_environ
+from scripts.app.wrap import leave, not_started_code, wrap
+from scripts.errors import WorkspaceError
+from scripts.launch.argv import split_argv
+from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
+from scripts.ui.console import Out
+from scripts.ui.wrap import show
+
+FLAGS = {"keep", "explain", "strict"}
+
+
+def runtime_in(folder: Path, *names: str, stack: str = "test-stack") -> Runtime:
+    """Make a runtime of small files; DLLs provide what their name says."""
+    files = []
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.write_bytes(b"x")
+        provides = path.stem if path.suffix == ".dll" and "redirect" not in name else None
+        files.append(RuntimeFile(name=name, sha256="0" * 64, size=1, provides=provides))
+    folder.mkdir(parents=True, exist_ok=True)
+    return Runtime(stack=stack, digest="d" * 64, path=folder, files=tuple(files))
+
+
+def staged_over(runtime: Runtime, *, kind: StackKind = StackKind.REFERENCE, **stack: object) -> Staged:
+    """Return a staged stack without gpus over a runtime."""
+    made = Stack(id=runtime.stack, kind=kind, **stack)  # type: ignore[arg-type]  # fields of Stack by name
+    lock = Lock(path=Path("pins.lock"), digest="0" * 64, artifacts={}, stacks={made.id: made})
+    host = Host(os="windows" if sys.platform == "win32" else "linux", machine="x86_64")
+    return Staged(lock=lock, stack=made, runtime=runtime, host=host)
+
+
+def workspace(root: Path, **changes: object) -> Workspace:
+    """Return a workspace that lies in ``root``."""
+    return replace(workspace_from_environ(dict(os.environ), root=root), **changes)  # type: ignore[arg-type]
+
+
+def main(argv: list[str]) -> int:
+    """Run ``wrap`` as the command line would."""
+    folder, kind = Path(argv[1]), StackKind(argv[2])
+    own, program_args = split_argv(argv)
+    options: dict[str, object] = {"set_": []}
+    for word in own[own.index("wrap") + 1 :]:
+        name, _, value = word.removeprefix("--").partition("=")
+        if name == "set":
+            options["set_"].append(value)  # type: ignore[attr-defined]  # the list above
+        else:
+            options[name.replace("-", "_")] = True if name in FLAGS else value
+    names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+    staged = staged_over(runtime_in(folder, *names), kind=kind)
+    try:
+        result = wrap(
+            workspace(folder.parent),
+            program_args=program_args,
+            staged=lambda _ws, _stack: staged,
+            **options,  # type: ignore[arg-type]  # words of the command line
+        )
+    except WorkspaceError as error:
+        sys.stderr.write(f"{error.reference}: {error.message}\n")
+        return not_started_code(error)
+    show(result, Out())
+    return leave(result)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
