@@ -28,8 +28,7 @@ from scripts.model import (
     Trust,
 )
 from scripts.pins import lock_check as check
-from scripts.pins.node import Node
-from scripts.pins.toml_lines import locate
+from scripts.pins.node import Node, Source
 
 VERSION: Final = 1
 BOM: Final = b"\xef\xbb\xbf"
@@ -107,7 +106,7 @@ def _document(data: bytes, name: str) -> Node:
         value = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _syntax(name, text, error) from None
-    return Node(file=name, lines=locate(text), key=(), value=value)
+    return Node(source=Source(name, text), key=(), value=value)
 
 
 def _syntax(name: str, text: str, error: Exception) -> LockError:
@@ -144,7 +143,7 @@ def _owned(node: Node) -> Node:
     """Give a node the id it carries, so that messages inside can name it."""
     value = node.value.get("id") if isinstance(node.value, dict) else None
     owner = value if isinstance(value, str) else ""
-    return Node(file=node.file, lines=node.lines, key=node.key, value=node.value, owner=owner)
+    return Node(source=node.source, key=node.key, value=node.value, owner=owner)
 
 
 def _artifact(node: Node) -> Artifact:

@@ -8,7 +8,6 @@ from typing import Final
 
 from scripts.errors import LockError
 from scripts.pins.node import Node
-from scripts.pins.toml_lines import line_of
 from scripts.pins.urls import url_problem
 
 MAX_ID: Final = 40
@@ -51,7 +50,7 @@ def unique(nodes: Iterable[tuple[Node, str]], what: str) -> None:
         first = seen.setdefault(fold(name), (node, name))
         if first[0] is node:
             continue
-        line = line_of(node.lines, first[0].key)
+        line = node.source.line(first[0].key)
         if first[1] == name:
             msg = f"The {what} {name!r} is already there, on line {line}."
             raise node.refusal(msg, "lock-duplicate-id", "Give each one an id of its own.")

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import functools
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from scripts.errors import LockError
-from scripts.pins.toml_lines import Key, dotted, line_of
+from scripts.pins.toml_lines import Key, dotted, line_of, locate
 
 E = TypeVar("E", bound=StrEnum)
 
 SEE: Final = "docs/pins.md describes the format."
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Source:
+    """A document's name and text. Its lines are looked up only when something is refused."""
+
+    def __init__(self, file: str, text: str) -> None:
+        """Keep the file's name as the person knows it, and what tomllib has read."""
+        self.file = file
+        self.text = text
+
+    @functools.cached_property
+    def lines(self) -> Mapping[Key, int]:
+        """Where every key begins."""
+        return locate(self.text)
+
+    def line(self, key: Key) -> int:
+        """Return the line of a key, or of what is around it."""
+        return line_of(self.lines, key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,15 +43,13 @@ class Node:
     """One value of the document, and where it stands.
 
     Attributes:
-        file: the file's name as the person knows it.
-        lines: where every key begins.
+        source: the document.
         key: the way to this value.
         value: what tomllib read.
         owner: the ``id`` of the artifact or stack around it, for messages.
     """
 
-    file: str
-    lines: Mapping[Key, int]
+    source: Source
     key: Key
     value: object
     owner: str = ""
@@ -40,7 +57,7 @@ class Node:
     def refusal(self, message: str, reference: str, hint: str, *, at: Key | None = None) -> LockError:
         """Make the error that names this value (or ``at``, the key inside it that is wrong)."""
         key = self.key if at is None else at
-        where = f"{self.file}:{line_of(self.lines, key)}"
+        where = f"{self.source.file}:{self.source.line(key)}"
         name = dotted(key)
         context = [f"{where}: {name}" if name else where]
         if self.owner:
@@ -49,7 +66,7 @@ class Node:
 
     def child(self, part: str | int, value: object) -> Node:
         """Step down to one key or element."""
-        return Node(file=self.file, lines=self.lines, key=(*self.key, part), value=value, owner=self.owner)
+        return Node(source=self.source, key=(*self.key, part), value=value, owner=self.owner)
 
     def table(self, *, required: Iterable[str] = (), optional: Iterable[str] = ()) -> dict[str, Node]:
         """Return the children of a table that has all ``required`` keys and no unknown ones."""
@@ -85,7 +102,7 @@ class Node:
         if not self.value.strip() and not (empty and not self.value):
             msg = "The text is empty."
             raise self.refusal(msg, "lock-empty-value", f"Fill it in. {SEE}")
-        if any(unicodedata.category(char) == "Cc" for char in self.value):
+        if _CONTROL.search(self.value):
             msg = "The text holds a control character."
             raise self.refusal(msg, "lock-bad-text", "Write it as one line of plain text.")
         return self.value
