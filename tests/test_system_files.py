@@ -1,0 +1,174 @@
+"""File operations: atomic, patient with scanners, careful with links."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from scripts.system import files
+
+
+class WindowsError(OSError):
+    """What Windows raises, made on any system."""
+
+    def __init__(self, winerror: int) -> None:
+        super().__init__(13, "held")
+        self.winerror = winerror
+
+
+def test_a_file_is_hashed_in_pieces(tmp_path: Path) -> None:
+    data = os.urandom(3 * files.CHUNK + 7)
+    (tmp_path / "x").write_bytes(data)
+    steps: list[int] = []
+    assert files.hash_file(tmp_path / "x", advance=steps.append) == hashlib.sha256(data).hexdigest()
+    assert steps == [files.CHUNK, files.CHUNK, files.CHUNK, 7]
+    (tmp_path / "empty").write_bytes(b"")
+    assert files.hash_file(tmp_path / "empty") == hashlib.sha256().hexdigest()
+
+
+@pytest.mark.parametrize("code", sorted(files.HELD_BY_SOMEONE))
+def test_a_held_file_is_waited_for(code: int) -> None:
+    slept: list[float] = []
+    answers = [WindowsError(code), WindowsError(code)]
+
+    def action() -> str:
+        if answers:
+            raise answers.pop()
+        return "done"
+
+    assert files.patiently(action, sleep=slept.append) == "done"
+    assert slept == [0.01, 0.02]
+
+
+def test_patience_ends_after_about_ten_seconds() -> None:
+    slept: list[float] = []
+
+    def action() -> None:
+        raise WindowsError(32)
+
+    with pytest.raises(WindowsError):
+        files.patiently(action, sleep=slept.append)
+    assert 10 <= sum(slept) < 11
+
+
+@pytest.mark.parametrize("error", [WindowsError(2), WindowsError(17), PermissionError(13, "no")])
+def test_other_errors_are_raised_at_once(error: OSError) -> None:
+    slept: list[float] = []
+
+    def action() -> None:
+        raise error
+
+    with pytest.raises(OSError, match=r"held|no"):
+        files.patiently(action, sleep=slept.append)
+    assert slept == []
+
+
+def test_an_atomic_write_replaces_and_leaves_no_temporary(tmp_path: Path) -> None:
+    target = tmp_path / "ä b.json"
+    for data in (b"one", b"two"):
+        files.write_atomic(target, data)
+        assert target.read_bytes() == data
+    assert [p.name for p in tmp_path.iterdir()] == ["ä b.json"]
+
+
+def test_a_failed_atomic_write_keeps_the_old_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "x"
+    target.write_bytes(b"old")
+
+    def fails(_source: object, _target: object) -> None:
+        raise OSError(28, "full")
+
+    monkeypatch.setattr(files.os, "replace", fails)
+    with pytest.raises(OSError, match="full"):
+        files.write_atomic(target, b"new")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("x", b"old")]
+
+
+def test_free_space_is_that_of_the_nearest_existing_folder(tmp_path: Path) -> None:
+    assert files.free_space(tmp_path / "not" / "there" / "yet") > 0
+
+
+def test_a_tree_is_made_read_only_and_removed_all_the_same(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "a" / "b").mkdir(parents=True)
+    (tree / "a" / "b" / "x").write_bytes(b"1")
+    files.make_read_only(tree)
+    assert not (tree / "a/b/x").stat().st_mode & stat.S_IWUSR
+    files.remove_tree(tree)
+    assert not tree.exists()
+    files.remove_tree(tree)
+
+
+@pytest.mark.posix_only
+def test_read_only_folders_are_removed_and_links_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_bytes(b"1")
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "y").write_bytes(b"1")
+    (tree / "link").symlink_to(outside)
+    (tree / "filelink").symlink_to(outside / "x")
+    files.make_read_only(tree)
+    (tree / "sub").chmod(0o500)
+    files.remove_tree(tree)
+    assert (outside / "x").read_bytes() == b"1"
+    assert (outside / "x").stat().st_mode & stat.S_IWUSR
+    link = tmp_path / "link"
+    link.symlink_to(outside)
+    files.remove_tree(link)
+    assert (outside / "x").exists()
+    assert not link.is_symlink()
+
+
+def test_a_read_only_file_is_removed_and_a_missing_one_is_fine(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"1")
+    files.set_read_only(file)
+    files.remove(file)
+    files.remove(file)
+    assert not file.exists()
+
+
+LONG = "C:\\" + "\\".join(["folder"] * 40)
+
+
+@pytest.mark.parametrize(
+    ("path", "platform", "expected"),
+    [
+        (LONG, "linux", LONG),
+        ("C:\\short", "win32", "C:\\short"),
+        ("\\\\?\\" + LONG, "win32", "\\\\?\\" + LONG),
+    ],
+    ids=["linux", "short", "already"],
+)
+def test_only_long_windows_paths_are_extended(path: str, platform: str, expected: str) -> None:
+    assert str(files.long_path(Path(path), platform=platform)) == expected
+
+
+@pytest.mark.windows_only
+def test_long_windows_paths_work(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["folder with a long name"] * 12)
+    files.long_path(deep).mkdir(parents=True)
+    files.write_atomic(deep / "x", b"1")
+    assert len(str(deep)) > 260
+    assert files.hash_file(deep / "x") == hashlib.sha256(b"1").hexdigest()
+    assert str(files.long_path(Path("\\\\server\\share\\" + "x" * 300))).startswith("\\\\?\\UNC\\server")
+    files.remove_tree(tmp_path / deep.relative_to(tmp_path).parts[0])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "valid"),
+    [(files.CACHEDIR_SIGNATURE + b"\n#", True), (b"Signature: 8a477f", False), (b"", False)],
+)
+def test_a_cache_tag_is_recognised_by_its_signature(tmp_path: Path, content: bytes, valid: bool) -> None:
+    assert not files.has_cachedir_tag(tmp_path)
+    (tmp_path / "CACHEDIR.TAG").write_bytes(content)
+    assert files.has_cachedir_tag(tmp_path) is valid
+    files.write_cachedir_tag(tmp_path)
+    assert files.has_cachedir_tag(tmp_path)
