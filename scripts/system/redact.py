@@ -16,6 +16,7 @@ Redacting twice changes nothing more. Too much is taken rather than too little.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +39,9 @@ ORDINARY: Final = frozenset(
 )
 SHARED_FOLDERS: Final = frozenset({"public", "default", "default user", "all users", "shared", "<user>"})
 
-_SEP = r"(?:[\\/]|%5[cC]|%2[fF])+"
+_SEP = r"(?:[\\/]|%5[cC]|%2[fF]){1,4}"
+#: What stands between a label and its value.
+_IS = r"[\"']?\s{0,9}[:=#]\s{0,9}[\"']?"
 _START, _END = r"(?<![^\W_])", r"(?![^\W_])"
 _ANYBODY: Final = re.compile(
     rf"((?:\b[a-z]:|/mnt/[a-z]|(?<!\w)/[a-z](?=/)|\x1b\[[0-9;]*m|(?<!\w)){_SEP}"
@@ -53,29 +56,27 @@ _SENSITIVE_KEY: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: Pattern and what stands in its place; the order matters, the specific ones first.
+#: Pattern and what stands in its place; the order matters, the specific ones first. Repetitions have
+#: bounds: a log may be one endless line.
 _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), put)
     for pattern, put in (
         (r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----[\s\S]*?(?:-----END \1-----|\Z)", "<token>"),
-        (r"((?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?)(?:(?:basic|bearer|token|digest)\s+)?[^\s\"',]+",
+        (r"((?:proxy-)?authorization[\"']?\s{0,9}[:=]\s{0,9}[\"']?)(?:(?:basic|bearer|token|digest)\s+)?[^\s\"',]+",
          r"\1<token>"),
         (r"\b(bearer\s+)[\w.~+/-]{8,}=*", r"\1<token>"),
-        (r"(\b[a-z][a-z0-9+.-]*://)[^\s/@\"'<>]+@", r"\1<token>@"),
+        (r"(\b[a-z][a-z0-9+.-]{0,20}://)[^\s/@\"'<>]{1,500}@", r"\1<token>@"),
         (r"\bgithub_pat_\w{20,}|\bgh[opusr]_\w{20,}|\bglpat-[\w-]{16,}", "<token>"),
         (r"\bhf_[a-z0-9]{16,}|\bsk-[\w-]{16,}|\bxox[abprs]-[\w-]{10,}|\bpypi-[\w-]{16,}", "<token>"),
         (r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", "<token>"),
         (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", "<token>"),
-        (rf"(\b[\w.-]*{_SECRETS}[\"']?\s*[:=]\s*[\"']?)(?!<)[^\s\"'&,;<>]+", r"\1<token>"),
-        (r"[\w.%+-]+@(?:[\w-]+\.)+[^\W\d_]{2,}", "<email>"),
+        (rf"((?:{_SECRETS}s?{_IS})+)(?!<)[^\s\"'&,;<>]+", r"\1<token>"),
+        (r"[\w.%+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,}", "<email>"),
         (r"\bS-1-5-21(?:-\d+){3,}", "<sid>"),
         (r"(?<![0-9a-f])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f])", "<uuid>"),
         (r"(?<![0-9a-f:-])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:-])", "<mac>"),
         (r"(?<![0-9a-f:-])(?:[0-9a-f]{2}-){5}[0-9a-f]{2}(?![0-9a-f:-])", "<mac>"),
-        (
-            r"(\bserial[ _-]?(?:number|no\.?|nr\.?|id)?[\"']?\s*[:=#]\s*[\"']?)(?!<)[^\s\"',;<>]+",
-            r"\1<serial>",
-        ),
+        (rf"((?:\bserial[ _-]?(?:number|no\.?|nr\.?|id)?{_IS})+)(?!<)[^\s\"',;<>]+", r"\1<serial>"),
     )
 )  # fmt: skip
 
@@ -108,14 +109,19 @@ class Redactor:
         return text
 
     def data(self, value: object) -> object:
-        """Return JSON data with every string redacted, keys too; values of telling keys go wholly."""
+        """Return JSON data with every string redacted, keys too; values of telling keys go wholly.
+
+        Anything that is not JSON becomes redacted text.
+        """
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
             return {self.text(str(k)): self._value(str(k), v) for k, v in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.data(item) for item in value]
-        return value
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
+        return self.text(str(value))  # a path, a date: whatever it is, it is written as text
 
     def _value(self, key: str, value: object) -> object:
         """Hide a value whose key says that it is one to hide."""
@@ -132,7 +138,7 @@ class Redactor:
             return ()
         # A home of one component (/root) is a word of other paths too: /srv/root stays.
         lead = "" if drive else rf"(?<!\w){_SEP}" if len(parts) == 1 else _SEP
-        body = _SEP.join(f"(?:{re.escape(p)}|{re.escape(quote(p))})" for p in parts)
+        body = _SEP.join(_spelled(part) for part in parts)
         return ((re.compile(lead + body + r"(?![\w-])", re.IGNORECASE), "<home>"),)
 
     @cached_property
@@ -195,9 +201,14 @@ def _utf16(data: bytes) -> str:
 
 
 def _word(name: str, tail: str = "") -> re.Pattern[str]:
-    """Match a name standing as a word of its own, plain or percent-encoded."""
-    either = "|".join(sorted({re.escape(name), re.escape(quote(name))}))
-    return re.compile(f"{_START}(?:{either}){tail}{_END}", re.IGNORECASE)
+    """Match a name standing as a word of its own."""
+    return re.compile(f"{_START}{_spelled(name)}{tail}{_END}", re.IGNORECASE)
+
+
+def _spelled(name: str) -> str:
+    """Match a name plain, percent-encoded or with JSON's escapes."""
+    forms = {name, quote(name), json.dumps(name)[1:-1]}
+    return f"(?:{'|'.join(re.escape(form) for form in sorted(forms))})"
 
 
 def _hide_folder(match: re.Match[str]) -> str:

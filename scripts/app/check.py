@@ -1,0 +1,130 @@
+"""``check``: do the CUDA libraries of a stack load here? Runs its ``cuda_check`` and judges the lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from scripts.app.running import read_seconds, redactor_of, run_ours
+from scripts.app.staged import Staged, staged_runtime
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, StagedFileError
+from scripts.model import Runtime, StackKind
+from scripts.reporting.cudacheck import CheckVerdict, judge, parse_output
+from scripts.reporting.exchange import result_json
+
+PROGRAM: Final = "cuda_check"
+#: A healthy check takes seconds; the first start of a HIP runtime may take a minute.
+DEFAULT_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """One judged check.
+
+    Attributes:
+        stack: the stack's id, ``kind`` what it is for.
+        digest: the runtime's.
+        verdict: what the lines mean.
+        noise: what else was printed, redacted; often the one line that explains a crash.
+        output: all that was printed, stdout first, as it was.
+        process_code: the process's exit code; ``None`` if we ended it.
+        seconds: how long it ran.
+    """
+
+    stack: str
+    kind: StackKind
+    digest: str
+    verdict: CheckVerdict
+    noise: tuple[str, ...]
+    output: bytes
+    process_code: int | None
+    seconds: float
+
+    @property
+    def simulated(self) -> bool:
+        """Whether this was the CPU reference stack, which shows nothing about a GPU."""
+        return self.kind is StackKind.REFERENCE
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every core library loads, also if the process then hung or crashed; else 3."""
+        return ExitCode.OK if self.verdict.loads else ExitCode.NEGATIVE
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "stack": self.stack,
+            "kind": self.kind.value,
+            "digest": self.digest,
+            "simulated": self.simulated,
+            "loads": self.verdict.loads,
+            "outcome": self.verdict.outcome.value,
+            "reason": self.verdict.reason,
+            "groups": {name: outcome.value for name, outcome in self.verdict.groups.items()},
+            "capabilities": [result_json(result) for result in self.verdict.results],
+            "process_code": self.process_code,
+            "seconds": round(self.seconds, 3),
+            "noise": list(self.noise),
+        }
+
+
+def check(ws: Workspace, *, stack: str = "", timeout: str = "") -> CheckResult:
+    """Check the active stack, or a named one that is staged.
+
+    Raises:
+        UsageError: the stack or the duration cannot be used.
+        StagedFileError: files are missing or changed, or the runtime holds no ``cuda_check``.
+        LaunchError: the check could not be started.
+    """
+    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
+    return check_staged(ws, staged_runtime(ws, stack), seconds=seconds)
+
+
+def check_staged(ws: Workspace, staged: Staged, *, seconds: float = DEFAULT_SECONDS) -> CheckResult:
+    """Check a stack whose files are verified; a message box, a hang or a crash is a result, no error."""
+    runtime, kind = staged.runtime, staged.stack.kind
+    program = check_program(runtime)
+    with ws.progress.task(f"check {staged.stack.id}", None):
+        captured = run_ours(ws, staged, [str(program)], timeout=seconds)
+    # One stream after the other: lines of two streams never run into each other.
+    output = captured.stdout + b"\n" + captured.stderr
+    parsed, remarks = parse_output(captured.stdout), parse_output(captured.stderr)
+    code = None if captured.timed_out else captured.returncode
+    verdict = judge(
+        parsed,
+        expected=[file.provides for file in runtime.files if file.provides],
+        exit_code=code,
+        timed_out=captured.timed_out,
+        kind=kind,
+        dialogs=[f"{box.title}: {box.text}" for box in captured.dialogs],
+    )
+    redactor = redactor_of(ws)
+    return CheckResult(
+        stack=staged.stack.id,
+        kind=kind,
+        digest=runtime.digest,
+        verdict=verdict,
+        noise=tuple(redactor.text(line) for line in (*parsed.noise, *remarks.noise)),
+        output=output,
+        process_code=code,
+        seconds=captured.seconds,
+    )
+
+
+def check_program(runtime: Runtime) -> Path:
+    """Return the runtime's ``cuda_check``; the topmost one if there are several.
+
+    Raises:
+        StagedFileError: ``no-cuda-check``.
+    """
+    names = [PurePosixPath(file.name) for file in runtime.files]
+    found = sorted((name for name in names if name.stem == PROGRAM), key=lambda name: len(name.parts))
+    if runtime.path is None or not found:
+        raise StagedFileError(
+            "no-cuda-check",
+            f"the files of {runtime.stack} hold no cuda_check",
+            hint=f"assemble it anew: invoke stage --stack={runtime.stack}",
+        )
+    return runtime.path / found[0]

@@ -1,0 +1,157 @@
+"""``report``: what this machine has shown, documents from others, and a bundle for a bug report."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from scripts.app.running import redactor_of
+from scripts.app.staged import host_of
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, WorkspaceError
+from scripts.reporting.bundle import Parts, make_bundle
+from scripts.reporting.document import Document
+from scripts.reporting.exchange import FILE_NAME, dump, read_document, to_json, write_document
+from scripts.system.files import write_atomic
+
+IMPORTED: Final = "imported"
+#: Newest reports whose documents and logs go into a bundle.
+BUNDLED_REPORTS: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One document and where it lies."""
+
+    path: Path
+    document: Document
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {"path": str(self.path), "document": to_json(self.document)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportResult:
+    """What ``report`` found or did.
+
+    Attributes:
+        own: the newest document of each stack, made on this machine, newest first.
+        imported: documents from others; whatever they say of themselves, nobody measured them here.
+        added: the document that was just imported.
+        bundle: the bundle that was just written, and ``bundle_names`` what it holds.
+        faults: files in the folders that are no valid documents.
+    """
+
+    own: tuple[Seen, ...]
+    imported: tuple[Seen, ...]
+    added: Seen | None = None
+    bundle: Path | None = None
+    bundle_names: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    exit_code: int = ExitCode.OK
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "own": [seen.to_json() for seen in self.own],
+            "imported": [seen.to_json() for seen in self.imported],
+            "added": self.added.to_json() if self.added else None,
+            "bundle": str(self.bundle) if self.bundle else None,
+            "bundle_names": list(self.bundle_names),
+            "faults": list(self.faults),
+        }
+
+
+def report(
+    ws: Workspace, *, import_: str = "", bundle: bool = False, findings: Sequence[object] = ()
+) -> ReportResult:
+    """Show the newest documents; file a stranger's document; write a bundle.
+
+    An imported document goes to ``stage/reports/imported``, never to ``evidence``: committing it there
+    is a person's decision. ``findings`` are the doctor's, for the bundle.
+
+    Raises:
+        UsageError: the file to import cannot be read or is no valid document.
+    """
+    added = _import(ws, Path(import_)) if import_ else None
+    faults: list[str] = []
+    own = _newest_of_each(_read_all(_own_files(ws), faults))
+    imported = tuple(_read_all(sorted((_reports(ws) / IMPORTED).glob("*.json")), faults))
+    path, names = _write_bundle(ws, findings) if bundle else (None, ())
+    return ReportResult(
+        own=own, imported=imported, added=added, bundle=path, bundle_names=names, faults=tuple(faults)
+    )
+
+
+def _reports(ws: Workspace) -> Path:
+    """Return where documents and logs of this workspace lie."""
+    return ws.stage / "reports"
+
+
+def _own_files(ws: Workspace) -> list[Path]:
+    """Return this machine's documents, newest first; their folders begin with the time."""
+    return sorted(_reports(ws).glob(f"*/{FILE_NAME}"), key=lambda path: path.parent.name, reverse=True)
+
+
+def _read_all(paths: Sequence[Path], faults: list[str]) -> Iterator[Seen]:
+    """Read documents; what is none is named and passed over."""
+    for path in paths:
+        try:
+            yield Seen(path=path, document=read_document(path))
+        except WorkspaceError as error:
+            faults.append("; ".join((f"{path}: {error.message}", *error.context)))
+
+
+def _newest_of_each(seen: Iterator[Seen]) -> tuple[Seen, ...]:
+    """Keep the newest document of each stack."""
+    found: dict[str, Seen] = {}
+    for item in seen:
+        found.setdefault(item.document.subject.stack, item)
+    return tuple(found.values())
+
+
+def _import(ws: Workspace, source: Path) -> Seen:
+    """Check a document and file it under a name of ours, made from its content."""
+    document = read_document(source)
+    name = f"{hashlib.sha256(dump(document)).hexdigest()[:16]}.json"
+    return Seen(path=write_document(_reports(ws) / IMPORTED, document, name=name), document=document)
+
+
+def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tuple[str, ...]]:
+    """Gather facts, findings, documents and logs; redact; write."""
+    data: dict[str, object] = {
+        "machine": asdict(host_of(ws)),
+        "findings": list(findings),
+        "environment": {name: ws.environ[name] for name in sorted(ws.environ) if _telling(name)},
+    }
+    made = make_bundle(Parts(data=data, logs=_logs(ws)), redactor_of(ws))
+    path = _reports(ws) / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-bundle.zip"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, made.content)
+    return path, made.names
+
+
+def _telling(name: str) -> bool:
+    """Whether a variable bears on CUDA, HIP or loading; the others are nobody's business."""
+    upper = name.upper()
+    starts = ("CUDA", "HIP", "ROC", "HSA", "ZLUDA", "MIOPEN", "PYTORCH", "TORCH", "GPU_", "AMD", "LD_LIBRARY")
+    return upper.startswith(starts) or upper in {"PATH", "LD_PRELOAD", "PROCESSOR_ARCHITECTURE"}
+
+
+def _logs(ws: Workspace) -> Iterator[tuple[str, bytes]]:
+    """Yield documents and logs of the newest reports, then the newest logs; unreadable files are skipped."""
+    folders = [path.parent for path in _own_files(ws)[:BUNDLED_REPORTS]]
+    files = [file for folder in folders for file in sorted(folder.iterdir())]
+    logs = sorted((ws.stage / "logs").glob("*"), key=lambda path: path.name, reverse=True)
+    for file in (*files, *logs[:BUNDLED_REPORTS]):
+        if file.is_symlink() or not file.is_file():
+            continue
+        try:
+            yield f"{file.parent.name}/{file.name}", file.read_bytes()
+        except OSError:
+            continue
