@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from scripts.app.github import github
 from scripts.app.workspace import Workspace
 from scripts.errors import ConflictError, ExitCode, FetchError, IntegrityError, UsageError
-from scripts.model import Artifact, ArtifactFormat, Lock, Trust
+from scripts.model import Artifact, ArtifactFormat, Trust
 from scripts.pins.diff import LockDiff, diff
 from scripts.pins.lock import parse_lock, read_lock
 from scripts.pins.lock_write import format_lock, save_lock, with_artifact
@@ -79,12 +79,16 @@ def pins_add(
     lock = read_lock(ws.lock_path, custom=ws.custom_lock)
     server = github(ws)
     ref = server.ref(url)
+    name = id or _identifier(url, ref)
+    for item in lock.artifacts.values():
+        if url in item.urls or name == item.id:
+            raise _known(item)
     asset = _asset(server, ref)
     hashed = server.web.hash_url(url, most=MAX_BYTES, progress=ws.progress)
     _plausible(url, hashed)
     trust, note = _trust(url, asset, hashed, ref)
     artifact = Artifact(
-        id=id or _identifier(url, ref),
+        id=name,
         urls=(url,),
         sha256=hashed.sha256,
         size=hashed.size,
@@ -95,7 +99,9 @@ def pins_add(
         trust=trust,
         note=note,
     )
-    _unknown(lock, artifact)
+    for item in lock.artifacts.values():
+        if item.sha256 == artifact.sha256:
+            raise _known(item)
     text = with_artifact(format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path), artifact)
     change = diff(lock, parse_lock(text.encode(), path=ws.lock_path, custom=ws.custom_lock))
     if write:
@@ -155,12 +161,10 @@ def _trust(url: str, asset: Asset | None, hashed: Hashed, ref: AssetRef | None) 
     raise IntegrityError(reference="hash-mismatch", message=msg, context=context, hint=hint)
 
 
-def _unknown(lock: Lock, artifact: Artifact) -> None:
-    for item in lock.artifacts.values():
-        if artifact.sha256 == item.sha256 or set(artifact.urls) & set(item.urls) or artifact.id == item.id:
-            msg = f"The lock has this file or this id already: {item.id}."
-            hint = "Use that artifact, or give another --id for another file."
-            raise ConflictError(reference="already-pinned", message=msg, hint=hint)
+def _known(item: Artifact) -> ConflictError:
+    msg = f"The lock has this file or this id already: {item.id}."
+    hint = "Use that artifact, or give another --id for another file."
+    return ConflictError(reference="already-pinned", message=msg, hint=hint)
 
 
 def _format(url: str) -> ArtifactFormat:
