@@ -153,7 +153,9 @@ def _explain(line: CheckLine, backend: str) -> str:
         return f"{line.call} failed with status {line.code}{tail}"
     if line.code is not None:
         return f"it did not load ({line.code}: {LOAD_CODES[line.code]})"
-    return f"it did not load: {line.error}" if line.loading else line.error or "it failed without a word"
+    if line.loading:
+        return f"it did not load: {line.error.removeprefix('Loading(').removesuffix(')')}"
+    return line.error or "it failed without a word"
 
 
 def _merge(known: CapabilityResult | None, new: CapabilityResult) -> CapabilityResult:
@@ -191,7 +193,7 @@ def _end(
     if boxes and unreached:
         return Outcome.DIALOG, f"it waited for an answer to: {boxes[0]}; {rest} was not reached"
     if timed_out and unreached:
-        return Outcome.TIMEOUT, f"time ran out before {rest} was reached; an error dialog may be waiting"
+        return Outcome.TIMEOUT, f"time ran out before {rest} was reached"
     if timed_out:
         return Outcome.HANG_AFTER_RESULT, "every expected line was printed, then the check did not end"
     if exit_code in {0, None}:

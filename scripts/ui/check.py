@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from scripts.app.check import CheckResult
-from scripts.model import Outcome
+from scripts.model import Outcome, StackKind
 from scripts.ui.console import Out
 from scripts.ui.words import seconds
 
@@ -20,9 +20,16 @@ MARKS: Final = {
 
 def show(result: CheckResult, out: Out) -> None:
     """Show every library, then what it means, then what to do."""
+    absent = [
+        r.capability for r in result.verdict.results if r.outcome is Outcome.UNAVAILABLE and not r.level
+    ]
     for item in result.verdict.results:
+        if item.capability in absent:
+            continue
         detail = f": {item.detail}" if item.detail else ""
         out.mark(MARKS.get(item.outcome, "fail"), f"{item.capability} {item.outcome.value}{detail}")
+    if absent:
+        out.mark("skip", f"not here: {', '.join(absent)}")
     for line in result.noise[:20]:
         out.line(f"    {line}")
     word = "The libraries load" if result.verdict.loads else "Not all libraries load"
@@ -33,4 +40,8 @@ def show(result: CheckResult, out: Out) -> None:
         out.line("Loading is not working: this says nothing about numbers.")
         out.now("see whether numbers are right: invoke run --workload=gemm")
     else:
+        if result.kind is StackKind.TRANSLATION and result.verdict.outcome is Outcome.TIMEOUT:
+            out.line(
+                "A library that is missing opens a message box; without anybody to close it the check waits."
+            )
         out.now("find out why: invoke doctor")
