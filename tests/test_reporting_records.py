@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from scripts.model import Level, Outcome
 from scripts.reporting.records import MARK, judge_run, parse_record
 
-GOOD = {"workload": "gemm", "ok": True, "max_error": 1.25e-6, "gflops": 812.5, "size": 1024}
+CASE = {"dtype": "float32", "error": 0.039564, "gflops": 812.5, "size": 1024, "outcome": "pass", "detail": ""}
+GOOD = {"workload": "gemm", "outcome": "pass", "device": "RX", "libraries": {"cublas": "/rt/libcublas.so.12"},
+        "results": [CASE]}  # fmt: skip
 
 
 def line(data: object) -> str:
@@ -58,8 +61,12 @@ def test_no_output_breaks_the_reader_or_passes(data: bytes) -> None:
     assert made.level is None
 
 
-_NAN = f'{MARK} {{"ok": true, "max_error": NaN}}'
-_DEEP_NAN = f'{MARK} {{"ok": true, "cases": [{{"error": Infinity}}]}}'
+_NAN = line(GOOD).replace("0.039564", "NaN")
+_INFINITE = line(GOOD).replace("812.5", "Infinity")
+
+
+def said(outcome: str, **more: object) -> str:
+    return line({**GOOD, "outcome": outcome, "detail": "because", **more})
 
 
 @pytest.mark.parametrize(
@@ -67,15 +74,24 @@ _DEEP_NAN = f'{MARK} {{"ok": true, "cases": [{{"error": Infinity}}]}}'
     [
         (line(GOOD), (0, False), False, Level.FUNCTIONAL, Outcome.PASS),
         (line(GOOD), (0, False), True, Level.INTEGRATED, Outcome.PASS),
+        (line({"outcome": "pass"}), (0, False), False, Level.FUNCTIONAL, Outcome.PASS),
         (line(GOOD), (None, True), True, Level.FUNCTIONAL, Outcome.HANG_AFTER_RESULT),
         (line(GOOD), (-1073740791, False), True, Level.FUNCTIONAL, Outcome.CRASH_AFTER_RESULT),
-        (line({**GOOD, "ok": False}), (1, False), False, Level.LOADABLE, Outcome.INCORRECT),
-        (line({**GOOD, "ok": False}), (0, False), True, Level.LOADABLE, Outcome.INCORRECT),
+        (said("incorrect"), (3, False), False, Level.LOADABLE, Outcome.INCORRECT),
+        (said("incorrect"), (0, False), True, Level.LOADABLE, Outcome.INCORRECT),
+        (said("incorrect"), (None, True), True, Level.LOADABLE, Outcome.INCORRECT),
         (_NAN, (0, False), False, Level.LOADABLE, Outcome.INCORRECT),
-        (_DEEP_NAN, (0, False), True, Level.LOADABLE, Outcome.INCORRECT),
-        (line({"error": "no libcublas"}), (1, False), False, None, Outcome.ERROR),
-        (line({"error": "cublasDgemm said 15", "refused": True}), (1, False), False, None, Outcome.REFUSED),
-        (line({"ok": 1}), (0, False), False, None, Outcome.ERROR),
+        (_INFINITE, (0, False), True, Level.LOADABLE, Outcome.INCORRECT),
+        (line({**GOOD, "results": []}), (0, False), True, Level.LOADABLE, Outcome.INCORRECT),
+        (line({**GOOD, "results": {}}), (0, False), True, Level.LOADABLE, Outcome.INCORRECT),
+        (line({**GOOD, "results": [CASE, {}]}), (0, False), True, Level.LOADABLE, Outcome.INCORRECT),
+        (said("refused"), (4, False), False, Level.LOADABLE, Outcome.REFUSED),
+        (said("error"), (5, False), True, Level.LOADABLE, Outcome.ERROR),
+        (said("error", libraries={}), (5, False), True, None, Outcome.ERROR),
+        (said("unavailable"), (6, False), True, None, Outcome.UNAVAILABLE),
+        (said("PASS"), (0, False), True, None, Outcome.ERROR),
+        (line({"outcome": True}), (0, False), False, None, Outcome.ERROR),
+        (line({"outcome": ["pass"]}), (0, False), False, None, Outcome.ERROR),
         (line({}), (0, False), False, None, Outcome.ERROR),
         ("", (None, True), False, None, Outcome.TIMEOUT),
         ("", (-11, False), False, None, Outcome.ERROR),
@@ -83,8 +99,10 @@ _DEEP_NAN = f'{MARK} {{"ok": true, "cases": [{{"error": Infinity}}]}}'
         (line(GOOD) * 2, (0, False), False, None, Outcome.ERROR),
     ],
     ids=[
-        "numbers-right", "application", "hang", "crash", "wrong", "wrong-application", "nan", "nan-inside",
-        "gave-up", "refused", "one-is-not-true", "silent", "timeout", "killed", "exit-0-alone", "twice",
+        "numbers-right", "application", "no-cases", "hang", "crash", "wrong", "wrong-application",
+        "wrong-then-hang", "nan", "infinity", "empty-cases", "cases-are-no-list", "a-case-without-outcome",
+        "refused", "error", "error-before-loading", "unavailable", "unknown-word", "true-is-not-pass",
+        "list-is-not-pass", "silent", "timeout", "killed", "exit-0-alone", "twice",
     ],
 )  # fmt: skip
 def test_what_a_run_is_worth(
@@ -99,4 +117,27 @@ def test_what_a_run_is_worth(
 
 def test_the_numbers_of_a_good_run_are_readable() -> None:
     made = judge_run(parse_record(line(GOOD)), capability="gemm", exit_code=0, timed_out=False)
-    assert made.detail == "workload gemm, max_error 1.25e-06, gflops 812.5, size 1024"
+    assert made.detail == "dtype float32, error 0.03956, gflops 812.5, size 1024; on RX"
+
+
+@pytest.mark.parametrize(
+    ("folders", "outcome"),
+    [
+        ((), Outcome.PASS),
+        ((Path("/rt"),), Outcome.PASS),
+        ((Path("/opt"), Path("/rt")), Outcome.PASS),
+        ((Path("/r"),), Outcome.ERROR),
+        ((Path("/rt/deeper"),), Outcome.ERROR),
+    ],
+    ids=["anywhere", "there", "one-of-two", "name-prefix", "deeper"],
+)
+def test_libraries_of_another_place_show_nothing_about_the_stack(
+    folders: tuple[Path, ...], outcome: Outcome
+) -> None:
+    made = judge_run(
+        parse_record(line(GOOD)), capability="gemm", exit_code=0, timed_out=False, folders=folders
+    )
+    assert made.outcome is outcome
+    if outcome is Outcome.ERROR:
+        assert made.level is None
+        assert "/rt/libcublas.so.12" in made.detail
