@@ -428,3 +428,12 @@ def test_a_mark_from_notepad_does_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "saved.json"
     path.write_bytes(b"\xef\xbb\xbf" + dump(document()))
     assert read_document(path) == document()
+
+
+def test_the_page_about_evidence_names_every_level_and_outcome_with_its_ceiling() -> None:
+    page = (Path(__file__).resolve().parents[1] / "docs" / "evidence.md").read_text(encoding="utf-8")
+    for level in Level:
+        assert f"| `{level}` |" in page
+    for outcome, ceiling in CEILING.items():
+        (row,) = (x for x in page.splitlines() if x.startswith(f"| `{outcome}` |"))
+        assert row.endswith(f"| `{ceiling}` |" if ceiling else "| none |")

@@ -259,6 +259,12 @@ def test_the_page_is_brought_up_to_date_once_and_check_only_looks(tmp_path: Path
     assert text.endswith(f"{END}\r\ntail\n")
 
 
+def test_the_readme_says_what_evidence_says() -> None:
+    assert refresh(EVIDENCE.parent / "README.md", EVIDENCE, check=True), (
+        "bring it up to date: python -m scripts.reporting.site README.md"
+    )
+
+
 @pytest.mark.parametrize("text", ["", BEGIN, f"{END}{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
 def test_a_page_without_its_markers_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
