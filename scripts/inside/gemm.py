@@ -288,60 +288,90 @@ def timed(machine: Machine, name: str, arguments: Sequence[object]) -> float:
 def examine(machine: Machine, dtype: str, size: int, iterations: int, seed: int) -> Dict[str, Any]:
     """Ask one type: a small product with every argument in use, then the timed square one."""
     rng = np.random.default_rng(seed)
-    result: Dict[str, Any] = {
-        "dtype": dtype,
-        "outcome": "pass",
-        "size": size,
-        "iterations": iterations,
-        "detail": "",
-    }
-    seconds: List[float] = []
     odd = Problem(rng, dtype, (67, 45, 129), transpose=(True, False), pad=3, alpha=-0.5, beta=0.25)
     square = Problem(rng, dtype, (size, size, size))
-    try:
-        for label, problem, rounds in (("odd", odd, 0), ("square", square, iterations)):
+    largest, seconds = 0.0, [0.0]
+    for label, problem, rounds in (("odd-shaped", odd, 0), ("square", square, iterations)):
+        try:
             got, kept, seconds = multiply(machine, problem, rounds)
-            ratio = problem.judge(got)
-            result["error_over_tolerance_" + label] = ratio if math.isfinite(ratio) else None
-            if not ratio <= 1 or not kept:
-                result["outcome"] = "incorrect"
-                result["detail"] = "%s product: %s" % (
-                    label,
-                    "wrote outside C" if not kept else "error is %.3g times the tolerance" % ratio,
-                )
-                return result
-    except CallFailed as error:
-        result.update(outcome=error.outcome, detail=str(error))
-        return result
+        except CallFailed as error:
+            return {"dtype": dtype, "outcome": error.outcome, "detail": str(error)}
+        largest = max(largest, problem.judge(got))
+        if not (largest <= 1 and kept):
+            wrong = "an error %.3g times the tolerance" % largest if kept else "writes outside of C"
+            return {
+                "dtype": dtype,
+                "outcome": "incorrect",
+                "detail": "the %s product has %s" % (label, wrong),
+            }
     median = statistics.median(seconds)
-    result.update(seconds=seconds, seconds_median=median, gflops=2.0 * size**3 / median / 1e9)
-    return result
+    return {
+        "dtype": dtype,
+        "outcome": "pass",
+        "detail": "",
+        "error_over_tolerance": largest,
+        "gflops": 2.0 * size**3 / median / 1e9,
+        "seconds_median": median,
+        "seconds": seconds,
+    }
 
 
 # ---- telling ----
 
 
-def worst(outcomes: Sequence[str]) -> str:
-    """Return the outcome that decides the exit code."""
-    return max(outcomes, key=lambda outcome: (outcome == "incorrect", EXIT[outcome]))
+def worst(results: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+    """Return the result that decides: a wrong number above all, then by exit code."""
+    return max(results, key=lambda result: (result["outcome"] == "incorrect", EXIT[result["outcome"]]))
+
+
+def conclude(report: Dict[str, Any], outcome: str, detail: str) -> None:
+    """Say how it ended: ``ok`` for a right or wrong answer, ``error`` where there is none."""
+    report["outcome"] = outcome
+    if outcome in ("pass", "incorrect"):
+        report["ok"] = outcome == "pass"
+        if detail:
+            report["wrong"] = detail
+    else:
+        report["error"] = detail
+        report["refused"] = outcome == "refused"
 
 
 def tell(report: Dict[str, Any]) -> None:
-    """Print the line for people and the marked line for programs."""
+    """Print the lines for people and the marked line for programs."""
     for result in report["results"]:
         if result["outcome"] == "pass":
             text = "gemm %s %d: right, %.1f GFLOP/s (error %.2g of the tolerance) on %s"
-            error = max(result["error_over_tolerance_odd"], result["error_over_tolerance_square"])
-            print(text % (result["dtype"], result["size"], result["gflops"], error, report["device"]))
+            figures = (result["gflops"], result["error_over_tolerance"], report["device"])
+            print(text % (result["dtype"], report["size"], *figures))
         else:
             print("gemm %s: %s: %s" % (result["dtype"], result["outcome"].upper(), result["detail"]))
     if not report["results"]:
-        print("gemm: %s: %s" % (report["outcome"].upper(), report["detail"]))
+        print("gemm: %s: %s" % (report["outcome"].upper(), report["error"]))
     for role, path in sorted(report["libraries"].items()):
         print("  %s: %s" % (role, path))
     sys.stdout.flush()
-    sys.stderr.write("%s %s\n" % (MARK, json.dumps(report, sort_keys=True)))
+    sys.stderr.write("%s %s\n" % (MARK, json.dumps(report)))
     sys.stderr.flush()
+
+
+def run(report: Dict[str, Any], dtypes: Sequence[str], options: argparse.Namespace) -> None:
+    """Fill the report; whatever fails is in it."""
+    try:
+        machine = Machine()
+        report["device"] = machine.device
+        report["libraries"].update(machine.files)
+        report["conditions"].update(driver=machine.driver_version, cublas=machine.blas_version)
+        for dtype in dtypes:
+            result = examine(machine, dtype, options.size, options.iterations, options.seed)
+            report["results"].append(result)
+            if "gflops" in result:
+                report["gflops_" + dtype] = result["gflops"]
+        machine.close()
+    except (CallFailed, NotFound) as error:
+        conclude(report, error.outcome, str(error))
+    else:
+        decides = worst(report["results"])
+        conclude(report, decides["outcome"], decides["detail"])
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -354,26 +384,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     options = parser.parse_args(argv)
     if options.size < 1 or options.iterations < 1 or options.seed < 0:
         parser.error("--size and --iterations start at 1, --seed at 0")
-    report: Dict[str, Any] = {
-        "workload": "gemm",
-        "seed": options.seed,
-        "tolerance": REASON,
-        "results": [],
-        "libraries": {},
-    }
-    report.update(device="", detail="", numpy=np.__version__)
-    dtypes = ("float32", "float64") if options.dtype == "both" else (options.dtype,)
-    try:
-        machine = Machine()
-        report.update(device=machine.device, libraries=machine.files)
-        report.update(driver_version=machine.driver_version, cublas_version=machine.blas_version)
-        for dtype in dtypes:
-            result = examine(machine, dtype, options.size, options.iterations, options.seed)
-            report["results"].append(result)
-        machine.close()
-        report["outcome"] = worst([result["outcome"] for result in report["results"]])
-    except (CallFailed, NotFound) as error:
-        report.update(outcome=error.outcome, detail=str(error))
+    conditions = {"iterations": options.iterations, "seed": options.seed, "numpy": np.__version__}
+    conditions["tolerance"] = REASON
+    report: Dict[str, Any] = {"workload": "gemm", "size": options.size}
+    report.update(results=[], libraries={}, conditions=conditions)
+    run(report, ("float32", "float64") if options.dtype == "both" else (options.dtype,), options)
     tell(report)
     return EXIT[report["outcome"]]
 
