@@ -111,6 +111,21 @@ def test_the_pci_id_names_it_where_there_is_no_topology() -> None:
     assert (gpu.gfx, gpu.source, gpu.driver) == ("gfx1100", "PCI id", "amdgpu 6.10.5")
 
 
+def test_the_driver_is_believed_where_the_table_differs() -> None:
+    host = look(pci("0000:03:00.0", "1002:747e:c8", driver="amdgpu"), CPU_NODE, XTX_NODE)
+    assert host.gpus[0].gfx == "gfx1100"
+    assert host.disagreements == (
+        "The PCI id 1002:747e:c8 says gfx1101, the driver says gfx1100 and is believed.",
+    )
+    assert look(XTX, CPU_NODE, XTX_NODE).disagreements == ()
+
+
+def test_an_override_of_the_architecture_is_noted() -> None:
+    sources = Sources(tree=Tree(XTX), places=NOWHERE, runner=nothing)
+    host = scan_host({"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}, platform="linux", sources=sources)
+    assert "10.3.0" in host.notes[0]
+
+
 def test_topology_alone_is_enough_in_a_container() -> None:
     (gpu,) = look(CPU_NODE, XTX_NODE).gpus
     assert (gpu.gfx, gpu.memory_bytes, gpu.integrated) == ("gfx1100", 25753026560, None)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scripts.errors import ExitCode, HostError, UsageError
 from scripts.model import (
@@ -24,7 +26,7 @@ from scripts.model import (
     StackKind,
     Trust,
 )
-from scripts.staging.select import Selection, Worth, newest_first, select_stack
+from scripts.staging.select import Selection, Worth, newest_first, select_stack, selected_gpu, unmet
 
 RDNA4 = ("gfx1200", "gfx1201")
 RDNA = (*RDNA4, "gfx1100", "gfx1101", "gfx1102")
@@ -183,6 +185,15 @@ def test_a_missing_hip_sdk_is_named_with_its_release_and_page() -> None:
     assert "HIP SDK 7.2.0 (release 26.Q3, for Windows 11) from https://www.amd.com/" in error.hint
 
 
+def test_a_runtime_without_libraries_does_not_count() -> None:
+    host = machine(XTX, hip=("7.2.1",))
+    core = replace(host.hip_roots[0], libraries=("amdhip64", "amdhip64_7"))
+    error = refusal(replace(host, hip_roots=(core,)))
+    assert "(without rocblas)" in error.context[0]
+    whole = replace(core, libraries=("amdhip64", "amdhip64_7", "rocblas"))
+    assert choose(replace(host, hip_roots=(core, whole))).stack_id == "zluda-v7p11-sdk72"
+
+
 def test_a_missing_driver_is_named() -> None:
     basic = replace(XTX, driver="none", why_unknown={"driver": "Microsoft Basic Display Adapter runs it"})
     error = refusal(machine(basic, hip=("7.2.0",)))
@@ -282,3 +293,60 @@ def test_stacks_are_ordered_by_layer_then_hip() -> None:
         "zluda-v6-linux",
         "zluda-v6p69-sdk64",
     ]
+
+
+GPUS = st.builds(
+    Gpu,
+    index=st.just(0),
+    name=st.just("A card"),
+    vendor=st.sampled_from(["amd", "nvidia"]),
+    gfx=st.sampled_from([None, "gfx906", "gfx1030", "gfx1100", "gfx1150", "gfx1200"]),
+    integrated=st.sampled_from([None, True, False]),
+    driver=st.sampled_from([None, "none", "32.0.31021.5001"]),
+)
+VERSIONS = st.lists(
+    st.sampled_from([None, "5.7.1", "6.4.2", "7.1.1", "7.2.0-43", "10.1.0", "odd"]), max_size=3
+)
+
+
+def outcome(host: Host, evidence: Worth, want: str, *, only_proven: bool) -> Selection | HostError:
+    try:
+        return choose(host, evidence, want, only_proven=only_proven)
+    except HostError as error:
+        return error
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gpus=st.lists(GPUS, max_size=1),
+    versions=VERSIONS,
+    system=st.sampled_from(["windows", "linux"]),
+    want=st.sampled_from(["", *LOCK.stacks]),
+    only_proven=st.booleans(),
+    proven=st.sets(st.sampled_from(sorted(LOCK.stacks))),
+)
+def test_what_is_chosen_fits_and_a_gpu_never_ends_on_the_cpu(
+    *,
+    gpus: list[Gpu],
+    versions: list[str | None],
+    system: str,
+    want: str,
+    only_proven: bool,
+    proven: set[str],
+) -> None:
+    host = machine(*gpus, hip=tuple(versions), os=system)
+    ended = outcome(
+        host, lambda stack, _: Level.LOADABLE if stack in proven else None, want, only_proven=only_proven
+    )
+    if isinstance(ended, HostError):
+        assert ended.hint
+        assert ended.context or ended.reference == "gpu-missing"
+        return
+    stack = LOCK.stacks[ended.stack_id]
+    assert unmet(stack, host, selected_gpu(host)) == ()
+    assert want in {"", stack.id}
+    if gpus and not want:
+        assert stack.kind is not StackKind.REFERENCE
+    if stack.kind is StackKind.TRANSLATION:
+        assert ended.unproven is (stack.id not in proven)
+    assert not (only_proven and ended.unproven)

@@ -97,8 +97,15 @@ def _linux(
     notes = linux.others(tree)
     if nvidia_gpus and not linux.has_libcuda(tree, environ.get("LD_LIBRARY_PATH", "")):
         notes += ("libcuda.so.1 is in none of the usual folders: CUDA programs may not start.",)
-    gpus = (*linux.amd_gpus(tree), *nvidia_gpus)
-    return Host(os="linux", machine=this_platform.machine(), gpus=gpus, notes=notes)
+    if override := environ.get("HSA_OVERRIDE_GFX_VERSION"):
+        notes += (f"HSA_OVERRIDE_GFX_VERSION={override} makes ROCm take the GPU for another one.",)
+    return Host(
+        os="linux",
+        machine=this_platform.machine(),
+        gpus=(*linux.amd_gpus(tree), *nvidia_gpus),
+        disagreements=linux.disagreements(tree),
+        notes=notes,
+    )
 
 
 def _windows(

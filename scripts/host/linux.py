@@ -149,6 +149,20 @@ def amd_gpus(reader: Reader) -> list[Gpu]:
     ]
 
 
+def disagreements(reader: Reader) -> tuple[str, ...]:
+    """Say where the table and the driver name different architectures for one device."""
+    nodes = topology(reader)
+    sentences = []
+    for function in displays(reader):
+        node = nodes.get(function.slot)
+        known = identify(function.device, function.revision) if node else None
+        if node and known and known.gfx and known.gfx != node.gfx:
+            sentences.append(
+                f"The PCI id {function.pci_id} says {known.gfx}, the driver says {node.gfx} and is believed."
+            )
+    return tuple(sentences)
+
+
 def nvidia_gpus(reader: Reader, answered: Mapping[str, Gpu]) -> list[Gpu]:
     """List NVIDIA GPUs: those that answered, then those only the driver or the bus knows."""
     gpus = dict(answered)

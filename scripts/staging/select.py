@@ -21,6 +21,7 @@ Worth = Callable[[str, str], Level | None]
 _NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
 _LAYER_VERSION = re.compile(r"(?:^|-)v(\d+)(?:(?:-preview\.|p)(\d+))?(?=-|$)")
 _NUMBERS = re.compile(r"\d+")
+_WHOLE: Final = ("amdhip64", "rocblas")
 _NO_PREVIEW: Final = 10**9
 
 
@@ -65,8 +66,9 @@ def selected_gpu(host: Host) -> Gpu | None:
 
 
 def fitting_root(stack: Stack, host: Host) -> HipRoot | None:
-    """Return the first HIP root of this machine whose version the stack accepts."""
-    return next((root for root in host.hip_roots if _accepts(stack.hip.range, root.version)), None)
+    """Return the first HIP root of this machine whose version the stack accepts and that is whole."""
+    fitting = (r for r in host.hip_roots if _accepts(stack.hip.range, r.version) and not _absent(r))
+    return next(fitting, None)
 
 
 def unmet(stack: Stack, host: Host, gpu: Gpu | None) -> tuple[str, ...]:
@@ -228,7 +230,7 @@ def _unmet_hip(stack: Stack, host: Host) -> list[str]:
     if stack.hip.source not in {HipSource.SDK, HipSource.SYSTEM} or fitting_root(stack, host):
         return []
     what = "HIP SDK" if stack.hip.source is HipSource.SDK else "ROCm"
-    found = [f"{root.version or 'unknown version'} in {root.path}" for root in host.hip_roots]
+    found = [f"{root.version or 'unknown version'} in {root.path}{_without(root)}" for root in host.hip_roots]
     return [f"needs {what} {stack.hip.range}".rstrip() + f"; found {', '.join(found) or 'none'}"]
 
 
@@ -242,6 +244,20 @@ def _accepts(version_range: str, version: str | None) -> bool:
         )
     except InvalidVersion:
         return False
+
+
+def _absent(root: HipRoot) -> list[str]:
+    """Name what a root lacks to serve any translation layer; nothing where its content is not known.
+
+    Runtime and libraries must lie in one root: layers look into one folder only.
+    """
+    return [name for name in _WHOLE if root.libraries and name not in root.libraries]
+
+
+def _without(root: HipRoot) -> str:
+    """Say what a root lacks, for a list of roots."""
+    absent = _absent(root)
+    return f" (without {' and '.join(absent)})" if absent else ""
 
 
 def _supplied(stack: Stack, lock: Lock) -> bool:
