@@ -211,6 +211,8 @@ def test_an_unsupported_gpu_never_ends_on_the_cpu() -> None:
     error = refusal(machine(vega, hip=("6.4.2",)))
     assert error.reference == "gpu-unsupported"
     assert "gfx906" in error.message
+    assert error.context[0].startswith("zluda-v7p11-sdk72 covers gfx1200")
+    assert all("not gfx906" in line and "linux" not in line for line in error.context)
 
 
 def test_an_unknown_architecture_is_not_guessed() -> None:

@@ -174,8 +174,10 @@ def _refuse(host: Host, lock: Lock, gpu: Gpu, candidates: list[Stack]) -> NoRetu
             "gpu-unsupported",
             f"No stack covers {gpu.name} ({gpu.gfx or gpu.vendor}) on {_os(host.os)}.",
         )
-    lines = [f"{stack.id} {clause}" for stack in near or ordered for clause in unmet(stack, host, gpu)]
-    raise HostError(reference, msg, context=tuple(lines), hint=_hint(near or ordered, lock, host, gpu))
+    here = near or [s for s in ordered if not _unmet_os(s, host)] or ordered
+    # Of a stack for other GPUs only that matters; of a near one everything that is missing.
+    lines = [f"{s.id} {clause}" for s in here for clause in unmet(s, host, gpu)[: None if near else 1]]
+    raise HostError(reference, msg, context=tuple(lines), hint=_hint(here, lock, host, gpu))
 
 
 def _hint(stacks: list[Stack], lock: Lock, host: Host, gpu: Gpu | None) -> str:

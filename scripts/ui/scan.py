@@ -21,7 +21,8 @@ def show(result: ScanResult, out: Out) -> None:
         out.mark("warn", sentence)
     for gpu in host.gpus:
         for field, what in _ASKED.items():
-            if field in gpu.why_unknown and (field != "gfx" or gpu.vendor == "amd"):
+            obvious = (field == "gfx" and gpu.vendor != "amd") or (field == "driver" and result.from_hipinfo)
+            if field in gpu.why_unknown and not obvious:
                 out.mark("unknown", f"GPU {gpu.index}, {what}: {gpu.why_unknown[field]}.")
     for sentence in result.remarks:
         out.line(sentence)
