@@ -31,6 +31,7 @@ _allowed: list[str] = []
 
 
 def _may_write(path: str) -> bool:
+    path = path.removeprefix("\\\\?\\")  # the long form of a Windows path
     if "__pycache__" in path or path.startswith(("/dev/", "/proc/", "\\\\.\\")) or path.lower() == "nul":
         return True
     return path.startswith((*_allowed, *TOOL_FOLDERS))

@@ -88,6 +88,7 @@ def zipped(members: dict[str, bytes], *, method: int = zipfile.ZIP_DEFLATED, mod
     with zipfile.ZipFile(out, "w", method) as file:
         for name, data in members.items():
             info = zipfile.ZipInfo(name)
+            info.filename = name  # Windows has made slashes of backslashes
             info.external_attr = (stat.S_IFREG | mode) << 16
             info.compress_type = method
             file.writestr(info, data)

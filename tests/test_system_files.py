@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.system import files
+from scripts.system import files, patience
 
 
 class WindowsError(OSError):
@@ -30,7 +30,7 @@ def test_a_file_is_hashed_in_pieces(tmp_path: Path) -> None:
     assert files.hash_file(tmp_path / "empty") == hashlib.sha256().hexdigest()
 
 
-@pytest.mark.parametrize("code", sorted(files.HELD_BY_SOMEONE))
+@pytest.mark.parametrize("code", sorted(patience.PASSING))
 def test_a_held_file_is_waited_for(code: int) -> None:
     slept: list[float] = []
     answers = [WindowsError(code), WindowsError(code)]
@@ -40,19 +40,19 @@ def test_a_held_file_is_waited_for(code: int) -> None:
             raise answers.pop()
         return "done"
 
-    assert files.patiently(action, sleep=slept.append) == "done"
+    assert patience.retrying(action, sleep=slept.append) == "done"
     assert slept == [0.01, 0.02]
 
 
-def test_patience_ends_after_about_ten_seconds() -> None:
+def test_patience_ends_after_about_five_seconds() -> None:
     slept: list[float] = []
 
     def action() -> None:
         raise WindowsError(32)
 
     with pytest.raises(WindowsError):
-        files.patiently(action, sleep=slept.append)
-    assert 10 <= sum(slept) < 11
+        patience.retrying(action, sleep=slept.append)
+    assert 5 <= sum(slept) < 6
 
 
 @pytest.mark.parametrize("error", [WindowsError(2), WindowsError(17), PermissionError(13, "no")])
@@ -63,7 +63,7 @@ def test_other_errors_are_raised_at_once(error: OSError) -> None:
         raise error
 
     with pytest.raises(OSError, match=r"held|no"):
-        files.patiently(action, sleep=slept.append)
+        patience.retrying(action, sleep=slept.append)
     assert slept == []
 
 
@@ -132,22 +132,6 @@ def test_a_read_only_file_is_removed_and_a_missing_one_is_fine(tmp_path: Path) -
     files.remove(file)
     files.remove(file)
     assert not file.exists()
-
-
-LONG = "C:\\" + "\\".join(["folder"] * 40)
-
-
-@pytest.mark.parametrize(
-    ("path", "platform", "expected"),
-    [
-        (LONG, "linux", LONG),
-        ("C:\\short", "win32", "C:\\short"),
-        ("\\\\?\\" + LONG, "win32", "\\\\?\\" + LONG),
-    ],
-    ids=["linux", "short", "already"],
-)
-def test_only_long_windows_paths_are_extended(path: str, platform: str, expected: str) -> None:
-    assert str(files.long_path(Path(path), platform=platform)) == expected
 
 
 @pytest.mark.windows_only

@@ -138,7 +138,7 @@ def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limi
                 _require_blob(artifact, blob, hashing.result())
         tree = _tree(artifact, final, unpacked)
         _require_members(artifact, tree)
-        files.patiently(lambda: work.rename(final))
+        files.replace(work, final)
     except BaseException:
         files.remove_tree(work)
         raise

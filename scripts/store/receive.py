@@ -110,9 +110,11 @@ def _collect(job: Job, source: Reply | _Readable | None, advance: Callable[[int]
             writer.write(block)
             advance(len(block))
             if writer.size > job.limit:
-                raise _too_large(job, writer.head)
+                break
             pace.count(len(block))
         received = writer.finish()
+    if received.size > job.limit:
+        raise _too_large(job, received.head)
     if job.artifact.size is not None and received.size < job.artifact.size:
         msg = f"the body ended after {received.size:,} of {job.artifact.size:,} bytes"
         raise AttemptError(
@@ -159,7 +161,8 @@ def _refuse_other_size(job: Job, source: Reply | _Readable) -> None:
         msg = f"the server announces {total:,} bytes, pinned are {_size_text(job.artifact)}"
         raise AttemptError(msg, wrong_bytes=True)
     if total > job.limit:
-        raise _too_large(job, b"")
+        msg = f"the server announces {total:,} bytes; the cap for files of unpublished size is {job.limit:,}"
+        raise AttemptError(msg)
 
 
 def _too_large(job: Job, head: bytes) -> AttemptError:

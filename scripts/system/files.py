@@ -8,27 +8,19 @@ import secrets
 import shutil
 import stat
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
+
+from scripts.system.patience import native, patiently
 
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
 
-#: Access denied, sharing violation, lock violation: what a scanner that holds a new file causes on Windows.
-HELD_BY_SOMEONE: Final = frozenset({5, 32, 33})
-#: Seconds between attempts; together about ten.
-WAITS: Final = tuple(0.01 * 2**n for n in range(10))
-#: From here on Windows wants the extended form (MAX_PATH is 260, a folder leaves room for an 8.3 name).
-LONG_PATH: Final = 240
-
 #: The signature that https://bford.info/cachedir/ prescribes; backup programs skip such folders.
 CACHEDIR_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
 CACHEDIR_TAG: Final = "CACHEDIR.TAG"
-
-_T = TypeVar("_T")
 
 
 def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> str:
@@ -45,26 +37,6 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
             if advance is not None:
                 advance(count)
     return digest.hexdigest()
-
-
-def patiently(
-    action: Callable[[], _T],
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    waits: tuple[float, ...] = WAITS,
-) -> _T:
-    """Run ``action``; while Windows says that somebody holds the file, wait and try again.
-
-    Only the Windows errors 5, 32 and 33 are waited for. Everything else, and the last of these, is raised.
-    """
-    for wait in waits:
-        try:
-            return action()
-        except OSError as error:
-            if getattr(error, "winerror", None) not in HELD_BY_SOMEONE:
-                raise
-        sleep(wait)
-    return action()
 
 
 def replace(source: Path, destination: Path) -> None:
@@ -183,15 +155,9 @@ def _remove_link(path: Path) -> None:
         patiently(path.rmdir)
 
 
-def long_path(path: Path, *, platform: str = sys.platform) -> Path:
-    r"""Return ``path`` in the form Windows accepts beyond 260 characters (``\\?\``); unchanged elsewhere."""
-    text = str(path)
-    if platform != "win32" or len(text) < LONG_PATH or text.startswith("\\\\?\\"):
-        return path
-    text = os.path.abspath(text)  # noqa: PTH100 - the extended form does not understand ".."
-    if text.startswith("\\\\"):
-        return Path("\\\\?\\UNC\\" + text[2:])
-    return Path("\\\\?\\" + text)
+def long_path(path: Path) -> Path:
+    """Return ``path`` in the form Windows accepts beyond 260 characters; unchanged elsewhere."""
+    return Path(native(path)) if sys.platform == "win32" else path
 
 
 def write_cachedir_tag(folder: Path) -> None:
