@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Iterator
 
@@ -88,7 +89,16 @@ def only_one() -> Iterator[None]:
             import msvcrt  # noqa: PLC0415 - exists on one system only
 
             handle.seek(0)
-            msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
+            tries = 1200  # ten minutes: LK_LOCK itself would give up after ten seconds
+            while tries:
+                with contextlib.suppress(OSError):
+                    msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+                    break
+                time.sleep(0.5)
+                tries -= 1
+            else:
+                say("Another run has been making .venv for ten minutes; this one gives up.")
+                raise SystemExit(CODE_HOST)
         else:
             import fcntl  # noqa: PLC0415 - exists on one system only
 

