@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scripts.model import Level, Outcome, StackKind
+from scripts.reporting.checklines import group_of
 from scripts.reporting.cudacheck import (
+    CORE,
     NOTHING_BEHIND,
+    OPTIONAL,
     CheckVerdict,
     describe_exit,
     judge,
@@ -361,3 +365,9 @@ def test_a_failure_outweighs_the_hang_that_followed() -> None:
 )
 def test_exit_codes_are_written_the_way_people_look_them_up(code: int | None, text: str) -> None:
     assert describe_exit(code) == text
+
+
+def test_every_library_that_the_lock_provides_belongs_to_a_group() -> None:
+    lock = tomllib.loads((Path(__file__).parents[1] / "pins.lock").read_text(encoding="utf-8"))
+    provided = {m["provides"] for a in lock["artifact"] for m in a.get("members", []) if "provides" in m}
+    assert {group_of(name) for name in provided} <= {*CORE, *OPTIONAL}

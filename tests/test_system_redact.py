@@ -20,7 +20,7 @@ LINUX = Redactor(user="gwendolyn", home="/home/gwendolyn", host="tower4711")
     ("text", "expected"),
     [
         (r"C:\Users\Jürgen Groß\zluda\nvcuda.dll", r"<home>\zluda\nvcuda.dll"),
-        ("c:/users/JÜRGEN GROSS/x", "c:/users/<user>/x"),
+        ("c:/users/JÜRGEN GROSS/x", "<home>/x"),
         ("c:/users/jürgen groß/x", "<home>/x"),
         (r'{"p": "C:\\Users\\Jürgen Groß\\x"}', r'{"p": "<home>\\x"}'),
         ("file:///C:/Users/J%C3%BCrgen%20Gro%C3%9F/x", "file:///<home>/x"),
@@ -37,6 +37,7 @@ LINUX = Redactor(user="gwendolyn", home="/home/gwendolyn", host="tower4711")
         ("C:\\Users\\someone", "C:\\Users\\<user>"),
         ('open("C:\\Users\\someone") failed', 'open("C:\\Users\\<user>") failed'),
         ("seen by Jürgen Groß on turm-4711", "seen by <user> on <host>"),
+        ("JÜRGEN GROSS, Ju\u0308rgen Groß", "<user>, <user>"),
         ("TURM-4711.fritz.box says", "<host> says"),
         ("about projekt-x.", "about <redacted>."),
         ("mail a.b+c@example.co.uk now", "mail <email> now"),

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NoReturn
-
-import jsonschema
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from scripts.errors import UsageError
 from scripts.model import CapabilityResult, Level, Outcome
@@ -34,6 +32,9 @@ from scripts.reporting.document import (
     worst,
 )
 from scripts.system.files import write_atomic
+
+if TYPE_CHECKING:
+    import jsonschema
 
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"evidence-{FORMAT}.json"
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -84,8 +85,11 @@ def result_json(result: CapabilityResult) -> dict[str, object]:
     }
 
 
-def from_json(data: object, *, origin: str = "this document") -> Document:
+def from_json(data: object, *, origin: str = "this document", trusted: bool = False) -> Document:
     """Read a document from JSON data that anybody may have made.
+
+    ``trusted`` is for files of this checkout and of our own stage, which are as trustworthy as our code:
+    it leaves the schema out, because loading it takes longer than everything else of a warm start.
 
     Raises:
         UsageError: ``evidence-invalid``, naming the JSON path of the first thing that is wrong;
@@ -98,16 +102,18 @@ def from_json(data: object, *, origin: str = "this document") -> Document:
             f"{origin} has format {written}; this workspace reads {FORMAT}",
             hint="Update the workspace, then import the document again.",
         )
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
-    if error is not None:
-        _refuse(origin, error.json_path, _shorten(error.message))
-    document = _document(data, origin)
+    if not trusted:
+        _check_schema(data, origin)
+    try:
+        document = _document(data, origin)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        _refuse(origin, "$", f"it is incomplete: {_shorten(str(error))}")
     _check_claims(document, data, origin)
     return document
 
 
-def read_document(path: Path) -> Document:
-    """Read and check one document file.
+def read_document(path: Path, *, trusted: bool = False) -> Document:
+    """Read and check one document file; ``trusted`` as for ``from_json``.
 
     Raises:
         UsageError: the file cannot be read, is larger than ``MAX_BYTES``, or is not a valid document.
@@ -128,7 +134,7 @@ def read_document(path: Path) -> Document:
         )
     except (ValueError, RecursionError) as error:
         _refuse(origin, "$", f"it is not JSON: {_shorten(str(error)) or 'too deep'}")
-    return from_json(data, origin=origin)
+    return from_json(data, origin=origin, trusted=trusted)
 
 
 def dump(document: Document) -> bytes:
@@ -165,9 +171,20 @@ def write_document(folder: Path, document: Document, *, name: str = FILE_NAME) -
     return path
 
 
+def _check_schema(data: object, origin: str) -> None:
+    """Refuse what the schema does not allow."""
+    import jsonschema  # noqa: PLC0415 - takes a tenth of a second, and a warm start does without
+
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
+    if error is not None:
+        _refuse(origin, error.json_path, _shorten(error.message))
+
+
 @cache
 def _validator() -> jsonschema.Draft202012Validator:
     """Load the schema once."""
+    import jsonschema  # noqa: PLC0415 - as above
+
     return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 

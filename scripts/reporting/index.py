@@ -119,13 +119,16 @@ class EvidenceIndex:
         )
 
 
-def load_evidence(folder: Path) -> EvidenceIndex:
-    """Read every ``*.json`` of a folder, sorted by name; what is not valid is listed and proves nothing."""
+def load_evidence(folder: Path, *, trusted: bool = False) -> EvidenceIndex:
+    """Read every ``*.json`` of a folder, sorted by name; what is not valid is listed and proves nothing.
+
+    ``trusted`` leaves the schema out (see ``from_json``): for the checkout's own folder, where it is quick.
+    """
     filed: list[Filed] = []
     faults: list[str] = []
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         try:
-            filed.append(Filed(path=path.name, document=read_document(path)))
+            filed.append(Filed(path=path.name, document=read_document(path, trusted=trusted)))
         except WorkspaceError as error:
             faults.append("; ".join((f"{path.name}: {error.message}", *error.context)))
     return EvidenceIndex(filed=tuple(filed), faults=tuple(faults))

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
+from unicodedata import normalize
 from urllib.parse import quote
 
 #: Names of accounts and machines that are also words of our own texts.
@@ -207,7 +208,8 @@ def _word(name: str, tail: str = "") -> re.Pattern[str]:
 
 def _spelled(name: str) -> str:
     """Match a name plain, percent-encoded or with JSON's escapes."""
-    forms = {name, quote(name), json.dumps(name)[1:-1]}
+    plain = {name, name.upper(), normalize("NFC", name), normalize("NFD", name)}
+    forms = {form for p in plain for form in (p, quote(p), json.dumps(p)[1:-1])}
     return f"(?:{'|'.join(re.escape(form) for form in sorted(forms))})"
 
 
