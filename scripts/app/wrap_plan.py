@@ -169,8 +169,10 @@ def _way_in(
     ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *, strict: bool
 ) -> tuple[ViaChoice, tuple[str, ...]]:
     """Choose how the libraries get in, after a look into the program's files if somebody offers one."""
-    bits = BITS.get(_machine(read.program), 0)
-    launcher = ws.platform == "win32" and launcher_in(ready.runtime, bits=bits) is not None
+    bits = BITS.get(_machine(read.program))
+    launcher = (
+        ws.platform == "win32" and bits is not None and launcher_in(ready.runtime, bits=bits) is not None
+    )
     facts = ViaFacts(platform=ws.platform, kind=ready.stack.kind, launcher=launcher)
     notes: tuple[str, ...] = ()
     if inspect is not None:

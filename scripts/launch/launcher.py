@@ -62,8 +62,8 @@ def plan_launcher(
         UsageError: an argument cannot be delivered.
     """
     refuse_unstartable(program)
-    bits = BITS.get(machine, 0)
-    launcher = launcher_in(runtime, bits=bits)
+    bits = BITS.get(machine)
+    launcher = None if bits is None else launcher_in(runtime, bits=bits)
     if launcher is None:
         raise _no_launcher(runtime, program, machine)
     beside = PurePosixPath(launcher.name).parent
