@@ -144,9 +144,9 @@ def verify(c: Context, stack="", deep=False, json=False):
     call("verify", locals())
 
 
-@verb("import")
-def report(c: Context, import_="", json=False):
-    """Show this machine's newest documents, or file one that somebody sent."""
+@verb("import", "bundle")
+def report(c: Context, import_="", bundle=False, json=False):
+    """Show this machine's newest documents, file one that somebody sent, or bundle all for a bug report."""
     call("report", locals())
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from scripts.app.running import read_seconds, run_ours
 from scripts.app.staged import Staged, staged_runtime
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
-from scripts.model import CapabilityResult, Outcome
+from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.reporting.records import judge_run, parse_record
 from scripts.system.child import Captured
 
@@ -93,16 +94,33 @@ def run_staged(ws: Workspace, staged: Staged, workload: Workload, *, size: int, 
         captured = run_ours(ws, staged, argv, timeout=seconds)
     record = parse_record(captured.stderr)
     code = None if captured.timed_out else captured.returncode
-    result = judge_run(record, capability=workload.shows, exit_code=code, timed_out=captured.timed_out)
+    result = judge_run(
+        record,
+        capability=workload.shows,
+        exit_code=code,
+        timed_out=captured.timed_out,
+        folders=_own_folders(ws, staged),
+    )
     return RunResult(
         stack=staged.stack.id,
-        simulated=staged.stack.kind.value == "reference",
+        simulated=staged.stack.kind is StackKind.REFERENCE,
         workload=workload.name,
         result=result,
         data=record.data,
         output=transcript(captured),
         seconds=captured.seconds,
     )
+
+
+def _own_folders(ws: Workspace, staged: Staged) -> tuple[Path, ...]:
+    """Say where the libraries must have come from, so that numbers of another CUDA never count.
+
+    Not on Windows, where a launcher's junction gives the same folder another name.
+    """
+    path = staged.runtime.path
+    if path is None or ws.platform == "win32" or staged.stack.kind is StackKind.CONTROL:
+        return ()
+    return (path.resolve(),)
 
 
 def transcript(captured: Captured) -> bytes:

@@ -16,7 +16,7 @@ from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import CapabilityResult, Level, Outcome, Runtime, StackKind
 from scripts.reporting.document import Document, build_document
-from scripts.reporting.exchange import read_document, write_document
+from scripts.reporting.exchange import read_document, report_folder, write_document
 from scripts.staging.generations import Generation, activate, read_history
 from scripts.staging.workspaces import remember_stage
 
@@ -154,10 +154,9 @@ def _report(
 ) -> tuple[Document, Path]:
     """Write one document for check and workload together."""
     now = datetime.now(UTC).replace(microsecond=0)
-    folder = ws.stage / "reports" / f"{now:%Y%m%dT%H%M%SZ}-{staged.stack.id}"
+    folder = report_folder(ws.stage / "reports", stack=staged.stack.id, created=now)
     redactor = redactor_of(ws)
     logs = {"cuda_check.log": checked.output} | ({f"{ran.workload}.log": ran.output} if ran else {})
-    folder.mkdir(parents=True, exist_ok=True)
     for name, data in logs.items():
         (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
     results = [*checked.verdict.results, *([ran.result] if ran else [])]
@@ -187,7 +186,7 @@ def _proven(ws: Workspace, runtime: Runtime, options: tuple[str, ...]) -> tuple[
             continue
         path = ws.root / generation.document
         try:
-            return (read_document(path), path) if generation.document else None
+            return (read_document(path, trusted=True), path) if generation.document else None
         except WorkspaceError:
             return None  # removed or damaged by hand: it is written again
     return None

@@ -1,0 +1,264 @@
+"""Every row of docs/exit-codes.md, typed as a person would type it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT, Checkout, make_checkout
+from tests.small_stack import make_zip, small_stack
+
+ROW = re.compile(r"^\| (?P<code>\S+) \|.*\| `(?P<row>[a-z0-9-]+)` \|$", re.MULTILINE)
+TABLE = {
+    m["row"]: m["code"] for m in ROW.finditer((ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8"))
+}
+Scenario = Callable[[Checkout, Path], "int | subprocess.CompletedProcess[str]"]
+SCENARIOS: dict[str, Scenario] = {}
+POSIX = {"own-signal", "interrupted", "unstartable", "wrap-unstartable"}
+WINDOWS = sys.platform == "win32"
+
+
+def scenario(row: str) -> Callable[[Scenario], Scenario]:
+    def add(function: Scenario) -> Scenario:
+        SCENARIOS[row] = function
+        return function
+
+    return add
+
+
+def own_store(checkout: Checkout, folder: Path) -> Checkout:
+    """Give a checkout a store that may be damaged."""
+    checkout.cache = folder / "own store"
+    checkout.json("setup")
+    return checkout
+
+
+def staged_files(checkout: Checkout) -> list[Path]:
+    """Return the files of the active runtime."""
+    runtime = checkout.cache / "runtimes-v1" / checkout.json("status")["active"]["digest"]
+    return sorted(path for path in runtime.rglob("*") if path.is_file())
+
+
+def spoil(path: Path, data: bytes | None) -> None:
+    """Change or remove a read-only file behind our back."""
+    path.parent.chmod(0o755)
+    path.chmod(0o644)
+    if data is None:
+        path.unlink()
+    else:
+        path.unlink()  # the store may link it; only this name is to change
+        path.write_bytes(data)
+
+
+@scenario("fresh-status")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("status")
+
+
+@scenario("setup")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("setup")
+
+
+@scenario("unreadable-line")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("status", "--nonsense")
+
+
+@scenario("stack-needed")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("use")
+
+
+@scenario("unknown-stack")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("setup", "--stack=nonsense")
+
+
+@scenario("consent-needed")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    small = small_stack(folder)
+    return checkout.run("fetch", "--stack=small", f"--mirror={small.mirror}", env=small.env)
+
+
+@scenario("stray-word")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("status", "stacks")
+
+
+@scenario("nothing-active")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("check")
+
+
+@scenario("negative-check")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run("check", env={"CUDA_AMD_CPU_FAULT": "missing:nvcuda"})
+
+
+@scenario("wrong-answer")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run("run", "--size=64", env={"CUDA_AMD_CPU_FAULT": "wrong"})
+
+
+@scenario("negative-setup")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("setup", env={"CUDA_AMD_CPU_FAULT": "wrong"})
+
+
+@scenario("bad-lock")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    lock = folder / "bad.lock"
+    lock.write_text("version = 1\nsurprise = true\n", encoding="utf-8")
+    return checkout.run("status", env={"CUDA_AMD_LOCK": str(lock)})
+
+
+@scenario("offline-missing")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    small = small_stack(folder)
+    return checkout.run("fetch", "--stack=small", "--offline", "--yes", env=small.env)
+
+
+@scenario("wrong-bytes")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    small = small_stack(folder)
+    small.serve(small.archive[:-1] + b"!")
+    return checkout.run(
+        "fetch", "--stack=small", "--offline", "--yes", f"--mirror={small.mirror}", env=small.env
+    )
+
+
+@scenario("evil-archive")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    small = small_stack(folder)
+    small.archive = make_zip({"layer/cuda_check": b"x", "../evil.dll": b"x"})
+    small.pin().serve()
+    return checkout.run("stage", "--stack=small", "--yes", f"--mirror={small.mirror}", env=small.env)
+
+
+@scenario("changed-file")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    own_store(checkout, folder)
+    spoil(staged_files(checkout)[0], b"changed")
+    return checkout.run("verify")
+
+
+@scenario("vanished-file")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    own_store(checkout, folder)
+    spoil(staged_files(checkout)[0], None)
+    return checkout.run("check")
+
+
+@scenario("no-nvidia")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    if shutil.which("nvidia-smi"):
+        pytest.skip("this machine has an NVIDIA GPU")
+    return checkout.run("setup", "--stack=native-cuda")
+
+
+@scenario("unstartable")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    small = small_stack(folder, {"layer/cuda_check": b"no program at all"})
+    return checkout.run("setup", "--stack=small", "--yes", f"--mirror={small.mirror}", env=small.env)
+
+
+@scenario("timeout")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run("run", "--timeout=2", "--size=64", env={"CUDA_AMD_CPU_FAULT": "hang"})
+
+
+@scenario("interrupted")
+def _(checkout: Checkout, _folder: Path) -> int:
+    checkout.json("setup")
+    env = checkout.environ | {"CUDA_AMD_CPU_FAULT": "hang"}
+    command = [sys.executable, str(checkout.root / "scripts"), "run", "--size=64"]
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    ) as run:
+        time.sleep(3)
+        os.killpg(run.pid, signal.SIGINT)
+        run.communicate(timeout=60)
+        return run.returncode
+
+
+@scenario("own-code")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    done = checkout.run("wrap", f"--exe={sys.executable}", "--", "-c", "raise SystemExit(7)")
+    assert done.returncode == 7
+    return done
+
+
+@scenario("own-signal")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    done = checkout.run("wrap", f"--exe={sys.executable}", "--", "-c", program)
+    assert done.returncode == -signal.SIGTERM
+    return done
+
+
+@scenario("wrap-usage")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run("wrap")
+
+
+@scenario("wrap-vanished")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    own_store(checkout, folder)
+    spoil(staged_files(checkout)[0], None)
+    return checkout.run("wrap", f"--exe={sys.executable}", "--", "-c", "pass")
+
+
+@scenario("wrap-timeout")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run(
+        "wrap", f"--exe={sys.executable}", "--timeout=1", "--", "-c", "import time; time.sleep(60)"
+    )
+
+
+@scenario("wrap-no-program")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run("wrap", f"--exe={folder / 'missing'}")
+
+
+@scenario("wrap-unstartable")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    text = folder / "notes.txt"
+    text.write_text("no program", encoding="utf-8")
+    return checkout.run("wrap", f"--exe={text}")
+
+
+def test_every_row_has_a_scenario_and_every_scenario_a_row() -> None:
+    assert set(TABLE) == set(SCENARIOS)
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_row(row: str, tmp_path: Path, shared_store: Path) -> None:
+    if WINDOWS and row in POSIX:
+        pytest.skip("Linux only: signals and executable bits")
+    checkout = make_checkout(tmp_path, cache=shared_store)
+    done = SCENARIOS[row](checkout, tmp_path)
+    code = done if isinstance(done, int) else done.returncode
+    if TABLE[row].isdigit():
+        shown = "" if isinstance(done, int) else f"{done.stdout}\n{done.stderr}"
+        assert code == int(TABLE[row]), shown
+    if not isinstance(done, int):
+        assert "Traceback" not in done.stderr, done.stderr
