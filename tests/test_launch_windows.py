@@ -31,6 +31,7 @@ from tests.wrapping import runtime_in, staged_over, workspace
 pytestmark = pytest.mark.windows_only
 
 LAYER = ("zluda.exe", "nvcuda.dll", "cublas64_12.dll", "zluda_redirect.dll", "trace/nvcuda.dll")
+ROOT = Path(__file__).resolve().parents[1]
 Show = Callable[[Path, str], tuple[str, list[str], dict[str, str]]]
 
 
@@ -293,3 +294,55 @@ def test_the_environment_of_a_check_keeps_cuda_path_out_for_checks_only(
     staged = staged_over(runtime, kind=StackKind.TRANSLATION)
     wrap(replace(workspace(tmp_path), environ=ws_env), exe=str(exe), staged=lambda _ws, _stack: staged)
     assert parse(capfd.readouterr().out)[2] == {"CUDA_PATH": "C:\\CUDA"}
+
+
+CONSOLE_DRIVER = """
+import ctypes, os, sys, threading, time
+from pathlib import Path
+from scripts.system.child import Command
+from scripts.system.interruptions import Interruptions
+from scripts.system.process import run_inherited
+
+folder = Path(sys.argv[1])
+
+def press():
+    while not (folder / 'ready').exists():
+        time.sleep(0.05)
+    ctypes.WinDLL('kernel32').GenerateConsoleCtrlEvent(0, 0)
+
+threading.Thread(target=press, daemon=True).start()
+with Interruptions() as interruptions:
+    args = ('-I', str(folder / 'program.py'), str(folder))
+    done = run_inherited(
+        Command(program=Path(sys.executable), args=args, env=dict(os.environ)), interruptions=interruptions
+    )
+(folder / 'result').write_text(f'{done.code} {list(done.received)}')
+"""
+CONSOLE_PROGRAM = """
+import signal, sys, time
+from pathlib import Path
+folder = Path(sys.argv[1])
+def told(*_):
+    (folder / 'told').touch()
+    sys.exit(7)
+signal.signal(signal.SIGINT, told)
+(folder / 'ready').touch()
+for _ in range(600):
+    time.sleep(0.05)
+"""
+
+
+def test_ctrl_c_reaches_the_program_through_the_console_and_we_wait_for_its_end(tmp_path: Path) -> None:
+    (tmp_path / "driver.py").write_text(CONSOLE_DRIVER, encoding="utf-8")
+    (tmp_path / "program.py").write_text(CONSOLE_PROGRAM, encoding="utf-8")
+    # A console of its own, without a window, so that the keys reach nobody else.
+    subprocess.run(
+        [sys.executable, str(tmp_path / "driver.py"), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        check=True,
+        timeout=60,
+        creationflags=subprocess.CREATE_NO_WINDOW,  # type: ignore[attr-defined,unused-ignore]  # Windows only
+    )
+    assert (tmp_path / "told").exists()
+    assert (tmp_path / "result").read_text() == "7 [2]"
