@@ -296,6 +296,14 @@ def test_two_equal_cards_without_a_place_are_not_paired_by_guess(tmp_path: Path)
     assert len(host.disagreements) == 3
 
 
+def test_two_equal_devices_of_hip_are_not_paired_with_one_card_by_guess(tmp_path: Path) -> None:
+    nowhere = adapter("1002:744c:c8", "AMD Radeon RX 7900 XTX", location="Intern")
+    twin = ONE.replace("pciBusID:                         3", "pciBusID:                         9")
+    host = look(tmp_path, nowhere, says=HipInfo(ONE + twin))
+    assert len(host.gpus) == 3
+    assert len(host.disagreements) == 3
+
+
 def test_a_hipinfo_that_stops_early_is_said_and_windows_fills_in(tmp_path: Path) -> None:
     host = look(tmp_path, XTX, RAPHAEL, says=HipInfo(STOPPED, code=1))
     assert len(host.gpus) == 2
