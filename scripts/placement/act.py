@@ -18,7 +18,8 @@ from scripts.placement.journal import Journal
 from scripts.placement.layout import Layout
 from scripts.placement.plan import Action, Deed, Plan
 from scripts.placement.readme import readme
-from scripts.system.fsops import Fs, Seen, native
+from scripts.system.fsops import Fs, Seen
+from scripts.system.patience import native
 
 
 def act(plan: Plan, layout: Layout, fs: Fs, *, users: Sequence[str], created: str) -> None:

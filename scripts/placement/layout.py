@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -21,27 +22,27 @@ class Layout:
 
     target: Path
 
-    @property
+    @cached_property
     def state(self) -> Path:
         """Our folder in the target."""
         return self.target / STATE
 
-    @property
+    @cached_property
     def journal(self) -> Path:
         """The record of what was planned and how far it went."""
         return self.state / "journal"
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """Held while placing and undoing."""
         return self.state / "lock"
 
-    @property
+    @cached_property
     def readme(self) -> Path:
         """For a person without this tool."""
         return self.state / "README.txt"
 
-    @property
+    @cached_property
     def users(self) -> Path:
         """One empty file for each process that uses the placement."""
         return self.state / "users"

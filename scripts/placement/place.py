@@ -16,7 +16,7 @@ from scripts.placement.lock import WAIT, Held, target_lock
 from scripts.placement.plan import PlacementItem, Plan, Refusal, plan
 from scripts.placement.refusals import refuse, warn
 from scripts.placement.registry import PLACEMENTS, Registry
-from scripts.placement.restore import UndoReport
+from scripts.placement.report import UndoReport
 from scripts.placement.sight import is_ours
 from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load

@@ -47,7 +47,6 @@ class Entry:
     name: str
     seen: Seen
     sha256: str = ""
-    in_use: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +69,7 @@ class Snapshot:
         folders: by the items' ``folder``; their entries by folded name.
         free: bytes free on the target's volume.
         around: names in the target and in the folders above it that belong to the same program.
+        in_use: files at the items' names that a running program holds, by their own path.
         machine: what the program is made for, empty if unknown.
         machines: what the items are made for, by item path.
     """
@@ -78,6 +78,7 @@ class Snapshot:
     folders: Mapping[str, FolderView]
     free: int
     around: tuple[str, ...] = ()
+    in_use: frozenset[Path] = frozenset()
     machine: str = ""
     machines: Mapping[str, str] = field(default_factory=dict)
 

@@ -67,7 +67,7 @@ def warn(snapshot: Snapshot, items: Sequence[PlacementItem]) -> tuple[str, ...]:
         f"{item.path} is mapped by a running program, which keeps the old file until it ends"
         for item in items
         for entry in snapshot.folders[item.folder].entries.get(fold(item.name), ())
-        if entry.in_use
+        if snapshot.target / item.folder / entry.name in snapshot.in_use
     )
 
 
@@ -155,7 +155,7 @@ def _entries(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Ref
         for entry in found:
             if entry.seen.kind not in {Kind.FILE, Kind.LINK}:
                 yield Refusal(reference="not-a-file", message=f"{item.path} is there and is not a file")
-            elif entry.in_use and sys.platform == "win32":
+            elif sys.platform == "win32" and snapshot.target / item.folder / entry.name in snapshot.in_use:
                 yield Refusal(
                     reference="file-in-use",
                     message=f"{item.path} is in use by a running program",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scripts.placement.place import Placement
-from scripts.placement.restore import UndoReport
+from scripts.placement.report import UndoReport
 from scripts.system.shield import Shield
 
 

@@ -11,7 +11,8 @@ from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import TargetError
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import Entry, FolderView, PlacementItem, Snapshot
-from scripts.system.fsops import Fs, Kind, native
+from scripts.system.fsops import Fs, Kind
+from scripts.system.patience import native
 
 #: Names of folders inside a program, above which its own top folder lies.
 _INNER: Final = frozenset({"binaries", "win64", "win32", "x64", "x86", "bin", "bin64", "linux"})
@@ -48,15 +49,24 @@ def take_snapshot(
     With ``hashes=False`` originals are not read: enough for the refusals, not for a plan. With
     ``in_use=False`` nobody asks which running programs hold them.
     """
-    look = _Look(target=target, fs=fs, hashes=hashes, in_use=in_use)
+    look = _Look(target=target, fs=fs, hashes=hashes)
     wanted: dict[str, set[str]] = {"": set()}
     for item in items:
         wanted.setdefault(item.folder, set()).add(fold(item.name))
+    views = {folder: look.at(folder, names) for folder, names in wanted.items()}
+    files = [
+        target / folder / entry.name
+        for folder, view in views.items()
+        for found in view.entries.values()
+        for entry in found
+        if entry.seen.kind is Kind.FILE
+    ]
     return Snapshot(
         target=target,
-        folders={folder: look.at(folder, names) for folder, names in wanted.items()},
+        folders=views,
         free=fs.free_bytes(target),
         around=_around(target, tuple(wanted), fs),
+        in_use=fs.in_use(files) if in_use and files else frozenset(),
         machine=_machine(program) if program else "",
         machines={item.path: _machine(item.source) for item in items} if program else {},
     )
@@ -82,7 +92,6 @@ class _Look:
     target: Path
     fs: Fs
     hashes: bool
-    in_use: bool
 
     def at(self, folder: str, names: set[str]) -> FolderView:
         """Look into one folder for folded names."""
@@ -101,14 +110,11 @@ class _Look:
 
     def _entries(self, folder: Path, names: set[str]) -> Iterator[Entry]:
         """Look at every name that means one of ``names``; one that has just gone is left out."""
-        present = [folder / name for name in self.fs.names(folder) if fold(name) in names] if names else []
-        looks = {path: seen for path in present if (seen := self.fs.look(path))}
-        files = [path for path, seen in looks.items() if seen.kind is Kind.FILE]
-        held = self.fs.in_use(files) if self.in_use and files else frozenset()
-        for path, seen in looks.items():
-            known = self.hashes and seen.kind in {Kind.FILE, Kind.LINK}
-            digest = self.fs.sha256(path) if known else ""
-            yield Entry(name=path.name, seen=seen, sha256=digest, in_use=path in held)
+        for name in self.fs.names(folder) if names else ():
+            seen = self.fs.look(folder / name) if fold(name) in names else None
+            if seen is not None:
+                known = self.hashes and seen.kind in {Kind.FILE, Kind.LINK}
+                yield Entry(name=name, seen=seen, sha256=self.fs.sha256(folder / name) if known else "")
 
 
 def _around(target: Path, folders: Sequence[str], fs: Fs) -> tuple[str, ...]:

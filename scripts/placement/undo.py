@@ -11,7 +11,8 @@ from scripts.placement.journal import Journal, Step
 from scripts.placement.layout import Layout
 from scripts.placement.lock import WAIT, Held, target_lock
 from scripts.placement.registry import PLACEMENTS, Registry
-from scripts.placement.restore import Mode, Undo, UndoReport
+from scripts.placement.report import Mode, UndoReport
+from scripts.placement.restore import Undo
 from scripts.placement.snapshot import real_target
 from scripts.placement.state import clear, load
 from scripts.placement.users import User

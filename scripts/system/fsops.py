@@ -17,33 +17,26 @@ import os
 import shutil
 import stat
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from io import BufferedReader
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from scripts.system import renames
-
-T = TypeVar("T")
+from scripts.system.patience import native, patiently
 
 CHUNK: Final = 1024 * 1024
 #: How many files are flushed at a time: file systems with a journal then share one commit.
 FLUSHERS: Final = 16
-#: Errors that an antivirus program or an indexer causes on Windows by holding a file for a moment.
-PASSING: Final = frozenset({5, 32, 33})
-#: 5 s in all; a virus scan of a large DLL takes about that.
-WAITS: Final = tuple(0.01 * 2**n for n in range(9))
 #: What ``link`` meets where hard links do not exist or are forbidden for this file.
 NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 )
 NO_LINKS_WINDOWS: Final = frozenset({1, 50, 1142})
 _NOT_EMPTY_WINDOWS: Final = 145
-_LONG: Final = 240
 _NAME_SURROGATE: Final = 0x2000_0000
 
 
@@ -189,7 +182,7 @@ class Fs:
         """Give a file a second name, never over an existing one; false where that is impossible."""
         self.before("link", path, name)
         try:
-            _patiently(lambda: renames.link(native(path), native(name)))
+            patiently(lambda: renames.link(native(path), native(name)))
         except OSError as error:
             if _cannot_link(error):
                 return False
@@ -199,12 +192,12 @@ class Fs:
     def rename_new(self, path: Path, name: Path) -> None:
         """Rename, never over an existing name: that is ``FileExistsError``."""
         self.before("rename_new", path, name)
-        _patiently(lambda: renames.rename_new(native(path), native(name)))
+        patiently(lambda: renames.rename_new(native(path), native(name)))
 
     def replace(self, path: Path, name: Path) -> None:
         """Rename over an existing file in one step: its name is never absent."""
         self.before("replace", path, name)
-        _patiently(lambda: renames.replace(native(path), native(name)))
+        patiently(lambda: renames.replace(native(path), native(name)))
 
     def exchange(self, path: Path, name: Path) -> bool:
         """Let two names trade their files in one step; false where the platform cannot."""
@@ -215,7 +208,7 @@ class Fs:
         """Remove one name of a file, also of a read-only one; absent is fine."""
         self.before("unlink", path)
         with contextlib.suppress(FileNotFoundError):
-            _patiently(lambda: _unlink(native(path)))
+            patiently(lambda: _unlink(native(path)))
 
     def rmdir(self, folder: Path) -> bool:
         """Remove an empty folder; false if it is not empty. Absent is fine."""
@@ -258,36 +251,6 @@ class Fs:
         self.before("sync_folder", folder)
         if sys.platform != "win32":
             _flush_folder(folder)
-
-
-def native(path: Path) -> str:
-    """Return a path as the operating system takes it; Windows needs a prefix beyond 260 characters."""
-    text = str(path)
-    if sys.platform == "win32" and len(text) > _LONG and not text.startswith("\\\\?\\"):
-        text = "\\\\?\\UNC" + text[1:] if text.startswith("\\\\") else "\\\\?\\" + text
-    return text
-
-
-def retrying(
-    action: Callable[[], T],
-    *,
-    waits: Sequence[float] = WAITS,
-    sleep: Callable[[float], None] = time.sleep,
-) -> T:
-    """Try again while Windows says that somebody holds the file; any other error is final."""
-    for wait in waits:
-        try:
-            return action()
-        except OSError as error:
-            if getattr(error, "winerror", None) not in PASSING:
-                raise
-        sleep(wait)
-    return action()
-
-
-def _patiently(action: Callable[[], T]) -> T:
-    """Retry on Windows alone; elsewhere a refusal is an answer."""
-    return retrying(action) if sys.platform == "win32" else action()
 
 
 def _seen(found: os.stat_result) -> Seen:

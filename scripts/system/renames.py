@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-_NAMED: Final = 5
 _AT_FDCWD: Final = -100
 _NOREPLACE: Final = 1
 _EXCHANGE: Final = 2
@@ -130,18 +129,17 @@ else:
 
     def held(files: Sequence[Path]) -> frozenset[Path]:
         """Look for the files among the mappings of this user's processes."""
-        wanted = {_mapped_as(os.lstat(path)): path for path in files}
-        maps = (line.split(maxsplit=5) for pid in os.listdir("/proc") if pid.isdigit() for line in _maps(pid))
-        found = {" ".join(fields[3:5]) for fields in maps if len(fields) > _NAMED}
-        return frozenset(path for key, path in wanted.items() if key in found)
+        wanted = {path: _mapped_as(os.lstat(path)) for path in files}
+        maps = [_maps(pid) for pid in os.listdir("/proc") if pid.isdigit()]
+        return frozenset(path for path, key in wanted.items() if any(key in text for text in maps))
 
-    def _mapped_as(found: os.stat_result) -> str:
+    def _mapped_as(found: os.stat_result) -> bytes:
         """Return device and inode as ``/proc/PID/maps`` writes them."""
-        return f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x} {found.st_ino}"
+        return b" %02x:%02x %d " % (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino)
 
-    def _maps(pid: str) -> list[str]:
-        """Return the lines of ``/proc/PID/maps``; none for a process that ended or is not ours."""
+    def _maps(pid: str) -> bytes:
+        """Return ``/proc/PID/maps``; nothing for a process that ended or is not ours."""
         try:
-            return (Path("/proc") / pid / "maps").read_text(encoding="utf-8", errors="replace").splitlines()
+            return (Path("/proc") / pid / "maps").read_bytes()
         except OSError:
-            return []
+            return b""

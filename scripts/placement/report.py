@@ -1,0 +1,62 @@
+"""What an undo may do, and what it says it did."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Mode(StrEnum):
+    """What to do about files that somebody else changed."""
+
+    SAFE = "safe"
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """A file that the undo did not dare to change, and why."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoReport:
+    """What an undo did.
+
+    Attributes:
+        target: the folder.
+        restored: originals that are back.
+        removed: files of ours that are gone.
+        kept: files left alone; with any of these the undo is incomplete.
+        aside: files moved to a name beside, by ``--ours`` and ``--theirs``.
+        pending: files of ours, out of the way already, that a running program still holds.
+    """
+
+    target: Path
+    restored: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[Left, ...] = ()
+    aside: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every name is what it was."""
+        return not self.kept
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "target": os.fspath(self.target),
+            "complete": self.complete,
+            "restored": list(self.restored),
+            "removed": list(self.removed),
+            "kept": [{"path": left.path, "why": left.why} for left in self.kept],
+            "aside": list(self.aside),
+            "pending": list(self.pending),
+        }
