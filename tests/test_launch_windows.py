@@ -30,6 +30,7 @@ from tests.wrapping import runtime_in, staged_over, workspace
 
 pytestmark = pytest.mark.windows_only
 
+CUDA = ("nvcuda.dll", "cublas64_12.dll", "cufft64_11.dll")
 LAYER = ("zluda.exe", "nvcuda.dll", "cublas64_12.dll", "zluda_redirect.dll", "trace/nvcuda.dll")
 ROOT = Path(__file__).resolve().parents[1]
 Show = Callable[[Path, str], tuple[str, list[str], dict[str, str]]]
@@ -58,6 +59,16 @@ def exe(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def launcher(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied(programs / "joining_launcher.exe", tmp_path_factory.mktemp("layer dir") / "zluda.exe")
+
+
+@pytest.fixture(scope="module")
+def injector(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A layer whose launcher really injects its redirecting library."""
+    folder = tmp_path_factory.mktemp("injecting layer")
+    copied(programs / "zluda_redirect.dll", folder / "zluda_redirect.dll")
+    for name in CUDA:
+        copied(programs / "empty.dll", folder / name)
+    return copied(programs / "injecting_launcher.exe", folder / "zluda.exe")
 
 
 @pytest.fixture
@@ -102,25 +113,27 @@ def show(capfd: pytest.CaptureFixture[str]) -> Show:
 
 
 @pytest.mark.parametrize("args", [row[0] for row in TABLE], ids=IDS)
-def test_the_table_arrives_directly_and_through_a_joining_launcher(
-    args: tuple[str, ...], launcher: Path, exe: Path, show: Show
+def test_the_table_arrives_directly_and_through_both_launchers(
+    args: tuple[str, ...], launcher: Path, injector: Path, exe: Path, show: Show
 ) -> None:
-    outer, inner = launcher_line(PureWindowsPath(launcher), PureWindowsPath(exe), args)
-    expected = (inner, [str(exe), *args])
-    assert show(exe, inner)[:2] == expected
-    assert show(launcher, outer)[:2] == expected
+    expected = (child_line(PureWindowsPath(exe), args), [str(exe), *args])
+    assert show(exe, expected[0])[:2] == expected
+    for start in (launcher, injector):
+        outer, inner = launcher_line(PureWindowsPath(start), PureWindowsPath(exe), args)
+        assert inner == expected[0]
+        assert show(start, outer)[:2] == expected
 
 
-def test_random_arguments_arrive_through_a_joining_launcher(launcher: Path, exe: Path, show: Show) -> None:
+def test_random_arguments_arrive_through_an_injecting_launcher(injector: Path, exe: Path, show: Show) -> None:
     rng = random.Random(7)  # noqa: S311 - the same cases every time
-    for _ in range(40):
+    for _ in range(30):
         args = [
             "".join(rng.choices('ab\\" \t\n%^&=*é中😀\ud800', k=rng.randrange(9)))
             for _ in range(rng.randrange(5))
         ]
         args = [a.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass") for a in args]
-        outer, inner = launcher_line(PureWindowsPath(launcher), PureWindowsPath(exe), args)
-        assert show(launcher, outer)[:2] == (inner, [str(exe), *args]), ascii(args)
+        outer, inner = launcher_line(PureWindowsPath(injector), PureWindowsPath(exe), args)
+        assert show(injector, outer)[:2] == (inner, [str(exe), *args]), ascii(args)
 
 
 def test_a_long_line_arrives_whole(launcher: Path, exe: Path, show: Show) -> None:
@@ -171,6 +184,38 @@ def test_a_translation_stack_goes_through_its_launcher(
     assert env["ZLUDA_CC"] == "8.6"
     assert env["PATH"].split(";")[0] == str(runtime.path)
     assert any("Ctrl-C" in note for note in result.notes)
+
+
+def loaded(output: str) -> dict[tuple[str, str], str]:
+    rows = (row.split(" ", 2) for row in output.splitlines())
+    return {(who, how): where for who, how, where in rows}
+
+
+def test_injected_libraries_reach_a_program_that_asks_the_system_folder_only_and_its_children(
+    programs: Path, injector: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    layer = runtime_in(injector.parent, "zluda.exe", "zluda_redirect.dll", *CUDA)
+    program = copied(programs / "loads.exe", tmp_path / "a b" / "loads.exe")
+    result = wrapped(layer, tmp_path, program)
+    assert (result.via, result.exit_code) == (Via.LAUNCHER, 0)
+    found = loaded(capfd.readouterr().out)
+    expected = dict(zip(("system", "name", "path"), CUDA, strict=True))
+    assert found == {
+        (who, how): str(injector.parent / name)
+        for who in ("parent", "child")
+        for how, name in expected.items()
+    }
+
+
+def test_the_search_path_alone_does_not_reach_such_a_program(
+    programs: Path, injector: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    layer = runtime_in(injector.parent, "zluda.exe", "zluda_redirect.dll", *CUDA)
+    program = copied(programs / "loads.exe", tmp_path / "loads.exe")
+    wrapped(layer, tmp_path, program, via="env")
+    found = loaded(capfd.readouterr().out)
+    assert found["parent", "system"] == "error 126"
+    assert found["parent", "name"] == str(injector.parent / "cublas64_12.dll")
 
 
 def test_a_launcher_that_cannot_start_the_program_is_no_exit_code_of_it(

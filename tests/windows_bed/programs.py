@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from filelock import FileLock
 
@@ -19,19 +18,11 @@ from tests.windows_bed.bed import ROOT, Bed
 from tests.windows_bed.tools import BedError, say
 
 HERE = Path(__file__).parent
-STRICT: Final = ("-Wall", "-Wextra", "-Werror")
-
-#: Stand-ins of ``native/testing`` that tests start, and what else their compiler needs.
-STAND_INS: Final[dict[str, tuple[str, ...]]] = {
-    "joining_launcher": ("-municode", *STRICT),
-    "show_argv": ("-municode", *STRICT),
-    "asks": ("-municode", "-mwindows", *STRICT),
-}
-
-
 #: The stand-ins of the product's sources, and further compiler arguments where one needs them.
 TESTING = ROOT / "native" / "testing"
 OPTIONS = {"asks": ("-mwindows",)}
+#: Sources that make a library instead of a program, and its file name.
+LIBRARIES = {"redirect": "zluda_redirect.dll", "empty": "empty.dll"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +38,9 @@ def listed() -> tuple[Program, ...]:
     """Return every program of one C file: the bed's own and the stand-ins of ``native/testing``."""
     sources = [HERE / "exits.c", *sorted(TESTING.glob("*.c"))]
     return tuple(
-        Program(
+        Program(name=LIBRARIES[source.stem], source=source, options=("-shared",))
+        if source.stem in LIBRARIES
+        else Program(
             name=f"{source.stem}.exe", source=source, options=("-municode", *OPTIONS.get(source.stem, ()))
         )
         for source in sources
