@@ -1,6 +1,7 @@
 """Workload: matrix products through cuBLAS, as any CUDA program makes them, with a known answer.
 
-It needs Python 3.8 and NumPy and imports nothing else. The libraries are found the way CUDA programs find
+It needs Python 3.8 and NumPy and imports nothing else; it is one file, so that it can be carried to any
+machine and run there alone. The libraries are found the way CUDA programs find
 them: by name through the system's loader, then in the packages that bring them (nvidia-*, torch).
 
 One JSON line marked ``@@cuda-amd-result`` on stderr says everything, one line per type on stdout is for
@@ -140,11 +141,11 @@ class Api:
             raise CallFailed(name, code)
 
 
-class Machine:
-    """The driver with a context, and cuBLAS with a handle."""
+class Driver:
+    """The driver with a context on device 0."""
 
     def __init__(self) -> None:
-        """Load both libraries and start them on device 0."""
+        """Load the driver and start it."""
         library, name = load_first(["nvcuda.dll"] if WINDOWS else ["libcuda.so.1"])
         self.driver = Api(library)
         self.files = {"driver": path_of(library, name)}
@@ -158,13 +159,6 @@ class Machine:
         self.driver.call("cuCtxSetCurrent", self.context)
         self.device, self.driver_version = text.value.decode("utf-8", "replace"), version.value
         self.number = device
-        library, name = load_first(blas_names(version.value))
-        self.blas = Api(library)
-        self.files["cublas"] = path_of(library, name)
-        self.handle = ctypes.c_void_p()
-        self.blas.call("cublasCreate_v2", ctypes.byref(self.handle))
-        self.blas.call("cublasGetVersion_v2", self.handle, ctypes.byref(version))
-        self.blas_version = version.value
 
     def upload(self, array: Array) -> ctypes.c_uint64:
         """Copy an array into new device memory and return its address."""
@@ -190,8 +184,27 @@ class Machine:
 
     def close(self) -> None:
         """End as a well-behaved program does."""
-        self.blas.call("cublasDestroy_v2", self.handle)
         self.driver.call("cuDevicePrimaryCtxRelease_v2", self.number)
+
+
+class Machine(Driver):
+    """The driver with a context, and cuBLAS with a handle."""
+
+    def __init__(self) -> None:
+        """Load both libraries and start them on device 0."""
+        super().__init__()
+        library, name = load_first(blas_names(self.driver_version))
+        self.blas = Api(library)
+        self.files["cublas"] = path_of(library, name)
+        self.handle, version = ctypes.c_void_p(), ctypes.c_int()
+        self.blas.call("cublasCreate_v2", ctypes.byref(self.handle))
+        self.blas.call("cublasGetVersion_v2", self.handle, ctypes.byref(version))
+        self.blas_version = version.value
+
+    def close(self) -> None:
+        """Give the handle back, then the context."""
+        self.blas.call("cublasDestroy_v2", self.handle)
+        super().close()
 
 
 # ---- the question and its answer ----
@@ -319,6 +332,13 @@ def examine(machine: Machine, dtype: str, size: int, iterations: int, seed: int)
 # ---- telling ----
 
 
+def add_iterations(report: Dict[str, Any], dtype: str, seconds: Sequence[float]) -> None:
+    """Tell every timed product as one iteration, in figures where more is better."""
+    rows = report.setdefault("iterations", [{} for _ in seconds])
+    for index, row in enumerate(rows):
+        row["gflops_" + dtype] = 2.0 * report["size"] ** 3 / seconds[index] / 1e9
+
+
 def worst(results: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
     """Return the result that decides: a wrong number above all, then by exit code."""
     return max(results, key=lambda result: (result["outcome"] == "incorrect", EXIT[result["outcome"]]))
@@ -327,6 +347,8 @@ def worst(results: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
 def conclude(report: Dict[str, Any], outcome: str, detail: str) -> None:
     """Say how it ended: ``ok`` for a right or wrong answer, ``error`` where there is none."""
     report["outcome"] = outcome
+    if detail:
+        report["detail"] = detail
     if outcome in ("pass", "incorrect"):
         report["ok"] = outcome == "pass"
         if detail:
@@ -366,6 +388,7 @@ def run(report: Dict[str, Any], dtypes: Sequence[str], options: argparse.Namespa
             report["results"].append(result)
             if "gflops" in result:
                 report["gflops_" + dtype] = result["gflops"]
+                add_iterations(report, dtype, result["seconds"])
         machine.close()
     except (CallFailed, NotFound) as error:
         conclude(report, error.outcome, str(error))

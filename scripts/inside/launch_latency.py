@@ -1,0 +1,146 @@
+"""Workload: how long it takes to start a kernel, and whether every start happened exactly once.
+
+The kernel is a few lines of PTX of ours that add one to a counter. Launches of one stream run one after
+the other, so the counter must end at the number of launches. It needs Python 3.8 and NumPy, and
+``gemm.py`` beside it; the result line and the exit codes are those of ``gemm.py``. A driver that runs no
+kernels (the CPU reference) answers "not supported", which is ``refused``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import sys
+import time
+from typing import Any, Dict, Optional, Sequence
+
+import numpy as np
+from gemm import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
+    EXIT,
+    MARK,
+    CallFailed,
+    Driver,
+    NotFound,
+    conclude,
+)
+
+#: PTX 6.3 for the oldest GPUs that current drivers serve; the driver compiles it for the device at hand.
+KERNEL = b"""
+.version 6.3
+.target sm_75
+.address_size 64
+.visible .entry add_one(.param .u64 counter)
+{
+    .reg .u64 %address, %place;
+    .reg .u32 %value;
+    ld.param.u64 %address, [counter];
+    cvta.to.global.u64 %place, %address;
+    ld.global.u32 %value, [%place];
+    add.u32 %value, %value, 1;
+    st.global.u32 [%place], %value;
+    ret;
+}
+"""
+
+
+class Kernel:
+    """The loaded kernel with its counter, which starts at zero."""
+
+    def __init__(self, machine: Driver) -> None:
+        """Let the driver compile the kernel."""
+        self.machine, self.launches = machine, 0
+        module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        machine.driver.call("cuModuleLoadData", ctypes.byref(module), KERNEL)
+        machine.driver.call("cuModuleGetFunction", ctypes.byref(self.function), module, b"add_one")
+        self.counter = machine.upload(np.zeros(1, np.uint32))
+        self.arguments = (ctypes.c_void_p * 1)(ctypes.addressof(self.counter))
+
+    def launch(self) -> None:
+        """Start one thread in one block; returns before it has run."""
+        self.machine.driver.call("cuLaunchKernel", self.function, *(1,) * 6, 0, None, self.arguments, None)
+        self.launches += 1
+
+    def count(self) -> int:
+        """Return how many launches the device has done."""
+        found = np.empty(1, np.uint32)
+        self.machine.wait()
+        self.machine.read(found, self.counter)
+        return int(found[0])
+
+
+def iteration(kernel: Kernel, batch: int) -> Dict[str, float]:
+    """Time ``batch`` launches waited for one by one, and as many sent without waiting; microseconds each."""
+    kernel.machine.wait()
+    start = time.perf_counter()
+    for _ in range(batch):
+        kernel.launch()
+        kernel.machine.wait()
+    between = time.perf_counter()
+    for _ in range(batch):
+        kernel.launch()
+    kernel.machine.wait()
+    end = time.perf_counter()
+    return {"roundtrip_us": (between - start) / batch * 1e6, "stream_us": (end - between) / batch * 1e6}
+
+
+def measure(report: Dict[str, Any], machine: Driver, options: argparse.Namespace) -> None:
+    """Warm up with one iteration, measure the others, then count what was done."""
+    kernel = Kernel(machine)
+    iteration(kernel, options.size)
+    rows = report["iterations"] = [iteration(kernel, options.size) for _ in range(options.iterations)]
+    found = kernel.count()
+    right = found == kernel.launches
+    wrong = "" if right else "%d launches, the counter says %d" % (kernel.launches, found)
+    conclude(report, "pass" if right else "incorrect", wrong)
+    report["launches"] = kernel.launches
+    for name in rows[0]:
+        report[name] = float(np.median([row[name] for row in rows]))
+    machine.free([kernel.counter])
+
+
+def run(report: Dict[str, Any], options: argparse.Namespace) -> None:
+    """Fill the report; whatever fails is in it."""
+    try:
+        machine = Driver()
+        report["device"] = machine.device
+        report["libraries"].update(machine.files)
+        report["conditions"]["driver"] = machine.driver_version
+        measure(report, machine, options)
+        machine.close()
+    except (CallFailed, NotFound) as error:
+        conclude(report, error.outcome, str(error))
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Run the workload and return its exit code."""
+    parser = argparse.ArgumentParser(prog="launch_latency.py", description="kernel starts through the driver")
+    parser.add_argument("--size", type=int, default=500, help="launches an iteration, of each kind")
+    parser.add_argument("--iterations", type=int, default=9)
+    options = parser.parse_args(argv)
+    if options.size < 1 or options.iterations < 1:
+        parser.error("--size and --iterations start at 1")
+    conditions = {"iterations": options.iterations, "numpy": np.__version__}
+    report: Dict[str, Any] = {"workload": "launch-latency", "size": options.size, "libraries": {}}
+    report["conditions"] = conditions
+    run(report, options)
+    tell(report)
+    return int(EXIT[report["outcome"]])
+
+
+def tell(report: Dict[str, Any]) -> None:
+    """Print the line for people and the marked line for programs."""
+    if report["outcome"] == "pass":
+        text = "launch-latency: right, %.2f us there and back, %.2f us in a stream, on %s"
+        print(text % (report["roundtrip_us"], report["stream_us"], report["device"]))
+    else:
+        print(
+            "launch-latency: %s: %s" % (report["outcome"].upper(), report.get("wrong") or report.get("error"))
+        )
+    sys.stdout.flush()
+    sys.stderr.write("%s %s\n" % (MARK, json.dumps(report)))
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
