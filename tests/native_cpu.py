@@ -1,9 +1,11 @@
-"""The CPU reference for tests: built once a test run, called by ctypes."""
+"""The CPU reference for tests: built once a test process, called by ctypes."""
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,11 +14,10 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 
 from scripts.errors import HostError
 from scripts.model import NoProgress
-from scripts.staging.build import build, find_compiler, key_of
+from scripts.staging.build import build, find_compiler
 from scripts.staging.recipe import Compiler, Output, read_recipe
 from tests.checkout import compiler as stand_in
 
@@ -32,17 +33,11 @@ def host_compiler() -> Compiler:
 
 @cache
 def folder() -> Path:
-    """Build with warnings as errors, once for all test processes that see the same sources."""
-    compiler = host_compiler()
-    key = key_of(NATIVE, compiler, cpu="tests")
-    place = Path(tempfile.gettempdir()) / f"cuda-amd-tests-{key[:16]}"
-    place.mkdir(exist_ok=True)
-    done = place / "done"
-    with FileLock(place / "lock"):
-        if not done.exists():
-            build(NATIVE, place / "bin", compiler, progress=NoProgress(), extra=("-Werror",))
-            done.touch()
-    return place / "bin"
+    """Build with warnings as errors, once a test process; gone when it ends."""
+    place = Path(tempfile.mkdtemp(prefix="native-cpu-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)  # Windows keeps loaded libraries
+    build(NATIVE, place, host_compiler(), progress=NoProgress(), extra=("-Werror",))
+    return place
 
 
 @cache

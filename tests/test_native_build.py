@@ -79,6 +79,12 @@ def test_a_cc_that_does_not_exist_is_an_error_not_passed_over(tmp_path: Path) ->
     assert caught.value.hint == "correct or unset CC"
 
 
+def test_cc_on_windows_may_quote_a_path_with_backslashes() -> None:
+    with pytest.raises(HostError) as caught:
+        find_compiler({"CC": r'"C:\no such\gcc.exe" -m64'}, platform="win32")
+    assert caught.value.message == r"'C:\no such\gcc.exe' -m64 --version does not answer"
+
+
 @pytest.mark.parametrize(
     ("platform", "words"),
     [("linux", ("gcc", "clang", "pip install ziglang")), ("win32", ("pip install ziglang", "CC"))],
