@@ -60,7 +60,8 @@ def _write_down(plan: Plan, layout: Layout, fs: Fs, *, users: Sequence[str], cre
     fs.write_new(layout.readme, readme(journal, os.fspath(layout.target)))
     fs.write_new(layout.journal, line)
     fs.sync_files([layout.readme, layout.journal])
-    fs.sync_folder(layout.users)
+    if user_files.KEEP in users:
+        fs.sync_folder(layout.users)
     fs.sync_folder(layout.state)
     fs.sync_folder(layout.target)
     return len(line)
@@ -134,6 +135,7 @@ def _swap(action: Action, layout: Layout, fs: Fs, original: Seen) -> None:
 def _commit(plan: Plan, layout: Layout, fs: Fs, end: int) -> None:
     """Make the names durable, then say so."""
     times: dict[str, int] = {}
+    fs.sync_folder(layout.new(0).parent)
     for folder in plan.folders:
         fs.sync_folder(layout.inside(folder))
         seen = fs.look(layout.inside(folder))

@@ -15,7 +15,7 @@ from pathlib import Path
 from scripts.placement import journal as journals
 from scripts.placement.journal import Journal, Step
 from scripts.placement.layout import Layout
-from scripts.placement.plan import Action, Deed
+from scripts.placement.plan import Action
 from scripts.placement.report import Left, Mode, UndoReport
 from scripts.placement.sight import Sight, check_folders, is_ours, look_at
 from scripts.placement.verdict import Now, Verdict, judge
@@ -231,7 +231,7 @@ class Undo:
     def _finish(self) -> None:
         """Make the renames durable, then drop spare names, then times, then say ``undone``."""
         folders = [folder for folder in self.journal.folders if self._mtime(folder) is not None]
-        self._sync(folders)
+        self._sync(folders, self.layout.original(0).parent)
         for path in self.spare:
             self._discard(path, path.relative_to(self.layout.target).as_posix())
         for folder in self.journal.reset if not self.kept else ():
@@ -239,16 +239,15 @@ class Undo:
                 self._reset(folder)
         if self.kept:
             return
-        self._sync(folders)
+        self._sync(folders, self.layout.trash(0).parent)
         self.journal = self._write(journals.undone(), step=Step.UNDONE)
 
-    def _sync(self, folders: list[str]) -> None:
-        """Flush the folders that renames happened between."""
+    def _sync(self, folders: list[str], ours: Path) -> None:
+        """Flush the folders that renames happened between, on the program's side and on ours."""
         for folder in folders:
             self.fs.sync_folder(self.layout.inside(folder))
-        originals = self.layout.original(0).parent
-        if any(action.deed is Deed.REPLACE for action in self.journal.actions) and self.fs.look(originals):
-            self.fs.sync_folder(originals)
+        if self.fs.look(ours):
+            self.fs.sync_folder(ours)
 
     def _reset(self, folder: str) -> None:
         """Put a folder's time back; a folder of somebody else's keeps its own."""
