@@ -230,4 +230,4 @@ def _check_capability(value: str | None) -> None:
 
 def _pure(path: PurePath, platform: str) -> PurePath:
     """Return a path in the flavour of the platform that is planned for."""
-    return PureWindowsPath(str(path)) if platform == "win32" else PurePosixPath(str(path))
+    return PureWindowsPath(str(path)) if platform == "win32" else PurePosixPath(path.as_posix())

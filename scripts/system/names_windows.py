@@ -61,7 +61,7 @@ def private_junction(target: Path, shared: Path) -> Path:
         LaunchError: ``junction-unsafe``.
     """
     owner = _own_sid()
-    folder = shared / f"cuda-on-amd-{hashlib.sha256(owner.encode()).hexdigest()[:8]}"
+    folder = private_folder(shared)
     link = folder / hashlib.sha256(str(target).encode("utf-16-le", "surrogatepass")).hexdigest()[:12]
     try:
         _make_private(folder)
@@ -74,6 +74,11 @@ def private_junction(target: Path, shared: Path) -> Path:
     except OSError as error:
         raise _unsafe(folder, str(error)) from error
     return link
+
+
+def private_folder(shared: Path) -> Path:
+    """Return where this user's junctions lie; it need not exist."""
+    return shared / f"cuda-on-amd-{hashlib.sha256(_own_sid().encode()).hexdigest()[:8]}"
 
 
 def is_private(owner: str, access: str, wanted: str) -> bool:
