@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -12,11 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.inside import gemm
 from scripts.model import Level, Outcome
 from scripts.reporting.records import judge_run, parse_record
 from tests.native_cpu import WINDOWS, environment, folder
 from tests.test_native_libraries import GEMM, hangs_after
+
+sys.path.insert(0, str(GEMM.parent))  # workloads are started by path and find each other there
+cuda_calls, gemm = importlib.import_module("cuda_calls"), importlib.import_module("gemm")
+sys.path.remove(str(GEMM.parent))
 
 
 def workload(*arguments: str, env: dict[str, str] | None = None, fault: str = "") -> Any:
@@ -76,7 +80,7 @@ def test_a_hanging_product_leaves_no_result() -> None:
     """Seen through a marker that Python prints itself just before the workload starts."""
     code = (
         "import runpy, sys; print('started', flush=True); sys.argv = ['gemm', '--size', '8'];"
-        f"runpy.run_path({str(GEMM)!r}, run_name='__main__')"
+        f"sys.path.insert(0, {str(GEMM.parent)!r}); runpy.run_path({str(GEMM)!r}, run_name='__main__')"
     )
     text = hangs_after("hang:gemm", [sys.executable, "-c", code], b"started", "stdout")
     assert b"gemm float32" not in text
@@ -102,7 +106,7 @@ def test_bad_arguments_are_usage_errors(arguments: tuple[str, str]) -> None:
     assert "usage:" in done.stderr
 
 
-def problem(dtype: str = "float32", size: int = 1024) -> gemm.Problem:
+def problem(dtype: str = "float32", size: int = 1024) -> Any:
     return gemm.Problem(np.random.default_rng(4), dtype, (size, size, size))
 
 
@@ -149,7 +153,7 @@ def test_one_wrong_element_is_enough() -> None:
     ("driver", "first"), [(13000, "13"), (12080, "12"), (11080, "11"), (14000, "13"), (10020, "11")]
 )
 def test_the_drivers_own_release_is_tried_first(driver: int, first: str) -> None:
-    names = gemm.blas_names(driver)
+    names = cuda_calls.blas_names(driver)
     assert len(names) == 3
     assert first in names[0].replace("cublas64", "")
 
@@ -158,7 +162,7 @@ def test_libraries_in_packages_are_found(tmp_path: Path, monkeypatch: pytest.Mon
     for name in ("nvidia/cublas/lib", "nvidia/cu13/lib", "torch/lib", "other/lib"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    found = [p.relative_to(tmp_path).as_posix() for p in gemm.package_folders()]
+    found = [p.relative_to(tmp_path).as_posix() for p in cuda_calls.package_folders()]
     assert found == ["nvidia/cu13/lib", "nvidia/cublas/lib", "torch/lib"]
 
 

@@ -1,8 +1,7 @@
 """Workload: matrix products through cuBLAS, as any CUDA program makes them, with a known answer.
 
-It needs Python 3.8 and NumPy and imports nothing else; it is one file, so that it can be carried to any
-machine and run there alone. The libraries are found the way CUDA programs find
-them: by name through the system's loader, then in the packages that bring them (nvidia-*, torch).
+It needs Python 3.8 and NumPy, and ``cuda_calls.py`` beside it, which finds the libraries the way CUDA
+programs find them.
 
 One JSON line marked ``@@cuda-amd-result`` on stderr says everything, one line per type on stdout is for
 people. Exit codes: 0 right; 2 usage; 3 a number is wrong; 4 the library refused (not supported);
@@ -18,19 +17,19 @@ import math
 import statistics
 import sys
 import time
-from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
+from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
+    EXIT,
+    MARK,
+    Array,
+    CallFailed,
+    Machine,
+    NotFound,
+    conclude,
+)
 
-MARK = "@@cuda-amd-result"
-EXIT = {"pass": 0, "incorrect": 3, "refused": 4, "error": 5, "unavailable": 6}
-WINDOWS = sys.platform == "win32"
-Array = np.ndarray
-
-CUBLAS_NOT_SUPPORTED = 15
-CUDA_NOT_SUPPORTED = 801
-CUDA_NO_DEVICE = 100
 #: Elements after C that must keep their values.
 GUARD = 64
 #: How many standard deviations of the accumulated rounding error pass.
@@ -40,171 +39,6 @@ REASON = (
     "roundoff, k u (|A||B|) bounds any order of summation, and rounding errors of random sign grow like "
     "sqrt(k). Products of inputs rounded to fewer bits (TF32, half) do not fit in it." % SIGMAS
 )
-
-
-class CallFailed(Exception):  # noqa: N818 - says what happened
-    """A CUDA call did not return success."""
-
-    def __init__(self, call: str, code: int) -> None:
-        """Keep the call's name and what it returned."""
-        super().__init__("%s returned %d" % (call, code))
-        self.outcome = "error"
-        if (call.startswith("cublas") and code == CUBLAS_NOT_SUPPORTED) or code == CUDA_NOT_SUPPORTED:
-            self.outcome = "refused"
-        if call == "cuInit" and code == CUDA_NO_DEVICE:
-            self.outcome = "unavailable"
-
-
-class NotFound(Exception):  # noqa: N818 - says what happened
-    """A library is not on this machine, or not loadable."""
-
-    outcome = "unavailable"
-
-
-# ---- finding libraries ----
-
-
-def package_folders() -> Iterator[Path]:
-    """Yield folders of installed packages that bring CUDA libraries."""
-    for base in sys.path:
-        for pattern in ("nvidia/*/lib", "nvidia/*/bin", "nvidia/*/bin/x86_64", "torch/lib"):
-            yield from sorted(Path(base or ".").glob(pattern))
-
-
-def load(name: str) -> ctypes.CDLL:
-    """Load one library by name or path."""
-    if not WINDOWS:
-        return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-    # A full path: its neighbours must be found as well. A name: LoadLibrary's own order, PATH included.
-    return ctypes.CDLL(name, winmode=0x1100 if Path(name).is_absolute() else 0)
-
-
-def load_first(names: Sequence[str]) -> Tuple[ctypes.CDLL, str]:
-    """Load the first of several names: by the system's loader, then from packages.
-
-    Raises:
-        NotFound: none loads; says what the loader said.
-    """
-    files = (folder.absolute() / name for folder in package_folders() for name in names)
-    problems = []
-    for name in (*names, *(str(path) for path in files if path.is_file())):
-        try:
-            return load(name), name
-        except OSError as error:
-            problems.append("%s: %s" % (name, error))
-    raise NotFound("; ".join(problems))
-
-
-def blas_names(driver_version: int) -> List[str]:
-    """Name cuBLAS libraries: the driver's own CUDA release first, then older ones, then newer ones."""
-    major = driver_version // 1000
-    majors = sorted((13, 12, 11), key=lambda m: (m > major, abs(m - major)))
-    return ["cublas64_%d.dll" % m if WINDOWS else "libcublas.so.%d" % m for m in majors]
-
-
-def path_of(library: ctypes.CDLL, name: str) -> str:
-    """Say which file a loaded library is."""
-    if WINDOWS:
-        text = ctypes.create_unicode_buffer(32768)
-        ask = ctypes.CDLL("kernel32").GetModuleFileNameW
-        ask(ctypes.c_void_p(library._handle), text, len(text))  # noqa: SLF001 - ctypes offers no other way
-        return text.value or name
-    wanted = Path(name).name.split(".so")[0] + ".so"
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    paths = {line.split(None, 5)[5] for line in maps.splitlines() if "/" + wanted in line}
-    return min(paths, default=name)
-
-
-# ---- calling ----
-
-
-class Api:
-    """A library whose calls return 0 for success."""
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        """Wrap a loaded library."""
-        self.library = library
-
-    def call(self, name: str, *arguments: object) -> None:
-        """Call a function by name.
-
-        Raises:
-            CallFailed: it returned something else than 0.
-        """
-        try:
-            function = getattr(self.library, name)
-        except AttributeError:
-            msg = "the library has no %s" % name
-            raise NotFound(msg) from None
-        code = function(*arguments)
-        if code != 0:
-            raise CallFailed(name, code)
-
-
-class Driver:
-    """The driver with a context on device 0."""
-
-    def __init__(self) -> None:
-        """Load the driver and start it."""
-        library, name = load_first(["nvcuda.dll"] if WINDOWS else ["libcuda.so.1"])
-        self.driver = Api(library)
-        self.files = {"driver": path_of(library, name)}
-        self.driver.call("cuInit", 0)
-        version, device, self.context = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-        self.driver.call("cuDriverGetVersion", ctypes.byref(version))
-        self.driver.call("cuDeviceGet", ctypes.byref(device), 0)
-        text = ctypes.create_string_buffer(256)
-        self.driver.call("cuDeviceGetName", text, 256, device)
-        self.driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
-        self.driver.call("cuCtxSetCurrent", self.context)
-        self.device, self.driver_version = text.value.decode("utf-8", "replace"), version.value
-        self.number = device
-
-    def upload(self, array: Array) -> ctypes.c_uint64:
-        """Copy an array into new device memory and return its address."""
-        pointer = ctypes.c_uint64()
-        self.driver.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes))
-        size = ctypes.c_size_t(array.nbytes)
-        self.driver.call("cuMemcpyHtoD_v2", pointer, ctypes.c_void_p(array.ctypes.data), size)
-        return pointer
-
-    def read(self, array: Array, pointer: ctypes.c_uint64) -> None:
-        """Copy device memory into an array."""
-        size = ctypes.c_size_t(array.nbytes)
-        self.driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), pointer, size)
-
-    def free(self, pointers: Sequence[ctypes.c_uint64]) -> None:
-        """Give device memory back."""
-        for pointer in pointers:
-            self.driver.call("cuMemFree_v2", pointer)
-
-    def wait(self) -> None:
-        """Wait until the device has finished."""
-        self.driver.call("cuCtxSynchronize")
-
-    def close(self) -> None:
-        """End as a well-behaved program does."""
-        self.driver.call("cuDevicePrimaryCtxRelease_v2", self.number)
-
-
-class Machine(Driver):
-    """The driver with a context, and cuBLAS with a handle."""
-
-    def __init__(self) -> None:
-        """Load both libraries and start them on device 0."""
-        super().__init__()
-        library, name = load_first(blas_names(self.driver_version))
-        self.blas = Api(library)
-        self.files["cublas"] = path_of(library, name)
-        self.handle, version = ctypes.c_void_p(), ctypes.c_int()
-        self.blas.call("cublasCreate_v2", ctypes.byref(self.handle))
-        self.blas.call("cublasGetVersion_v2", self.handle, ctypes.byref(version))
-        self.blas_version = version.value
-
-    def close(self) -> None:
-        """Give the handle back, then the context."""
-        self.blas.call("cublasDestroy_v2", self.handle)
-        super().close()
 
 
 # ---- the question and its answer ----
@@ -344,20 +178,6 @@ def worst(results: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
     return max(results, key=lambda result: (result["outcome"] == "incorrect", EXIT[result["outcome"]]))
 
 
-def conclude(report: Dict[str, Any], outcome: str, detail: str) -> None:
-    """Say how it ended: ``ok`` for a right or wrong answer, ``error`` where there is none."""
-    report["outcome"] = outcome
-    if detail:
-        report["detail"] = detail
-    if outcome in ("pass", "incorrect"):
-        report["ok"] = outcome == "pass"
-        if detail:
-            report["wrong"] = detail
-    else:
-        report["error"] = detail
-        report["refused"] = outcome == "refused"
-
-
 def tell(report: Dict[str, Any]) -> None:
     """Print the lines for people and the marked line for programs."""
     for result in report["results"]:
@@ -413,7 +233,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     report.update(results=[], libraries={}, conditions=conditions)
     run(report, ("float32", "float64") if options.dtype == "both" else (options.dtype,), options)
     tell(report)
-    return EXIT[report["outcome"]]
+    code: int = EXIT[report["outcome"]]
+    return code
 
 
 if __name__ == "__main__":

@@ -16,18 +16,18 @@ import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
-from gemm import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
+from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
     EXIT,
     MARK,
     WINDOWS,
     Api,
     CallFailed,
     NotFound,
-    Problem,
     conclude,
     load_first,
     path_of,
 )
+from gemm import Problem  # type: ignore[import-not-found]  # likewise
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 NO_TRANSPOSE = 111

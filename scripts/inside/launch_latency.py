@@ -2,8 +2,8 @@
 
 The kernel is a few lines of PTX of ours that add one to a counter. Launches of one stream run one after
 the other, so the counter must end at the number of launches. It needs Python 3.8 and NumPy, and
-``gemm.py`` beside it; the result line and the exit codes are those of ``gemm.py``. A driver that runs no
-kernels (the CPU reference) answers "not supported", which is ``refused``.
+``cuda_calls.py`` beside it; the result line and the exit codes are those of ``gemm.py``. A driver that
+runs no kernels (the CPU reference) answers "not supported", which is ``refused``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
-from gemm import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
+from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
     EXIT,
     MARK,
     CallFailed,

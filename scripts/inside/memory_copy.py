@@ -1,6 +1,6 @@
 """Workload: how fast bytes travel to the device, inside it and back, and whether they arrive unchanged.
 
-It needs Python 3.8 and NumPy, and ``gemm.py`` beside it. One JSON line marked ``@@cuda-amd-result`` on
+It needs Python 3.8 and NumPy, and ``cuda_calls.py`` beside it. One JSON line marked ``@@cuda-amd-result`` on
 stderr says everything; exit codes are those of ``gemm.py``. Bandwidth is bytes moved by wall clock,
 synchronised before and after; a copy inside the device reads and writes, and its bytes count once.
 """
@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
-from gemm import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
+from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
     EXIT,
     MARK,
     CallFailed,
