@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from scripts.errors import ConflictError, JournalError
+from scripts.errors import ConflictError
 from scripts.placement.layout import Layout
 from scripts.placement.state import check_state
 from scripts.system.fsops import Fs
@@ -56,9 +56,16 @@ def target_lock(layout: Layout, fs: Fs, *, create: bool = False, wait: float = W
     Raises:
         ConflictError: ``target-busy`` after ``wait`` seconds.
         JournalError: the state folder is not plainly ours.
+        OSError: the system refuses.
     """
     lock = LockFile(layout.lock)
-    if not _acquire(lock, layout, fs, create=create, wait=wait):
+    try:
+        acquired = _acquire(lock, layout, fs, create=create, wait=wait)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fs.rmdir(layout.state)  # empty only if it was made a moment ago
+        raise
+    if not acquired:
         yield None
         return
     try:
@@ -83,9 +90,6 @@ def _acquire(lock: LockFile, layout: Layout, fs: Fs, *, create: bool, wait: floa
                 return True
         except FileNotFoundError:
             continue  # the same, one line later
-        except OSError as error:
-            msg = f"{layout.lock} cannot be locked: {error.strerror}"
-            raise JournalError("journal-unsafe", msg, context=("nothing was changed",)) from error
         if time.monotonic() >= deadline:
             msg = f"another process has been placing or undoing in {layout.target} for {wait:.0f} s"
             raise ConflictError("target-busy", msg, hint="wait for it, or end it, and try again")

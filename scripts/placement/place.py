@@ -128,17 +128,10 @@ def place(
             registry=registry,
         ),
     )
-    warnings = wish.refuse_early(layout)
-    while True:
-        with target_lock(layout, fs, create=True, wait=wait) as held:
-            if held is None:  # pragma: no cover - `create` never ends so
-                continue
-            journal = load(layout, fs)
-            if journal is not None and journal.step is Step.COMMITTED:
-                return wish.attach(layout, journal)
-            if journal is None and not _debris(layout, fs):
-                return replace(wish.fresh(held), warnings=warnings)
-            _must_be_clean(undo_held(held, fs, journal))
+    try:
+        return wish.grant(layout, wait)
+    except OSError as error:
+        raise _failed(layout, error) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +148,21 @@ class _Wish:
     def fs(self) -> Fs:
         """The file system."""
         return self.placement.fs
+
+    def grant(self, layout: Layout, wait: float) -> Placement:
+        """Refuse, join, clean up after a crash, or place; the lock decides which."""
+        fs = self.fs
+        warnings = self.refuse_early(layout)
+        while True:
+            with target_lock(layout, fs, create=True, wait=wait) as held:
+                if held is None:  # pragma: no cover - with `create` there is always something to hold
+                    continue
+                journal = load(layout, fs)
+                if journal is not None and journal.step is Step.COMMITTED:
+                    return self.attach(layout, journal)
+                if journal is None and not _debris(layout, fs):
+                    return replace(self.fresh(held), warnings=warnings)
+                _must_be_clean(undo_held(held, fs, journal))
 
     def refuse_early(self, layout: Layout) -> tuple[str, ...]:
         """Raise the first refusal while nothing, not even our folder, exists; return the warnings."""
@@ -211,7 +219,7 @@ class _Wish:
         return replace(mine, files=files, attached=True)
 
     def _roll_back(self, held: Held, error: BaseException) -> None:
-        """Undo what was begun, and turn the system's refusals into ours."""
+        """Undo what was begun."""
         layout, mine = held.layout, self.placement
         report = undo_held(held, self.fs, load(layout, self.fs))
         if not report.complete:
@@ -221,10 +229,13 @@ class _Wish:
             raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint) from error
         if mine.registry:
             mine.registry.remove(PLACEMENTS, layout.target)
-        if isinstance(error, OSError):
-            msg = f"placing in {layout.target} failed: {error.strerror or error}"
-            hint = "nothing was left behind; see whether the disk is full or something holds the folder"
-            raise TargetError("placing-failed", msg, hint=hint) from error
+
+
+def _failed(layout: Layout, error: OSError) -> TargetError:
+    """Say in our words what the system refused; everything has been put back."""
+    msg = f"placing in {layout.target} failed: {error.strerror or error}"
+    hint = "nothing was left behind; see whether the disk is full or something holds the folder"
+    return TargetError("placing-failed", msg, hint=hint)
 
 
 def _debris(layout: Layout, fs: Fs) -> bool:

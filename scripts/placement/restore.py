@@ -253,8 +253,9 @@ class Undo:
         """Put a folder's time back; a folder of somebody else's keeps its own."""
         try:
             self.fs.set_mtime(self.layout.inside(folder), self.journal.folders[folder])
-        except PermissionError:
-            return
+        except PermissionError as error:
+            if error.errno == errno.EACCES:
+                raise
 
     def _mtime(self, folder: str) -> int | None:
         """Return a folder's time of last change."""

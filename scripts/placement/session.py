@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from scripts.errors import WorkspaceError
 from scripts.placement.place import Placement
 from scripts.placement.report import UndoReport
 from scripts.system.shield import Shield
@@ -13,21 +14,36 @@ from scripts.system.shield import Shield
 
 @dataclass
 class Session:
-    """A placement in use. ``report`` is filled on leaving: ``None`` if it stayed for others or was kept."""
+    """A placement in use.
+
+    On leaving either ``report`` is filled (``None`` if it stays for others or was kept) or, when the
+    undo could not even be tried, ``failure``. Leaving raises neither: the program's end comes first.
+    """
 
     placement: Placement
     report: UndoReport | None = None
+    failure: WorkspaceError | None = None
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What is still there after leaving, one line each; empty if all is as before."""
+        if self.failure is not None:
+            return (self.failure.message, *self.failure.context)
+        if self.report is None:
+            return ()
+        return (*(f"{left.path}: {left.why}" for left in self.report.kept), *self.report.pending)
 
 
 @contextlib.contextmanager
-def placed(start: Callable[[], Placement]) -> Iterator[Session]:
+def placed(start: Callable[[], Placement], *, signals: bool = True) -> Iterator[Session]:
     """Call ``start`` (which places), run the body, and leave, whatever happens.
 
     A signal while placing waits until placing is done. One in the body ends the body: Ctrl-C as
     ``KeyboardInterrupt``, SIGTERM, SIGHUP and a closed console as ``SystemExit``. During the undo
-    every further signal waits until the undo is finished.
+    every further signal waits until the undo is finished. With ``signals=False`` the caller sees to
+    it that no signal raises here.
     """
-    with Shield() as shield:
+    with Shield(signals=signals) as shield:
         session = Session(placement=start())
         try:
             try:
@@ -36,4 +52,7 @@ def placed(start: Callable[[], Placement]) -> Iterator[Session]:
             finally:
                 shield.raise_()
         finally:
-            session.report = session.placement.leave()
+            try:
+                session.report = session.placement.leave()
+            except WorkspaceError as error:
+                session.failure = error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +43,7 @@ def undo(
         UndoIncompleteError: ``undo-blocked``: the system refuses every change there.
     """
     layout = Layout(real_target(target))
-    with target_lock(layout, fs, wait=wait) as held:
+    with _blocked(layout), target_lock(layout, fs, wait=wait) as held:
         if held is None:
             report = UndoReport(target=layout.target)
         else:
@@ -65,7 +68,7 @@ def recover(
         As ``undo``.
     """
     layout = Layout(real_target(target))
-    with target_lock(layout, fs, wait=wait) as held:
+    with _blocked(layout), target_lock(layout, fs, wait=wait) as held:
         if held is None:
             return None
         journal = load(layout, fs)
@@ -82,7 +85,7 @@ def leave(
 ) -> UndoReport | None:
     """Stop using a placement; the last one out undoes it. ``None`` if it stays for others or was kept."""
     layout = Layout(real_target(target))
-    with target_lock(layout, fs, wait=wait) as held:
+    with _blocked(layout), target_lock(layout, fs, wait=wait) as held:
         if held is None:
             return None
         users.detach(layout, fs, user.name)
@@ -97,7 +100,7 @@ def leave(
 def undo_held(held: Held, fs: Fs, journal: Journal | None, *, mode: Mode = Mode.SAFE) -> UndoReport:
     """Undo under the lock and, if that was everything, take the state folder away."""
     layout = held.layout
-    try:
+    with _blocked(layout):
         report = UndoReport(target=layout.target)
         if journal is not None:
             report = Undo(layout=layout, fs=fs, journal=journal, mode=mode).run()
@@ -106,9 +109,16 @@ def undo_held(held: Held, fs: Fs, journal: Journal | None, *, mode: Mode = Mode.
             if not held_files:
                 held.vanish()
             elif not report.pending:
-                report = UndoReport(**{**vars(report), "pending": held_files})
+                report = replace(report, pending=held_files)
+    return report
+
+
+@contextlib.contextmanager
+def _blocked(layout: Layout) -> Iterator[None]:
+    """Say in our words that the system refuses every change."""
+    try:
+        yield
     except OSError as error:
         msg = f"{layout.target} cannot be changed: {error.strerror or error}"
         hint = "make the folder writable (a full or read-only disk?) and run `unwrap` again; nothing is lost"
         raise UndoIncompleteError("undo-blocked", msg, hint=hint) from error
-    return report

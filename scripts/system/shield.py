@@ -24,10 +24,14 @@ class Shield:
     once: after the first one the shield is up, so that clean-up code cannot be interrupted by a
     second Ctrl-C. On leaving, what was noted while the shield was up is obeyed. Outside the main
     thread signals cannot be handled, and this does nothing.
+
+    With ``signals=False`` the caller handles signals; only a console that is being closed is held
+    open (Windows), as long as the system allows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, signals: bool = True) -> None:
         """Start with the shield up."""
+        self._signals = signals
         self.up = True
         self.noted: int | None = None
         self._previous: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
@@ -36,7 +40,7 @@ class Shield:
     def __enter__(self) -> Self:
         """Take over the signals that are not ignored already (``nohup``)."""
         if threading.current_thread() is threading.main_thread():
-            for name in WATCHED:
+            for name in WATCHED if self._signals else ():
                 number = getattr(signal, name, None)
                 if number is not None and signal.getsignal(number) not in {signal.SIG_IGN, None}:
                     self._previous[number] = signal.signal(number, self._receive)

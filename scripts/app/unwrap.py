@@ -1,0 +1,123 @@
+"""``unwrap``: take back what was placed beside programs; the checkout that placed it is not needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scripts.app.placing import placed_here, registry_of
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
+from scripts.placement.layout import Layout
+from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.report import Mode, UndoReport
+from scripts.placement.status import Standing
+from scripts.placement.undo import undo
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnwrapResult:
+    """What was taken back, target by target.
+
+    Attributes:
+        reports: one for each target that could be worked on.
+        failures: targets where nothing was touched, with the reason.
+        forgotten: listed folders that do not exist any more, although the folder above them does.
+    """
+
+    reports: tuple[UndoReport, ...] = ()
+    failures: tuple[tuple[Path, WorkspaceError], ...] = ()
+    forgotten: tuple[Path, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> int:
+        """41 if any file could not be put back, else the first failure's own code."""
+        if any(not report.complete for report in self.reports):
+            return int(ExitCode.UNDO_INCOMPLETE)
+        return int(self.failures[0][1].code) if self.failures else int(ExitCode.OK)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "targets": [report.to_json() for report in self.reports],
+            "failures": [{"target": str(target), **error.to_json()} for target, error in self.failures],
+            "forgotten": [str(target) for target in self.forgotten],
+        }
+
+
+def unwrap(
+    ws: Workspace,
+    *,
+    exe: str = "",
+    target: str = "",
+    all_: bool = False,
+    ours: bool = False,
+    theirs: bool = False,
+) -> UnwrapResult:
+    """Undo the placement of a program, of a folder, or all; without any of these the only one there is.
+
+    ``ours`` puts originals back even over changed files, which are kept beside; ``theirs`` keeps
+    changed files and puts the originals beside them.
+
+    Raises:
+        UsageError: options that contradict each other, or none where several placements exist.
+        WorkspaceError: of a single target, as ``placement.undo`` raises it.
+    """
+    if ours and theirs:
+        msg = "--ours and --theirs exclude each other"
+        hint = "--ours restores the originals, --theirs keeps the changed files; nothing is deleted by either"
+        raise UsageError("ours-or-theirs", msg, hint=hint)
+    mode = Mode.OURS if ours else Mode.THEIRS if theirs else Mode.SAFE
+    registry = registry_of(ws)
+    if all_ and not exe and not target:
+        return _all(ws, registry, mode)
+    folder = _one(ws, exe=exe, target=target, all_=all_)
+    return UnwrapResult(reports=(undo(folder, mode=mode, registry=registry),))
+
+
+def _one(ws: Workspace, *, exe: str, target: str, all_: bool) -> Path:
+    """Find the one folder that is meant."""
+    if len([word for word in (exe, target) if word]) + all_ > 1:
+        msg = "--exe, --target and --all exclude each other"
+        raise UsageError("one-target", msg, hint="name one of them")
+    if target:
+        return Path(target)
+    if exe:
+        return _folder_of(ws, Path(exe))
+    known = placed_here(ws)
+    if len(known) == 1 and known[0].standing is not Standing.MISSING:
+        return known[0].target
+    msg = f"{len(known)} placements are known; which one is meant?" if known else "nothing is placed"
+    hint = "unwrap --target=FOLDER, or unwrap --all"
+    raise UsageError("which-target", msg, context=tuple(str(status.target) for status in known), hint=hint)
+
+
+def _folder_of(ws: Workspace, exe: Path) -> Path:
+    """Find where a program's libraries were placed: its own folder, or a listed one above it.
+
+    The program itself may be gone, as long as its folder is there.
+    """
+    folder = (exe.resolve() if exe.exists() else exe.absolute()).parent
+    listed = {status.target for status in placed_here(ws)}
+    for candidate in (folder, *folder.parents):
+        if candidate in listed or Layout(candidate).state.is_dir():
+            return candidate
+    msg = f"nothing is placed beside {exe.name} or above it"
+    raise TargetError("nothing-placed", msg, context=(str(folder),), hint="`status` lists what is placed")
+
+
+def _all(ws: Workspace, registry: Registry, mode: Mode) -> UnwrapResult:
+    """Undo every listed placement; one that fails does not stop the others."""
+    reports: list[UndoReport] = []
+    failures: list[tuple[Path, WorkspaceError]] = []
+    forgotten: list[Path] = []
+    for status in placed_here(ws):
+        if status.standing is Standing.MISSING and status.target.parent.is_dir():
+            registry.remove(PLACEMENTS, status.target)
+            forgotten.append(status.target)
+            continue
+        try:
+            reports.append(undo(status.target, mode=mode, registry=registry))
+        except WorkspaceError as error:
+            failures.append((status.target, error))
+    return UnwrapResult(reports=tuple(reports), failures=tuple(failures), forgotten=tuple(forgotten))
