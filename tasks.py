@@ -14,7 +14,9 @@ from pathlib import Path
 from invoke.collection import Collection
 from invoke.context import Context
 from invoke.exceptions import Exit
+from invoke.parser.argument import Argument
 from invoke.program import Program
+from invoke.tasks import Task
 from invoke.tasks import task as invoke_task
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -23,6 +25,33 @@ from scripts import __version__
 from scripts.ui.commandline import HELP
 
 task = functools.partial(invoke_task, auto_shortflags=False)
+
+
+class Spelled(str):
+    """An option of one letter that keeps its two dashes: Invoke counts letters and would make it ``-a``."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        """Count as more than one."""
+        return 2
+
+    def _itself(self, *_words: str) -> Spelled:
+        """Survive Invoke's translation of underscores."""
+        return self
+
+    lstrip = rstrip = replace = _itself  # type: ignore[assignment]  # accepts what str's own accept
+
+
+class LongOptions(Task):  # type: ignore[type-arg]  # generic only for type checkers
+    """A task whose options all have two dashes."""
+
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
+        """Respell options of one letter."""
+        arguments = super().get_arguments(ignore_unknown_help)
+        for argument in arguments:
+            argument.names = tuple(Spelled(name) if len(name) == 1 else name for name in argument.names)
+        return arguments
 
 
 def verb(*options: str, **more: object) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -88,10 +117,44 @@ def check(c: Context, stack="", timeout="", json=False):
     call("check", locals())
 
 
-@verb("workload", "stack", "size", "timeout")
-def run(c: Context, workload="gemm", stack="", size="", timeout="", json=False):
+@verb("workload", "stack", "size", "timeout", "trials", "record")
+def run(c: Context, workload="gemm", stack="", size="", timeout="", trials="", record=False, json=False):
     """Run a workload with a known answer."""
     call("run", locals())
+
+
+@verb("records", "and", "baseline", "candidate", "warmup", "margin", "primary", "plot")
+def compare(
+    c: Context,
+    records,  # without a default Invoke takes it as a bare word, too
+    and_="",
+    baseline="",
+    candidate="",
+    warmup="",
+    margin="",
+    primary="",
+    plot="",
+    json=False,
+):
+    """Compare two runtimes' trials: better, worse, same, or not to be told from noise."""
+    call("compare", locals())
+
+
+@verb("a", "b", "workload", "rounds", "size", "width", "margin", "timeout", klass=LongOptions)
+def ab(
+    c: Context,
+    a="",
+    b="",
+    workload="gemm",
+    rounds="",
+    size="",
+    width="",
+    margin="",
+    timeout="",
+    json=False,
+):
+    """Measure two stacks in turn (A B B A) until the interval is narrow, and compare them."""
+    call("ab", locals())
 
 
 @task(
@@ -207,7 +270,7 @@ def pins_add(c: Context, url="", id="", license="", write=False, json=False):  #
 pins = Collection("pins", pins_check, pins_update, pins_add)
 cache = Collection("cache", cache_list, cache_prune)
 ns = Collection(
-    *(setup, status, scan, fetch, stage, check, run, wrap, verify),
+    *(setup, status, scan, fetch, stage, check, run, compare, ab, wrap, verify),
     *(report, stacks, use, rollback, remove, pins, cache),
 )
 

@@ -1,43 +1,36 @@
-"""``run``: a workload with a known answer, under a stack, in a process of its own."""
+"""``run``: a workload with a known answer, each trial a process of its own; on request with a record."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from scripts.app.running import read_seconds, run_ours
+from scripts.app.running import read_seconds
 from scripts.app.staged import Staged, staged_runtime
+from scripts.app.trial import Attempt, Job, attempt, conditions_here, native_product, new_runs, trial_of
+from scripts.app.workloads import WORKLOADS, Workload, find_workload, read_size
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.reporting.records import judge_run, parse_record
-from scripts.system.child import Captured
+from scripts.reporting.exchange import report_folder
+from scripts.reporting.own_workload import read_own_workload
+from scripts.reporting.trials import Runs, write_record
+
+__all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
 
 DEFAULT_SECONDS: Final = 300.0
-LARGEST_SIZE: Final = 16384
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload:
-    """A program in ``scripts/inside`` that prints one marked result line; ``shows`` is the capability."""
-
-    name: str
-    script: str
-    shows: str
-    size: int
-
-
-WORKLOADS: Final[Mapping[str, Workload]] = {
-    "gemm": Workload(name="gemm", script="gemm.py", shows="cublas gemm", size=1024),
-}
+MOST_TRIALS: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """One run: the judged result, what the workload said, and its output for the log."""
+    """One run: the judged result, what the workload said, and its output for the log.
+
+    With several trials the result is the worst one's. ``native`` is the device's own product beside gemm.
+    """
 
     stack: str
     simulated: bool
@@ -46,6 +39,9 @@ class RunResult:
     data: Mapping[str, object] = field(default_factory=dict)
     output: bytes = b""
     seconds: float = 0.0
+    trials: int = 1
+    native: Mapping[str, object] = field(default_factory=dict)
+    record_path: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -65,64 +61,99 @@ class RunResult:
             "detail": self.result.detail,
             "record": dict(self.data),
             "seconds": round(self.seconds, 3),
+            "trials": self.trials,
+            "native": dict(self.native),
+            "record_file": self.record_path,
         }
 
 
 def run(
-    ws: Workspace, *, workload: str = "gemm", stack: str = "", size: str = "", timeout: str = ""
+    ws: Workspace,
+    *,
+    workload: str = "gemm",
+    stack: str = "",
+    size: str = "",
+    timeout: str = "",
+    trials: str = "",
+    record: bool = False,
 ) -> RunResult:
     """Run a workload under the active stack or a named one.
 
+    ``workload`` is one of ours or a ``.toml`` file. With ``record`` (or more than one of ``trials``) every
+    trial goes into a run record below ``stage/reports``.
+
     Raises:
-        UsageError: the workload is unknown, or the size is no number between 1 and 16384.
+        UsageError: workload, size or number of trials cannot be read.
     """
-    known = WORKLOADS.get(workload or "gemm")
-    if known is None:
-        msg = f"there is no workload {workload!r}"
-        raise UsageError("no-such-workload", msg, hint=f"one of: {', '.join(WORKLOADS)}")
-    if size and not (size.isdecimal() and 1 <= int(size) <= LARGEST_SIZE):
-        raise UsageError("bad-size", f"--size={size}: a whole number from 1 to {LARGEST_SIZE}")
-    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
-    return run_staged(ws, staged_runtime(ws, stack), known, size=int(size or known.size), seconds=seconds)
+    job = read_job(workload, size=size, timeout=timeout)
+    count = read_count(trials, option="trials", most=MOST_TRIALS) if trials else 1
+    staged = staged_runtime(ws, stack)
+    attempts = []
+    runs = new_runs(job, {staged.stack.id: conditions_here(ws, staged, job)})
+    with ws.progress.task(f"run {job.name}", count, unit="trials") as advance:
+        for number in range(1, count + 1):
+            attempts.append(attempt(ws, staged, job))
+            trial = trial_of(ws, staged, attempts[-1], runtime=staged.stack.id, number=number)
+            runs = replace(runs, trials=(*runs.trials, trial))
+            advance(1)
+    native = native_product(ws, staged, job) if attempts[-1].right else {}
+    path = str(save_record(ws, runs, name=staged.stack.id)) if record or count > 1 else ""
+    decides = next((a for a in attempts if not a.right), attempts[-1])
+    result = _result(staged, job, decides)
+    return replace(result, trials=count, native=native, record_path=path)
 
 
 def run_staged(ws: Workspace, staged: Staged, workload: Workload, *, size: int, seconds: float) -> RunResult:
-    """Run a workload under a verified stack and judge it."""
-    script = ws.root / "scripts" / "inside" / workload.script
-    argv = [sys.executable, str(script), "--size", str(size)]
+    """Run one of our workloads once under a verified stack and judge it."""
+    job = Job(workload=workload, size=size, seconds=seconds)
     with ws.progress.task(f"run {workload.name} {size}", None):
-        captured = run_ours(ws, staged, argv, timeout=seconds)
-    record = parse_record(captured.stderr)
-    code = None if captured.timed_out else captured.returncode
-    result = judge_run(
-        record,
-        capability=workload.shows,
-        exit_code=code,
-        timed_out=captured.timed_out,
-        folders=_own_folders(ws, staged),
-    )
+        attempted = attempt(ws, staged, job)
+    return _result(staged, job, attempted)
+
+
+def _result(staged: Staged, job: Job, attempted: Attempt) -> RunResult:
+    """Turn one attempt into what is shown."""
     return RunResult(
         stack=staged.stack.id,
         simulated=staged.stack.kind is StackKind.REFERENCE,
-        workload=workload.name,
-        result=result,
-        data=record.data,
-        output=transcript(captured),
-        seconds=captured.seconds,
+        workload=job.name,
+        result=attempted.result,
+        data=attempted.data,
+        output=attempted.output,
+        seconds=attempted.seconds,
     )
 
 
-def _own_folders(ws: Workspace, staged: Staged) -> tuple[Path, ...]:
-    """Say where the libraries must have come from, so that numbers of another CUDA never count.
+def read_job(workload: str, *, size: str, timeout: str) -> Job:
+    """Read which workload is meant, and how long one run may take.
 
-    Not on Windows, where a launcher's junction gives the same folder another name.
+    Raises:
+        UsageError: there is no such workload, or its size or time cannot be read.
     """
-    path = staged.runtime.path
-    if path is None or ws.platform == "win32" or staged.stack.kind is StackKind.CONTROL:
-        return ()
-    return (path.resolve(),)
+    if workload.lower().endswith(".toml"):
+        if size:
+            msg = "--size says nothing about a program of your own"
+            raise UsageError("bad-size", msg, hint="put the size into its command")
+        own = read_own_workload(Path(workload))
+        seconds = read_seconds(timeout, default=own.timeout)
+        return Job(workload=replace(own, timeout=seconds), seconds=seconds)
+    known = find_workload(workload)
+    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
+    return Job(workload=known, size=read_size(size, known), seconds=seconds)
 
 
-def transcript(captured: Captured) -> bytes:
-    """Join what a process printed, for a log."""
-    return captured.stdout + (b"\n--- stderr ---\n" if captured.stderr else b"") + captured.stderr
+def read_count(text: str, *, option: str, most: int) -> int:
+    """Read a number of things.
+
+    Raises:
+        UsageError: it is no whole number from 1 to ``most``.
+    """
+    if not (text.isdecimal() and 1 <= int(text) <= most):
+        raise UsageError("bad-number", f"--{option}={text}: a whole number from 1 to {most}")
+    return int(text)
+
+
+def save_record(ws: Workspace, runs: Runs, *, name: str) -> Path:
+    """Write a run record into a new folder below ``stage/reports``."""
+    folder = report_folder(ws.stage / "reports", stack=name, created=datetime.now(UTC))
+    return write_record(folder / f"{runs.workload}.record.json", runs)

@@ -105,6 +105,17 @@ def run_captured(
         LaunchError: it did not start.
     """
     command = Command(program=Path(argv[0]), args=tuple(os.fspath(a) for a in argv[1:]), env=env, cwd=cwd)
+    return capture(command, timeout=timeout, stdin=stdin, grace=grace)
+
+
+def capture(
+    command: Command, *, timeout: float, stdin: bytes | None = None, grace: float = GRACE
+) -> Captured:
+    """Run what ``run_captured`` runs, already planned: its own command line, its own folder.
+
+    Raises:
+        LaunchError: it did not start.
+    """
     begin = time.monotonic()
     dialogs: list[Dialog] = []
     tree, out, err = _start_captured(command, stdin)

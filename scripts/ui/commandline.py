@@ -46,12 +46,29 @@ HELP: Final[Mapping[str, str]] = {
     "bundle": "write one redacted zip with facts, findings and logs for a bug report",
     "older-than": "only what was not used for this many days",
     "supplied": "the folder with files that nobody publishes and that you bring yourself",
-    "workload": "which workload: gemm",
+    "workload": "which workload: gemm, gemm-float64, copy, launch-latency, or a .toml file about your own",
     "size": "its size, for example the edge of the matrices",
+    "trials": "how many times it is run, each in a process of its own (implies --record)",
+    "record": "write a run record below stage/reports, which `compare` reads",
+    "records": "a run record (.json) or a CSV file with the columns runtime, trial, iteration and metrics",
+    "and": "a second record of the same workload, whose trials are added",
+    "baseline": "the runtime to compare with, as the record calls it",
+    "candidate": "the runtime that is judged",
+    "warmup": "how many first iterations of every trial do not count",
+    "margin": "percent that are too small to matter (default 2)",
+    "primary": "the metric that decides, perhaps with :higher or :lower",
+    "plot": "draw the comparison into this SVG file",
+    "a": "the first stack: the baseline",
+    "b": "the second stack; the same one again shows how much is noise",
+    "rounds": "at most this many blocks of A B B A (default 10)",
+    "width": "stop when the interval is at most plus or minus this many percent (default 1)",
     "compile": "the translation layer's compile cache instead of our store",
     "dry-run": "show what would go, and do nothing",
     "to": "the generation to go back to, by its number",
 }
+
+#: The one option that may also be a bare word: ``invoke compare FILE``.
+BARE: Final = "records"
 
 
 def refuse_stray_words(task: str, options: Mapping[str, object], argv: Sequence[str]) -> None:
@@ -78,6 +95,8 @@ def refuse_stray_words(task: str, options: Mapping[str, object], argv: Sequence[
         if word.startswith("-"):
             if "=" not in word and word not in switches:
                 next(rest, None)
+            continue
+        if word == options.get(BARE):
             continue
         msg = f"one task at a time: {word!r} after {task!r} is a word too many"
         if task != "wrap":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from scripts.app.run import RunResult
 from scripts.model import Outcome
 from scripts.ui.console import Out
@@ -17,5 +19,18 @@ def show(result: RunResult, out: Out) -> None:
     line = f"{result.workload} on {result.stack}: {word}, {seconds(result.seconds)}"
     out.mark("ok" if good else "fail", line)
     out.line(f"    {result.result.detail}")
+    if result.native:
+        out.line(f"    beside it, the device's own: {native(result.native)}")
+    if result.record_path:
+        out.line(f"    {result.trials} trials in {result.record_path}")
     if not good:
         out.now("see which libraries load: invoke check")
+
+
+def native(found: Mapping[str, object]) -> str:
+    """Put the device's own product into a line."""
+    figure = next(
+        (f"{v:,.1f} GFLOP/s" for k, v in found.items() if k.startswith("gflops") and isinstance(v, float)), ""
+    )
+    words = (found.get("library"), figure or found.get("note"), "" if figure else found.get("detail"))
+    return ", ".join(str(word) for word in words if word)
