@@ -156,3 +156,15 @@ def test_a_cache_tag_is_recognised_by_its_signature(tmp_path: Path, content: byt
     assert files.has_cachedir_tag(tmp_path) is valid
     files.write_cachedir_tag(tmp_path)
     assert files.has_cachedir_tag(tmp_path)
+
+
+@pytest.mark.parametrize("executable", [False, True])
+def test_a_new_file_is_read_only_from_its_first_byte(tmp_path: Path, executable: bool) -> None:
+    with files.create_read_only(tmp_path / "x", executable=executable) as file:
+        file.write(b"1")
+    assert (tmp_path / "x").read_bytes() == b"1"
+    assert not (tmp_path / "x").stat().st_mode & 0o222
+    if os.name == "posix":
+        assert bool((tmp_path / "x").stat().st_mode & 0o100) is executable
+    with pytest.raises(FileExistsError):
+        files.create_read_only(tmp_path / "x")

@@ -17,8 +17,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
-
 from scripts.errors import ConflictError, HostError, UsageError, WorkspaceError
 from scripts.model import NoProgress, Progress
 from scripts.system import files
@@ -102,13 +100,18 @@ class Cache:
         Raises:
             ConflictError: somebody held it for ``timeout`` seconds.
         """
+        from filelock import FileLock, Timeout  # noqa: PLC0415 - slow to import; most runs take no lock
+
         path = self.root / LOCKS / f"{_checked(_LOCK_NAME, name)}.lock"
         lock = FileLock(path)
         try:
             lock.acquire(timeout=0)
         except Timeout:
             self.progress.note(f"waiting for another run that works on {name} (it holds {path})")
-            self._wait(lock, path, timeout)
+            try:
+                lock.acquire(timeout=timeout)
+            except Timeout as error:
+                raise _held(path, timeout) from error
         except OSError as error:
             raise not_writable(path, error) from error
         try:
@@ -178,15 +181,6 @@ class Cache:
             hint="Point CUDA_AMD_CACHE at a folder that is empty or does not exist yet.",
         )
 
-    def _wait(self, lock: FileLock, path: Path, timeout: float) -> None:
-        """Wait for a lock that somebody holds."""
-        try:
-            lock.acquire(timeout=timeout)
-        except Timeout as error:
-            msg = f"another run has held {path} for {timeout:.0f} seconds"
-            hint = "Wait for it or end it; the lock goes with the process, the file itself may stay."
-            raise ConflictError("store-locked", msg, hint=hint) from error
-
     def _require_tag(self) -> None:
         """Refuse to delete in a folder that does not say that it is a cache."""
         if not files.has_cachedir_tag(self.root):
@@ -233,6 +227,13 @@ def in_use(path: Path, error: OSError) -> WorkspaceError:
     msg = f"{path} could not be removed: a program still uses it"
     hint = "Close the programs that were started with this stack, then try again."
     return ConflictError("store-in-use", msg, context=(str(error),), hint=hint)
+
+
+def _held(path: Path, timeout: float) -> WorkspaceError:
+    """Describe a lock that nobody gave up in time."""
+    msg = f"another run has held {path} for {timeout:.0f} seconds"
+    hint = "Wait for it or end it; the lock goes with the process, the file itself may stay."
+    return ConflictError("store-locked", msg, hint=hint)
 
 
 def _checked(pattern: re.Pattern[str], key: str) -> str:

@@ -73,14 +73,13 @@ def write_member(
 ) -> Unpacked:
     """Write one member and hash it on the way; it must have exactly ``size`` bytes (and the ``crc``).
 
-    The file is read-only when this returns. It is not synchronised to disk one by one: a tree counts only
-    with its manifest, and the manifest has every size and hash.
+    The file is read-only when this returns.
 
     Raises:
         ArchiveError: the packed data holds more, less or other bytes than the archive declares.
     """
     digest, check, written = hashlib.sha256(), 0, 0
-    with files.long_path(destination).open("xb", buffering=0) as file:
+    with files.create_read_only(destination, executable=executable) as file:
         for block in blocks:
             written += len(block)
             if written > size:
@@ -93,7 +92,6 @@ def write_member(
         raise refused(name, "less-than-declared", f"holds {written:,} of the declared {size:,} bytes")
     if crc is not None and check != crc:
         raise refused(name, "wrong-crc", "does not match its checksum")
-    files.set_read_only(destination, executable=executable)
     return Unpacked(path=name, sha256=digest.hexdigest(), size=size)
 
 

@@ -1,8 +1,7 @@
 """Download an artifact once, verified, into the store.
 
-Mirrors are asked first, then the artifact's own URLs, in order. What fails for good is not asked again;
-what may pass (a broken line, a busy server) is asked in rounds that span at least a minute. Every error is
-kept for the message. Nothing gets its final name before its SHA-256 was the pinned one.
+First comes a decision that reads only names and sizes (``plan_fetch``, for the bill), then the act. Nothing
+gets its final name before its SHA-256 was the pinned one.
 """
 
 from __future__ import annotations
@@ -12,25 +11,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import requests
-
-from scripts.errors import FetchError, IntegrityError, WorkspaceError
+from scripts.errors import FetchError
 from scripts.model import Artifact, ArtifactFormat, Progress
-from scripts.store import receive
 from scripts.store.cache import Cache, not_writable
 from scripts.store.mirrors import Source, sources
 from scripts.store.partial import Partial
-from scripts.store.transport import AttemptError, Transport
 from scripts.system import files
+
+if TYPE_CHECKING:
+    from scripts.store.transport import Transport
 
 #: A download of unknown size stops here.
 MAX_UNKNOWN_SIZE: Final = 8 * 1024**3
 #: How much larger a packed artifact becomes when unpacked, for the bill only.
 _GROWTH: Final = 3
-#: An attempt that brings this much is followed by another at the same place.
-_GOOD_PIECE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,81 +131,16 @@ def fetch(
             raise _offline(artifact)
         _require_space(artifact, cache)
         blob.parent.mkdir(exist_ok=True)
-        talk = transport or Transport(ca_file=options.ca_file)
-        return _Fetching(artifact, Partial(blob), options, progress, talk).run(usable)
+        # Talking to servers takes a tenth of a second to import; most runs have everything already.
+        from scripts.store import download  # noqa: PLC0415 - see above
 
-
-@dataclass(frozen=True)
-class _Fetching:
-    """One artifact on its way."""
-
-    artifact: Artifact
-    partial: Partial
-    options: FetchOptions
-    progress: Progress
-    transport: Transport
-
-    def run(self, places: tuple[Source, ...]) -> Path:
-        """Ask the places in rounds until one delivers."""
-        failures: dict[Source, AttemptError] = {}
-        open_places = list(places)
-        try:
-            with self.transport.session() as session:
-                for delay in (*self.transport.delays, None):
-                    for place in tuple(open_places):
-                        failure = self._ask(session, place)
-                        if failure is None:
-                            self._tell(failures)
-                            return self.partial.keep()
-                        failures[place] = failure
-                        if not failure.transient:
-                            open_places.remove(place)
-                    if not open_places or delay is None:
-                        break
-                    self._pause(delay, [failures[place] for place in open_places])
-        finally:
-            self.partial.tidy()
-        raise _failure(self.artifact, failures)
-
-    def _ask(self, session: requests.Session, place: Source) -> AttemptError | None:
-        """Ask one place, again as long as each attempt brings a good piece of the file."""
-        while True:
-            before = self.partial.size()
-            try:
-                self._receive(session, place)
-            except AttemptError as error:
-                if not error.transient or self.partial.size() - before < _GOOD_PIECE:
-                    return error
-                self.progress.note(f"{self.artifact.id}: {error}; going on from where it stopped")
-            else:
-                return None
-
-    def _receive(self, session: requests.Session, place: Source) -> None:
-        """Bring the file from one place and compare it; a wrong resumed one is begun anew once."""
-        resumed = place.file is None and bool(self.partial.etag()) and self.partial.size() > 0
-        limit = self.artifact.size if self.artifact.size is not None else self.options.max_unknown_size
-        job = receive.Job(artifact=self.artifact, partial=self.partial, limit=limit, transport=self.transport)
-        with self.progress.task(f"fetch {self.artifact.id}", self.artifact.size) as advance:
-            try:
-                receive.from_place(job, session, place, advance)
-            except AttemptError as error:
-                if error.wrong_bytes and resumed:
-                    self.partial.discard()
-                    msg = "the resumed file was damaged; beginning anew"
-                    raise AttemptError(msg, transient=True) from error
-                raise
-
-    def _pause(self, delay: float, failures: list[AttemptError]) -> None:
-        """Wait before the next round, as long as the most patient server asks for."""
-        wait = max(delay, *(failure.wait for failure in failures))
-        self.progress.note(f"{self.artifact.id}: {failures[-1]}; trying again in {wait:.0f} s")
-        self.transport.sleep(wait)
-
-    def _tell(self, failures: dict[Source, AttemptError]) -> None:
-        """Say which earlier places had wrong bytes: somebody should look at them."""
-        for place, failure in failures.items():
-            if failure.wrong_bytes:
-                self.progress.note(f"{self.artifact.id}: {place.label} was passed over: {failure}")
+        job = download.Job(
+            artifact=artifact,
+            partial=Partial(blob),
+            limit=options.max_unknown_size if artifact.size is None else artifact.size,
+            transport=transport or download.Transport(ca_file=options.ca_file),
+        )
+        return download.Download(job, progress).run(usable)
 
 
 def _present(artifact: Artifact, cache: Cache) -> bool:
@@ -259,24 +190,3 @@ def _offline(artifact: Artifact) -> FetchError:
     msg = f"{artifact.id} is not in the store, and nothing is downloaded offline"
     hint = "Run once without --offline, or give --mirror=FOLDER with the file in it."
     return FetchError("offline-missing", msg, context=artifact.urls, hint=hint)
-
-
-def _failure(artifact: Artifact, failures: dict[Source, AttemptError]) -> WorkspaceError:
-    """Put every place's error into one; wrong bytes are the graver news."""
-    lines: list[str] = []
-    for place, failure in failures.items():
-        lines += [f"{place.label}: {failure}", *(f"  {fact}" for fact in failure.context)]
-    if any(failure.wrong_bytes for failure in failures.values()):
-        return IntegrityError(
-            "hash-mismatch",
-            f"what came for {artifact.id} is not the pinned file; nothing of it was kept",
-            context=tuple(lines),
-            hint="Usually the file was replaced upstream (`invoke pins.check` tells), or something on the "
-            "way (a mirror, proxy or login page) changed it. Try another network or mirror.",
-        )
-    return FetchError(
-        "fetch-failed",
-        f"{artifact.id} could not be downloaded",
-        context=tuple(lines),
-        hint="Check network and proxy and try again; --mirror=FOLDER takes a file you already have.",
-    )

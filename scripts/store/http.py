@@ -5,19 +5,19 @@ Proxies are the environment's, looked up for each hop, except for this machine i
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
 from requests.utils import get_environ_proxies
 
 from scripts.store.transport import AttemptError, Transport
+from scripts.store.urls import allowed, is_loopback, shown
 
 #: The longest a server may ask us to wait.
 LONGEST_WAIT: Final = 120.0
@@ -93,28 +93,6 @@ def open_url(
         place = urljoin(place, location)
     msg = f"more than {MAX_REDIRECTS} redirects"
     raise AttemptError(msg)
-
-
-def allowed(url: str, *, mirror: bool) -> bool:
-    """Say whether we talk to ``url``: https, or for a mirror http on this machine."""
-    parts = urlsplit(url)
-    if parts.scheme == "https":
-        return bool(parts.hostname)
-    return mirror and parts.scheme == "http" and is_loopback(parts.hostname or "")
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether ``host`` is this machine, by literal address or by the name ``localhost``."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def shown(url: str) -> str:
-    """Return ``url`` without user, password, query and fragment: those may hold secrets."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _get(

@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from scripts.errors import UsageError
 from scripts.model import Artifact
-from scripts.store import http
 from scripts.store.names import refusal
+from scripts.store.urls import allowed, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Source:
     @property
     def label(self) -> str:
         """How the place is shown; secrets in URLs are left out."""
-        return str(self.file) if self.file is not None else http.shown(self.url)
+        return str(self.file) if self.file is not None else shown(self.url)
 
 
 def sources(artifact: Artifact, mirrors: tuple[str, ...]) -> tuple[Source, ...]:
@@ -57,8 +57,8 @@ def _of_mirror(artifact: Artifact, mirror: str) -> tuple[Source, ...]:
     if "://" not in mirror:
         return tuple(Source(file=Path(mirror) / name, mirror=True) for name in names)
     parts = urlsplit(mirror)
-    if not http.allowed(mirror, mirror=True) or parts.query or parts.fragment:
-        msg = f"not a usable mirror: {http.shown(mirror)}"
+    if not allowed(mirror, mirror=True) or parts.query or parts.fragment:
+        msg = f"not a usable mirror: {shown(mirror)}"
         hint = "Give a folder, an https: URL, or an http: URL on this machine, without ? and #."
         raise UsageError("mirror-not-usable", msg, hint=hint)
     base = mirror.rstrip("/")

@@ -109,7 +109,7 @@ class Partial:
         """Forget what is there; remember which file the next bytes belong to."""
         self.discard()
         if etag:
-            files.write_atomic(self.note, json.dumps({"etag": etag}).encode())
+            files.write_atomic(self.note, json.dumps({"etag": etag}).encode(), durable=False)
 
     def discard(self) -> None:
         """Leave nothing."""

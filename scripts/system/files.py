@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import secrets
 import shutil
@@ -55,20 +56,26 @@ def remove(path: Path) -> None:
     patiently(lambda: target.unlink(missing_ok=True))
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write ``path`` so that a reader sees the old bytes or the new ones, also after a crash."""
+def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write ``path`` so that a reader sees the old bytes or the new ones.
+
+    ``durable`` extends this to a loss of power; without it the file may then be lost or empty, which suits
+    what is checked when read and can be made again: synchronising waits for everybody's writes.
+    """
     temporary = temporary_beside(path)
     try:
         with long_path(temporary).open("xb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             remove(temporary)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def temporary_beside(path: Path) -> Path:
@@ -107,6 +114,15 @@ def is_link(path: Path) -> bool:
 def set_read_only(path: Path, *, executable: bool = False) -> None:
     """Take write permission from one file; ``executable`` keeps or gives the right to run it."""
     long_path(path).chmod(0o555 if executable else 0o444)
+
+
+def create_read_only(path: Path, *, executable: bool = False) -> io.FileIO:
+    """Open a new file for writing that nobody, we included, can open for writing again."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o555 if executable else 0o444)
+
+    return io.FileIO(os.fspath(long_path(path)), "x", opener=opener)
 
 
 def make_read_only(tree: Path) -> None:

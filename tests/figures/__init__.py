@@ -1,0 +1,1 @@
+"""How fast we are beside the tools people would use instead; run by ``nox -s figures``."""

@@ -1,0 +1,47 @@
+"""The figures measure what they say: rounds in turns, medians, bars, and peers that are absent named."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.figures import store_figures
+from tests.figures.rows import Row, against, race, table
+
+
+def test_contenders_run_in_turns() -> None:
+    order: list[str] = []
+    times = race({"a": lambda: order.append("a"), "b": lambda: order.append("b") or 7.0}, 2)
+    assert order == ["a", "b", "a", "b"]
+    assert times["b"] == (7.0, 7.0)
+    assert len(times["a"]) == 2
+
+
+def test_a_bar_is_judged_by_the_ratio_of_medians() -> None:
+    times = {"ours": (1.0, 1.0, 9.0), "near": (2.0, 2.0, 2.0), "far": (1.5,)}
+    ours, near, far, absent = against("work", times, {"near": 0.5, "far": 0.5}, {"gone": "not installed"})
+    assert (ours.met, near.met, far.met, absent.met) == (None, True, False, None)
+    assert Row(what="memory", who="ours", values=(99.0,), bar=100).met is True
+    text = table([near, far, absent])
+    assert "| work | far | 1.5 s | 1.5 – 1.5 | 0.667 | ≤ 0.5 | MISSED |  |" in text
+    assert "skipped" in text.splitlines()[-1]
+
+
+def test_growth_is_measured_on_real_archives(tmp_path: Path) -> None:
+    rows = store_figures.growing(tmp_path, 1, (2, 4))
+    assert [(row.what, row.bar is not None) for row in rows] == [
+        ("unpack 2 members", False),
+        ("unpack again 2 members", False),
+        ("unpack 4 members", True),
+        ("unpack again 4 members", True),
+    ]
+    assert all(row.values[0] > 0 for row in rows)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the figures' peers are Linux tools")
+def test_our_contender_fetches_and_reports_its_memory(tmp_path: Path) -> None:
+    rows = store_figures.fetching(tmp_path, 1, None, 3_000_000)
+    assert rows[0].who == "ours"
+    assert 5 < (rows[-1].median or 0) < 100
