@@ -116,7 +116,7 @@ def check(*arguments: str, fault: str = "", timeout: float = 60) -> subprocess.C
 
 
 def lines(text: str) -> dict[str, str]:
-    return dict(re.findall(r"^(\w+) *: (OK|ERROR: .*?)(?: \(.*\))?$", text, re.MULTILINE))
+    return dict(re.findall(r"^(\w+) *: (OK|ERROR: .*?)(?: \(.*\))?\r?$", text, re.MULTILINE))
 
 
 def test_the_check_prints_one_line_a_library_with_its_path() -> None:

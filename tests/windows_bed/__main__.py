@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from tests.windows_bed.bed import BedError, make_bed
@@ -28,6 +29,8 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # Whoever ends us ends the Windows side too, and its temporary folder goes away.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
