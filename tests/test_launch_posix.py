@@ -206,6 +206,12 @@ def test_an_ignored_hangup_stays_ignored_for_both(tmp_path: Path, runtime: Path)
     assert done.stdout == b"True\n"
 
 
+def test_an_exit_code_survives_an_inherited_disinterest_in_children(tmp_path: Path, runtime: Path) -> None:
+    exe = program(tmp_path, "raise SystemExit(5)")
+    done = run(command(runtime, exe), preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert done.returncode == 5
+
+
 def test_signals_are_at_their_default_in_the_program(tmp_path: Path, runtime: Path) -> None:
     exe = tmp_path / "status"
     exe.write_text("#!/bin/sh\ngrep -E '^Sig(Ign|Blk)' /proc/$$/status\n", encoding="utf-8")

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -249,10 +250,17 @@ def test_a_stack_that_is_not_ready_stops_before_anything_else_is_changed(wrapped
 class Beside:
     """A placement that writes down what happened when."""
 
-    def __init__(self, *, left: tuple[str, ...] = (), during: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        left: tuple[str, ...] = (),
+        during: Callable[[], None] | None = None,
+        undoing: Callable[[], None] | None = None,
+    ) -> None:
         self.events: list[str] = []
         self.left = left
         self.during = during
+        self.undoing = undoing
 
     @contextmanager
     def __call__(self, staged: Staged, program: Path, *, keep: bool) -> Iterator[Placement]:
@@ -263,6 +271,8 @@ class Beside:
         try:
             yield placement
         finally:
+            if self.undoing is not None:
+                self.undoing()
             self.events.append("undone")
             placement.left = self.left
 
@@ -298,6 +308,32 @@ def test_an_interruption_while_placing_starts_nothing_and_undoes(wrapped: Wrappe
         wrapped(via="beside", placer=placer, program_args=script(f"open({str(mark)!r}, 'w')"))
     assert placer.events[-1] == "undone"
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["SIGINT", pytest.param("SIGTERM", marks=POSIX), pytest.param("SIGHUP", marks=POSIX)],
+)
+def test_no_signal_cuts_an_undo_short(name: str, wrapped: Wrapped) -> None:
+    def twice() -> None:
+        signal.raise_signal(getattr(signal, name))
+        signal.raise_signal(getattr(signal, name))
+
+    placer = Beside(undoing=twice)
+    result = wrapped(via="beside", placer=placer, program_args=script("raise SystemExit(4)"))
+    assert placer.events[-1] == "undone"
+    assert result.exit_code == 4
+
+
+def test_signals_are_ours_again_afterwards(wrapped: Wrapped) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    wrapped(program_args=["-V"])
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_outside_the_main_thread_signals_are_left_alone(wrapped: Wrapped) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(wrapped, program_args=script("raise SystemExit(6)")).result().exit_code == 6
 
 
 def test_keep_means_beside(wrapped: Wrapped) -> None:

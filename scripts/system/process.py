@@ -99,7 +99,8 @@ def run_captured(
 
     It has no console and, unless ``stdin`` is given, nothing to read. When its main process has ended,
     whatever it left running is killed, so that a pipe held by a forgotten helper delays nobody. The
-    output up to a timeout is kept.
+    output up to a timeout is kept. On Linux a daemon that has left its session and outlived its parents is
+    not found; ``run_inherited`` finds those too.
 
     Raises:
         LaunchError: it did not start.

@@ -16,13 +16,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from scripts.errors import LaunchError
 from scripts.system.child import Command, Dialog
+from scripts.system.proc_table import Table, children, children_of, processes
 
 assert sys.platform != "win32"  # noqa: S101 - tells mypy which half this is
 
@@ -87,11 +86,12 @@ class PosixTree:
             LaunchError: it cannot be started; the reference says why.
         """
         del unattended
+        _want_exit_codes()
         self._session = session
         self._mine_before: set[int] = set()
         self._was_reaper = False
         if not session:
-            self._mine_before = set(_children_of(os.getpid()))
+            self._mine_before = set(children_of(os.getpid()))
             self._was_reaper = _set_subreaper(on=True)
         try:
             self._popen = subprocess.Popen(
@@ -170,23 +170,30 @@ class PosixTree:
 
     def _everyone(self) -> list[int]:
         """Return every living process of the tree."""
-        table = dict(_processes())
-        roots = (
-            {self.pid} if self._session else {p for p in _children(table, os.getpid()) if self._is_ours(p)}
-        )
+        table = processes()
+        roots = self._roots(table)
         found = set(roots)
         while roots:
-            roots = {p for root in roots for p in _children(table, root)} - found
+            roots = {p for root in roots for p in children(table, root)} - found
             found |= roots
         if self._session:
             found |= {p for p, (_, sid, _) in table.items() if sid == self.pid}
         return [p for p in found if p in table and table[p][2] not in "ZX"]
 
+    def _roots(self, table: Table) -> set[int]:
+        """Return where our part of the table of processes begins.
+
+        The first process counts only while it runs: afterwards its number may be somebody else's.
+        """
+        if self._session:
+            return {self.pid} if self.code() is None else set()
+        return {p for p in children(table, os.getpid()) if self._is_ours(p)}
+
     def _rest(self) -> list[int]:
         """Return what is left when the first process has ended."""
         if self._session:
             return self._everyone()
-        return [p for p in _children_of(os.getpid()) if self._is_ours(p)]
+        return [p for p in children_of(os.getpid()) if self._is_ours(p)]
 
     def _is_ours(self, pid: int) -> bool:
         return pid not in self._mine_before
@@ -195,7 +202,7 @@ class PosixTree:
         """Take the exit codes of orphans that came to us and ended."""
         if self._session:
             return
-        for pid in _children_of(os.getpid()):
+        for pid in children_of(os.getpid()):
             if pid != self.pid and self._is_ours(pid):
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
@@ -213,25 +220,6 @@ def start_error(command: Command, error: OSError | ValueError) -> LaunchError:
         ("program-not-started", f"could not be started: {error}", "the context has the system's words"),
     )
     return LaunchError(reference, f"{command.program} {sentence}", context=(str(error),), hint=hint)
-
-
-def _processes() -> Iterator[tuple[int, tuple[int, int, str]]]:
-    """Yield every process: its id, then parent, session and state letter."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError):
-                stat = (entry / "stat").read_bytes()
-                state, parent, _, session = stat[stat.rindex(b")") + 2 :].split()[:4]
-                yield int(entry.name), (int(parent), int(session), state.decode())
-
-
-def _children(table: dict[int, tuple[int, int, str]], parent: int) -> list[int]:
-    return [pid for pid, (its_parent, _, _) in table.items() if its_parent == parent]
-
-
-def _children_of(parent: int) -> list[int]:
-    """Return a process's direct children, ended but not yet reaped ones included."""
-    return _children(dict(_processes()), parent)
 
 
 def _wait_for_any(pids: list[int], seconds: float) -> None:
@@ -276,6 +264,13 @@ def _terminal_sent_it() -> bool:
         return False
     finally:
         os.close(fd)
+
+
+def _want_exit_codes() -> None:
+    """Undo an inherited "ignore SIGCHLD", under which the kernel throws exit codes away."""
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _set_subreaper(*, on: bool) -> bool:
