@@ -62,17 +62,18 @@ def choose_via(facts: ViaFacts) -> ViaChoice:
         return ViaChoice(
             via=Via.ENV, reason="this stack adds no files: the program finds the system's own CUDA"
         )
-    if facts.own_copies and (facts.platform != "win32" or not facts.launcher):
-        first = facts.own_copies[0]
-        return ViaChoice(via=Via.BESIDE, reason=f"the program would load its own {first} before ours")
     if facts.platform != "win32":
+        if facts.own_copies:
+            first = facts.own_copies[0]
+            return ViaChoice(via=Via.BESIDE, reason=f"the program would load its own {first} before ours")
         return ViaChoice(
             via=Via.ENV, reason="the search path reaches the program; nothing is written anywhere"
         )
     if facts.launcher:
         reason = "the CUDA runtime asks Windows' system folder only, which injection alone redirects"
         return ViaChoice(via=Via.LAUNCHER, reason=reason)
-    if facts.kind is StackKind.REFERENCE and facts.at_start is None and not facts.system_only:
+    unseen = facts.at_start is None and not facts.system_only and not facts.own_copies
+    if facts.kind is StackKind.REFERENCE and unseen:
         return ViaChoice(
             via=Via.ENV, reason="this stack has no launcher; the search path serves programs that use it"
         )
@@ -80,7 +81,10 @@ def choose_via(facts: ViaFacts) -> ViaChoice:
 
 
 def _beside_or_refuse(facts: ViaFacts) -> ViaChoice:
-    """Copies beside the program are right only where the program's own loading finds them."""
+    """Copies beside the program are right only where the program's own loading finds them.
+
+    Copies of its own in the same places do not change that: the driver is what must be found.
+    """
     if facts.system_only:
         msg = f"{facts.system_only[0]} loads CUDA from the system folder only, and this stack has no launcher"
         raise LaunchError("no-way-in", msg, hint="choose a stack with a launcher: see `invoke stacks`")

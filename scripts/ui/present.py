@@ -24,7 +24,8 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
 
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
-    from scripts.app.running import redactor_of  # noqa: PLC0415 - `invoke --list` stays quick
+    from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
+    from scripts.app.running import redactor_of  # noqa: PLC0415
     from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415
     from scripts.launch.argv import split_argv  # noqa: PLC0415
 
@@ -34,7 +35,13 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
         refuse_stray_words("wrap", options, argv)
         arguments = split_argv(argv)[1]
         with _stdout_to_stderr() if as_json else nullcontext():
-            result = wrap(ws, **options, program_args=arguments, redact=redactor_of(ws).data)  # type: ignore[arg-type]  # as typed by Invoke
+            result = wrap(
+                ws,
+                **options,  # type: ignore[arg-type]  # as typed by Invoke
+                program_args=arguments,
+                inspect=partial(inspect_program, ws),
+                redact=redactor_of(ws).data,
+            )
     except WorkspaceError as error:
         _show_error(error, out, as_json=as_json)
         return not_started_code(error)

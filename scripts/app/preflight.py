@@ -1,0 +1,251 @@
+"""``preflight``: what a program needs, and what a stack has of that, read from files; nothing is run."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from scripts.app.proof import worth_here
+from scripts.app.stack_facts import runtime_of, stack_facts
+from scripts.app.staged import Staged, host_of, lock_of
+from scripts.app.workspace import Workspace
+from scripts.app.wrapping import Inspected
+from scripts.errors import ExitCode, UsageError
+from scripts.launch.request import find_program
+from scripts.launch.via import ViaFacts
+from scripts.model import Host, Lock, Stack, StackKind
+from scripts.preflight.coverage import Covered, StackFacts, cover
+from scripts.preflight.examine import Examined, examine
+from scripts.preflight.libraries import Alternative, alternatives
+from scripts.preflight.loading import loading_of
+from scripts.preflight.verdict import Judged, Reason, Verdict, judge
+from scripts.staging.generations import read_history
+
+CACHE_FOLDER: Final = "preflight-v1"
+#: So many reasons are said before a program is started.
+WARNINGS: Final = 3
+_BADNESS: Final = {Verdict.RUNS: 0, Verdict.UNKNOWN: 1, Verdict.PARTIAL: 2, Verdict.REFUSES: 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Better:
+    """Another pinned stack for which less is missing."""
+
+    stack: str
+    verdict: Verdict
+    why: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {"stack": self.stack, "verdict": self.verdict.value, "why": self.why}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightResult:
+    """What the files predict.
+
+    Attributes:
+        program: its path.
+        stack: what was asked about.
+        examined: everything that was read.
+        covered: every need, and what the stack does about it.
+        judged: the word and its reasons, the heaviest first.
+        better: other pinned stacks that would do better.
+        alternatives: what serves on a Radeon without translation.
+        level: what committed documents show for this stack on this GPU; ``None`` without any.
+        strict: as asked for; it changes nothing here, ``wrap --strict`` stops where this ends with 3.
+    """
+
+    program: Path
+    stack: StackFacts
+    examined: Examined
+    covered: tuple[Covered, ...]
+    judged: Judged
+    better: tuple[Better, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    level: str | None = None
+    strict: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """3 where the stack refuses the program, else 0: ``partial`` and ``unknown`` may well do."""
+        return int(ExitCode.NEGATIVE if self.judged.verdict is Verdict.REFUSES else ExitCode.OK)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data; paths are not redacted."""
+        return {
+            "program": str(self.program),
+            "machine": self.examined.closure.program.facts.machine,
+            "stack": self.stack.id,
+            "gfx": self.stack.gfx or None,
+            "needs": [item.to_json() for item in self.covered],
+            "device_code": [
+                {
+                    "file": str(visited.path),
+                    "section": code.section,
+                    "ptx": [{"sm": sm, "isa": isa, "count": n} for sm, isa, n in code.ptx],
+                    "sass": [{"sm": sm, "count": n} for sm, n in code.sass],
+                    "relocatable": code.relocatable,
+                    "modules": code.modules,
+                    "sass_only": code.sass_only,
+                    "stubs": code.stubs,
+                    "kernels_lost": code.kernels_lost,
+                }
+                for visited in self.examined.closure.visited
+                for code in visited.facts.code
+            ],
+            "kinds": [kind.to_json() for kind in self.examined.kinds],
+            "packages": [{"name": p.name, "version": p.version} for p in self.examined.packages],
+            "verdict": self.judged.verdict.value,
+            "rests_on": "static reading",
+            "evidence": self.level,
+            "reasons": [reason.to_json() for reason in self.judged.reasons],
+            "better_stacks": [other.to_json() for other in self.better],
+            "alternatives": [{"id": a.id, "what": a.what, "source": a.source} for a in self.alternatives],
+            "files_read": len(self.examined.closure.visited),
+        }
+
+
+def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = False) -> PreflightResult:
+    """Read a program's files and predict how it fares under a stack. Nothing is started or changed.
+
+    Raises:
+        UsageError: no program was named, or the stack is unknown or none is active.
+        WorkspaceError: the program is not there, or the lock is wrong.
+    """
+    if not exe:
+        msg = "which program?"
+        raise UsageError("exe-needed", msg, hint="name it: invoke preflight --exe=PATH")
+    lock = lock_of(ws)
+    wanted = _stack(ws, lock, stack)
+    search = partial(shutil.which, path=ws.environ.get("PATH", ""))
+    program = find_program(exe, cwd=Path.cwd(), search=search, platform=ws.platform)
+    host = host_of(ws)
+    facts = stack_facts(lock, wanted, host, runtime_of(ws, wanted))
+    examined = examine(program, cache=ws.state_root / CACHE_FOLDER)
+    covered, judged = _judge(examined, facts)
+    level = worth_here(ws)(wanted.id, facts.gfx) if facts.gfx else None
+    return PreflightResult(
+        program=program,
+        stack=facts,
+        examined=examined,
+        covered=covered,
+        judged=judged,
+        better=_better(ws, lock, wanted, host, examined=examined, now=(judged, covered)),
+        alternatives=_alternatives(examined) if judged.verdict is not Verdict.RUNS else (),
+        level=level.value if level is not None else None,
+        strict=strict,
+    )
+
+
+def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFacts) -> Inspected:
+    """Look into a program before it is started: how it loads CUDA, and what it will miss.
+
+    ``wrap`` is given it as ``partial(inspect_program, ws)``.
+    """
+    examined = examine(program, cache=ws.state_root / CACHE_FOLDER)
+    about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
+    _covered, judged = _judge(examined, about)
+    hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
+    seen = loading_of(examined.closure, about.providers, hidden=hidden)
+    known = replace(
+        facts,
+        at_start=seen.at_start,
+        bare_load=seen.bare_load,
+        system_only=seen.system_only,
+        nvrtc=seen.nvrtc,
+        own_copies=seen.own_copies,
+    )
+    heavy = [reason for reason in judged.reasons if reason.effect is judged.verdict]
+    if judged.verdict is Verdict.REFUSES:
+        return Inspected(facts=known, notes=_notes(heavy[1:]), refusal=f"preflight: {heavy[0].text}")
+    worth_saying = judged.verdict is Verdict.PARTIAL
+    return Inspected(facts=known, notes=_notes(heavy) if worth_saying else ())
+
+
+def _notes(reasons: list[Reason]) -> tuple[str, ...]:
+    """Say the heaviest reasons, and how many more there are."""
+    said = [f"preflight: {reason.text}" for reason in reasons[:WARNINGS]]
+    more = len(reasons) - WARNINGS
+    if more > 0:
+        said.append(f"preflight: and {more} more; `invoke preflight` lists them")
+    return tuple(said)
+
+
+def _judge(examined: Examined, facts: StackFacts) -> tuple[tuple[Covered, ...], Judged]:
+    """Hold what was read against a stack."""
+    covered = cover(examined.closure.needs, facts)
+    return covered, judge(examined.closure, covered, examined.kinds, facts)
+
+
+def _stack(ws: Workspace, lock: Lock, stack: str) -> Stack:
+    """Return the stack that was named, or the active one; it need not be staged."""
+    active = read_history(ws.stage).active
+    wanted = stack or (active.stack if active is not None else "")
+    if not wanted:
+        msg = "no stack is active in this workspace yet"
+        raise UsageError("nothing-active", msg, hint="name one: --stack=ID (`invoke stacks` lists them)")
+    if wanted not in lock.stacks:
+        msg = f"there is no stack {wanted!r} in the lock"
+        known = f"stacks: {', '.join(lock.stacks)}"
+        raise UsageError("no-such-stack", msg, context=(known,), hint="`invoke stacks` explains them")
+    return lock.stacks[wanted]
+
+
+def _better(
+    ws: Workspace,
+    lock: Lock,
+    wanted: Stack,
+    host: Host,
+    *,
+    examined: Examined,
+    now: tuple[Judged, tuple[Covered, ...]],
+) -> tuple[Better, ...]:
+    """Find the pinned stacks for the same system and GPU for which less is missing."""
+    found = []
+    system = {"pe": "windows", "elf": "linux"}.get(examined.closure.program.facts.format, "")
+    for other in lock.stacks.values():
+        if other.id == wanted.id or other.kind is not StackKind.TRANSLATION or other.requires.os != system:
+            continue
+        facts = stack_facts(lock, other, host, runtime_of(ws, other))
+        if facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx:
+            continue
+        covered, judged = _judge(examined, facts)
+        if _score(judged, covered) < _score(*now) and _known(judged):
+            found.append(Better(stack=other.id, verdict=judged.verdict, why=_gain(now, (judged, covered))))
+    return tuple(found)
+
+
+def _score(judged: Judged, covered: tuple[Covered, ...]) -> tuple[int, int, int]:
+    """Order judgements: the word, then how much is missing."""
+    failures = [r for r in judged.reasons if r.effect in {Verdict.PARTIAL, Verdict.REFUSES}]
+    return _BADNESS[judged.verdict], len(failures), _missing(covered)
+
+
+def _known(judged: Judged) -> bool:
+    """Whether a judgement says something; a stack about which nothing is known is not better."""
+    return not any("are unknown for" in r.text for r in judged.reasons)
+
+
+def _missing(covered: tuple[Covered, ...]) -> int:
+    """Count the functions that do not work, and the libraries without provider."""
+    functions = sum(len(c.missing) + len(c.aborts) + len(c.not_exported) for c in covered)
+    return functions + sum(c.status == "fail" for c in covered)
+
+
+def _gain(now: tuple[Judged, tuple[Covered, ...]], then: tuple[Judged, tuple[Covered, ...]]) -> str:
+    """Say in what it is better."""
+    before, after = _missing(now[1]), _missing(then[1])
+    if before != after:
+        return f"{before - after} fewer functions or libraries are missing"
+    return f"{now[0].verdict.value} becomes {then[0].verdict.value}"
+
+
+def _alternatives(examined: Examined) -> tuple[Alternative, ...]:
+    """Find what serves its users without translation, by packages and file names."""
+    packages = {package.name for package in examined.packages}
+    files = {visited.path.name.lower() for visited in examined.closure.visited}
+    return tuple(a for a in alternatives() if packages & set(a.packages) or files & set(a.files))

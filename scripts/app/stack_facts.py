@@ -1,0 +1,101 @@
+"""What preflight must know of a stack: from the lock, from its staged files, and from this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from scripts.app.staged import cache_of
+from scripts.app.workspace import Workspace
+from scripts.binary.image import Image
+from scripts.binary.read import read_image
+from scripts.launch.folders import LAUNCHER
+from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
+from scripts.preflight.backends import from_files, from_root, kernels
+from scripts.preflight.calls import api_table
+from scripts.preflight.coverage import Provider, StackFacts
+from scripts.staging.assemble import load_runtime
+from scripts.staging.generations import read_history
+from scripts.staging.select import fitting_root, selected_gpu
+
+
+def runtime_of(ws: Workspace, stack: Stack) -> Runtime | None:
+    """Return a stack's newest staged runtime as it lies there, not verified; ``None`` without one."""
+    staged = [g for g in read_history(ws.stage).generations if g.stack == stack.id]
+    return load_runtime(cache_of(ws), staged[-1].digest, stack=stack.id) if staged else None
+
+
+def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -> StackFacts:
+    """Put together what a stack has for programs; what nobody can say stays ``None``."""
+    gpu = selected_gpu(host)
+    gfx = (gpu.gfx or "") if gpu is not None else ""
+    names = _names(lock, stack, runtime)
+    backends, places, hip = _hip(stack, host, runtime)
+    return StackFacts(
+        id=stack.id,
+        kind=stack.kind,
+        os=stack.requires.os or (host.os if stack.kind is StackKind.REFERENCE else ""),
+        providers=_providers(lock, stack, runtime),
+        api=api_table(stack.api) if stack.api else None,
+        exports=_exports(runtime) if not stack.api else {},
+        backends=backends,
+        kernels=kernels(places, gfx) if places is not None else {},
+        machines=_machines(stack, names),
+        gfx=gfx,
+        hip=hip,
+        launcher=LAUNCHER in names,
+    )
+
+
+def _providers(lock: Lock, stack: Stack, runtime: Runtime | None) -> dict[str, Provider]:
+    """Say which file answers for which library: the staged files, else what the lock promises."""
+    if runtime is not None:
+        return {f.provides: Provider(file=f.name, needs=f.needs) for f in runtime.files if f.provides}
+    return {
+        member.provides: Provider(file=member.name, needs=member.needs)
+        for part in stack.parts
+        for member in lock.artifacts[part].members
+        if member.provides
+    }
+
+
+def _names(lock: Lock, stack: Stack, runtime: Runtime | None) -> set[str]:
+    """Name every file of a stack, in lower case."""
+    if runtime is not None:
+        return {file.name.lower() for file in runtime.files}
+    return {member.name.lower() for part in stack.parts for member in lock.artifacts[part].members}
+
+
+def _hip(
+    stack: Stack, host: Host, runtime: Runtime | None
+) -> tuple[dict[str, bool | None], Path | None, str]:
+    """Say which HIP libraries are there, in which root, and how a person calls it."""
+    if stack.hip.source is HipSource.PARTS:
+        if runtime is None or runtime.path is None:
+            return {}, None, "the stack's own HIP, which is not staged"
+        return from_files(f.name for f in runtime.files), runtime.path / "hip", "the stack's own HIP"
+    root = fitting_root(stack, host) if stack.hip.source is not HipSource.NONE else None
+    if root is None:
+        return {}, None, f"HIP {stack.hip.range}".strip()
+    found = from_root(root.libraries)
+    if any(name.lower().startswith("amdhip64") for name in host.driver_files):
+        found["amdhip64"] = True  # the display driver brings it
+    return found, root.path, f"HIP {root.version or ''} in {root.path}"
+
+
+def _machines(stack: Stack, names: Iterable[str]) -> frozenset[str]:
+    """Say which processors' programs a stack can serve."""
+    if stack.kind is StackKind.CONTROL:
+        return frozenset({"x86_64", "x86", "aarch64"})
+    return frozenset({"x86_64", *({"x86"} if f"32/{LAUNCHER}" in set(names) else ())})
+
+
+def _exports(runtime: Runtime | None) -> dict[str, frozenset[str]]:
+    """Read what the staged files really export, for stacks without a call table."""
+    found: dict[str, frozenset[str]] = {}
+    for file in runtime.files if runtime is not None and runtime.path is not None else ():
+        if file.provides and runtime is not None and runtime.path is not None:
+            image = read_image(runtime.path / file.name, exports=True)
+            if isinstance(image, Image):
+                found[file.provides] = frozenset(image.exports)
+    return found

@@ -1,0 +1,83 @@
+"""What a program or library says about itself: one shape for PE and ELF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Format(StrEnum):
+    """The two formats."""
+
+    PE = "pe"
+    ELF = "elf"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A named run of bytes in the file."""
+
+    name: str
+    offset: int
+    size: int
+    code: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """A library this file asks for.
+
+    Attributes:
+        library: its file name as written.
+        functions: what is imported from it; ``#12`` is an import by number. ELF names functions apart.
+        delayed: it is loaded when first used, not when the program starts.
+    """
+
+    library: str
+    functions: tuple[str, ...] = ()
+    delayed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """One PE or ELF file.
+
+    Attributes:
+        machine: as ``machine_of`` says it; empty where nobody can say.
+        library: it is a DLL or shared object, not a program.
+        undefined: ELF: symbols that some library must bring.
+        forwards: PE: libraries that answer for exports of this one.
+        rpath: ELF: DT_RPATH, searched before everything; ``runpath`` after LD_LIBRARY_PATH.
+        managed: PE: it is a .NET image.
+        manifest: PE: the text of the application manifest, empty without one.
+        force_integrity: PE: Windows loads it only with a valid signature.
+        system_only: PE: the libraries it imports are looked for in the system folder alone.
+        overlay: where the sections end; what follows belongs to no section.
+        faults: what could not be read, sentence by sentence; the rest is right nevertheless.
+    """
+
+    format: Format
+    machine: str
+    library: bool
+    needed: tuple[Needed, ...] = ()
+    undefined: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+    forwards: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    soname: str = ""
+    rpath: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    managed: bool = False
+    manifest: str = ""
+    force_integrity: bool = False
+    system_only: bool = False
+    gui: bool = False
+    overlay: int = 0
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unreadable:
+    """A file that is no PE or ELF, or is damaged beyond its headers."""
+
+    reason: str

@@ -1,0 +1,26 @@
+"""A program or library of either format, told apart by its first bytes and never by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scripts.binary.elf import read_elf
+from scripts.binary.image import Image, Unreadable
+from scripts.binary.pe import read_pe
+
+
+def read_image(path: Path, *, exports: bool = False) -> Image | Unreadable:
+    """Read a PE or ELF file, or say why it is neither. Never raises.
+
+    ``exports`` also lists what a PE file exports (an ELF file's are always there).
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+        if head[:2] == b"MZ":
+            return read_pe(path, exports=exports)
+        if head == b"\x7fELF":
+            return read_elf(path)
+    except OSError as error:
+        return Unreadable(reason=f"it cannot be read: {error.strerror or error}")
+    return Unreadable(reason="it is neither a PE nor an ELF file")

@@ -1,0 +1,118 @@
+"""What files told, kept between runs: a file that did not change is not read again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.preflight.devicecode import Code
+from scripts.preflight.filefacts import Ask, FileFacts, look
+from scripts.preflight.libraries import DATA
+from scripts.system.files import write_atomic
+
+FORMAT: Final = 1
+#: Programs whose answers are kept; the oldest go.
+MAX_PROGRAMS: Final = 64
+MAX_BYTES: Final = 1 << 26
+
+
+class FileCache:
+    """Answers of ``look``, for one program, keyed by path, size, modification time and file id.
+
+    A cache that cannot be read, written, or was made by other tables is as good as none.
+    """
+
+    def __init__(self, folder: Path, program: Path, look: Callable[[Path], FileFacts] = look) -> None:
+        """Load what is known; ``folder`` may not exist yet."""
+        name = hashlib.sha256(str(program).encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        self.path = folder / f"{name}.json"
+        self._look = look
+        self._tables = _fingerprint()
+        self._known = self._load()
+        self._used: dict[str, list[Any]] = {}
+        self.hits = self.misses = 0
+
+    def __call__(self, path: Path) -> FileFacts:
+        """Return what a file tells, from the cache where it is the same file."""
+        identity = _identity(path)
+        known = self._known.get(str(path))
+        if identity is not None and known is not None and known[0] == identity:
+            facts = _facts(known[1])
+            if facts is not None:
+                self.hits += 1
+                self._used[str(path)] = known
+                return facts
+        self.misses += 1
+        facts = self._look(path)
+        if identity is not None and identity == _identity(path):
+            self._used[str(path)] = [identity, asdict(facts)]
+        return facts
+
+    def save(self) -> None:
+        """Write what was used, if anything is new; failing to is no failure."""
+        if not self.misses and len(self._used) == len(self._known):
+            return
+        body = {"format": FORMAT, "tables": self._tables, "files": self._used}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(self.path, json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode())
+            self._forget_old()
+        except (OSError, ValueError):
+            return
+
+    def _load(self) -> dict[str, list[Any]]:
+        """Read the file, if it is one of ours."""
+        try:
+            if self.path.stat().st_size > MAX_BYTES:
+                return {}
+            body = json.loads(self.path.read_bytes())
+            ours = body["format"] == FORMAT and body["tables"] == self._tables
+            files = body["files"] if ours else {}
+            return {str(k): v for k, v in files.items() if isinstance(v, list) and len(v) == 2}  # noqa: PLR2004 - a pair
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def _forget_old(self) -> None:
+        """Keep the newest programs' answers."""
+        files = sorted(self.path.parent.glob("*.json"), key=lambda p: p.stat().st_mtime_ns)
+        for old in files[:-MAX_PROGRAMS]:
+            old.unlink(missing_ok=True)
+
+
+def _identity(path: Path) -> list[int] | None:
+    """Return size, modification time and file id; ``None`` where there is no file."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return [found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino]
+
+
+def _fingerprint() -> str:
+    """Name the tables and this code's format: other tables give other answers."""
+    digest = hashlib.sha256()
+    for name in ("libraries.toml", "kinds.toml"):
+        digest.update((DATA / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _facts(body: object) -> FileFacts | None:
+    """Read facts back, ``None`` where the text is not what was written."""
+    try:
+        values: dict[str, Any] = dict(body)  # type: ignore[call-overload]  # anything else raises
+        asks = tuple(Ask(**{**a, "functions": tuple(a["functions"])}) for a in values.pop("asks"))
+        code = tuple(_code(c) for c in values.pop("code"))
+        rest: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return FileFacts(**rest, asks=asks, code=code)
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+def _code(body: dict[str, Any]) -> Code:
+    """Read one section's code back."""
+    pairs = {key: tuple(tuple(row) for row in body[key]) for key in ("ptx", "sass")}
+    return Code(**{**body, **pairs})

@@ -1,0 +1,162 @@
+"""What a stack has of what a program needs: library by library, function by function. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scripts.model import StackKind
+from scripts.preflight.calls import ApiTable, Call
+from scripts.preflight.libraries import Part
+from scripts.preflight.needs import Need
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """A file of a stack that answers for a library, and the HIP libraries behind it."""
+
+    file: str
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackFacts:
+    """What preflight knows of a stack.
+
+    Attributes:
+        os: ``windows`` or ``linux``; empty where the stack is for both.
+        providers: by the name that pins.lock uses (``cublas12``).
+        api: its call table, ``None`` where nobody has read its sources.
+        exports: for libraries without a table: what the staged file really exports.
+        backends: HIP library to "is it there"; ``None`` where nobody can say.
+        kernels: HIP library to "has it kernels for this GPU"; ``None`` where nobody can say.
+        machines: processors whose programs it can serve.
+        gfx: the GPU it would run on, empty where unknown.
+        hip: how the HIP runtime is called, for sentences.
+        launcher: it injects its libraries, which NVRTC needs.
+    """
+
+    id: str
+    kind: StackKind
+    os: str = ""
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    api: ApiTable | None = None
+    exports: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    backends: Mapping[str, bool | None] = field(default_factory=dict)
+    kernels: Mapping[str, bool | None] = field(default_factory=dict)
+    machines: frozenset[str] = frozenset({"x86_64"})
+    gfx: str = ""
+    hip: str = ""
+    launcher: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Covered:
+    """One need, and what a stack does about it.
+
+    Attributes:
+        provided_by: the stack's file; ``None`` where it has none.
+        missing: functions that only say NOT_SUPPORTED.
+        aborts: functions that end the process.
+        not_exported: functions that are not there: a program that imports them does not start.
+        unknown: functions nobody can say anything about.
+        absent: HIP libraries that are needed behind it and not there.
+        kernelless: HIP libraries without kernels for this GPU.
+        unsure: HIP libraries nobody can say anything about.
+    """
+
+    need: Need
+    provided_by: str | None = None
+    missing: tuple[str, ...] = ()
+    aborts: tuple[str, ...] = ()
+    not_exported: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    kernelless: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
+
+    @property
+    def working(self) -> int:
+        """How many of the functions have code in the stack; the runtime's own are not counted."""
+        if self.provided_by is None:
+            return 0
+        lost = (self.missing, self.aborts, self.not_exported, self.unknown)
+        return len(self.need.functions) - sum(map(len, lost))
+
+    @property
+    def status(self) -> str:
+        """``ok``, ``fail`` or ``unknown``, for one line of the tree."""
+        part = self.need.named.library.part
+        if self.missing or self.aborts or self.not_exported or self.absent or self.kernelless:
+            return "fail"
+        if part is Part.HARMLESS or (part is Part.RUNTIME and not self.need.unknown):
+            return "ok"
+        if self.provided_by is None:
+            return "unknown" if part in {Part.COMPILER, Part.RUNTIME} else "fail"
+        return "unknown" if self.unknown or self.unsure or not self.need.calls_known else "ok"
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        need = self.need
+        return {
+            "library": need.named.key,
+            "file": need.file,
+            "how": need.how,
+            "from": list(need.chain),
+            "functions": list(need.functions),
+            "provided_by": self.provided_by,
+            "missing": list(self.missing),
+            "aborts": list(self.aborts),
+            "not_exported": list(self.not_exported),
+            "unknown": [*self.unknown, *need.unknown],
+            "calls_known": need.calls_known,
+            "cuda": need.named.cuda or None,
+            "own_copy": str(need.own) if need.own else None,
+            "backend_missing": [*self.absent, *self.kernelless],
+            "status": self.status,
+        }
+
+
+def cover(needs: Sequence[Need], stack: StackFacts) -> tuple[Covered, ...]:
+    """Hold every need against a stack."""
+    return tuple(_cover(need, stack) for need in needs)
+
+
+def _cover(need: Need, stack: StackFacts) -> Covered:
+    """Hold one need against a stack."""
+    provider = stack.providers.get(need.named.key)
+    if provider is None:
+        return Covered(need=need, provided_by="the NVIDIA driver" if _by_driver(need, stack) else None)
+    calls: dict[Call, list[str]] = {call: [] for call in Call}
+    for function in need.functions:
+        calls[_call(need, function, stack)].append(function)
+    states = {backend: stack.backends.get(backend) for backend in provider.needs}
+    return Covered(
+        need=need,
+        provided_by=provider.file,
+        missing=tuple(calls[Call.NOT_SUPPORTED]),
+        aborts=tuple(calls[Call.ABORTS]),
+        not_exported=tuple(calls[Call.NOT_EXPORTED]),
+        unknown=tuple(calls[Call.UNKNOWN]),
+        absent=tuple(name for name, there in states.items() if there is False),
+        kernelless=tuple(
+            n for n, there in states.items() if there is not False and stack.kernels.get(n) is False
+        ),
+        unsure=tuple(name for name, there in states.items() if there is None),
+    )
+
+
+def _call(need: Need, function: str, stack: StackFacts) -> Call:
+    """Ask the table; without one, what the staged file exports."""
+    if stack.api is not None:
+        return stack.api.lookup(need.named.api, function)
+    exports = stack.exports.get(need.named.key)
+    if exports and not function.startswith("#") and function not in exports:
+        return Call.NOT_EXPORTED
+    return Call.UNKNOWN
+
+
+def _by_driver(need: Need, stack: StackFacts) -> bool:
+    """Whether NVIDIA's own driver answers: for the control stack."""
+    parts = {"nvcuda", "nvml", "nvapi", "optix", "nvvideo"}
+    return stack.kind is StackKind.CONTROL and need.named.library.id in parts

@@ -1,0 +1,190 @@
+"""One look at one file: what it asks for, which device code it holds, and signs of what it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scripts.binary.fatbin import MAGIC
+from scripts.binary.image import Format, Image, Section, Unreadable
+from scripts.binary.read import read_image
+from scripts.binary.source import FileBytes
+from scripts.binary.strings import Swept, sweep
+from scripts.preflight.devicecode import Code, bare_code, code_of, is_device_section
+from scripts.preflight.kinds import byte_signs, tail_signs
+from scripts.preflight.libraries import library_of, named
+
+#: Functions that say how a program loads libraries later.
+LOADERS: Final = frozenset(
+    {
+        "LoadLibraryA",
+        "LoadLibraryW",
+        "LoadLibraryExA",
+        "LoadLibraryExW",
+        "SetDefaultDllDirectories",
+        "AddDllDirectory",
+        "SetDllDirectoryA",
+        "SetDllDirectoryW",
+    }
+)
+_NO_STRINGS: Final = (
+    ".rsrc",
+    ".reloc",
+    ".pdata",
+    ".eh_frame",
+    ".rela",
+    ".dynsym",
+    ".gnu",
+    ".debug",
+    ".symtab",
+)
+_PTX_MARK: Final = b".target sm_"
+_BARE: Final = frozenset({".ptx", ".cubin", ".fatbin"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A library asked for: ``how`` is ``import``, ``delay`` or ``string``."""
+
+    library: str
+    how: str
+    functions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFacts:
+    """What one file told; ``format`` is empty where it is no program or library.
+
+    Attributes:
+        undefined: ELF: functions of NVIDIA's libraries that it needs, whoever brings them.
+        loaders: functions by which it loads libraries later.
+        sections: names of its sections.
+        signs: which of the signs in ``data/kinds.toml`` lie in its bytes.
+        flags: ``managed``, ``force-integrity``, ``system-only``, ``gui``, ``admin``, ``ui-access``.
+        faults: what could not be read.
+    """
+
+    format: str = ""
+    machine: str = ""
+    library: bool = False
+    asks: tuple[Ask, ...] = ()
+    undefined: tuple[str, ...] = ()
+    loaders: tuple[str, ...] = ()
+    soname: str = ""
+    rpath: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    code: tuple[Code, ...] = ()
+    signs: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def static_runtime(self) -> bool:
+        """Whether the CUDA runtime is linked into it: its driver calls cannot be seen then."""
+        embeds = any(name.startswith((".nvFatBi", ".nv_fatb")) for name in self.sections)
+        names = [named(ask.library) for ask in self.asks]
+        driver = any(n is not None and n.library.id == "nvcuda" for n in names)
+        shared = any(n is not None and n.library.id == "cudart" for n in names)
+        return embeds and driver and not shared
+
+
+def look(path: Path) -> FileFacts:
+    """Read one file. Never raises: what cannot be read is a fault in the answer."""
+    try:
+        if path.suffix.lower() in _BARE:
+            with FileBytes(path) as source:
+                return FileFacts(code=bare_code(source))
+        image = read_image(path)
+        if isinstance(image, Unreadable):
+            return FileFacts(faults=(image.reason,))
+        with FileBytes(path) as source:
+            swept = sweep(source, _data(image), {"fatbin": MAGIC, "ptx": _PTX_MARK, **byte_signs()})
+            return _facts(image, source, swept)
+    except OSError as error:
+        return FileFacts(faults=(f"it cannot be read: {error.strerror or error}",))
+
+
+def _facts(image: Image, source: FileBytes, swept: Swept) -> FileFacts:
+    """Put together what the readers found."""
+    faults = image.faults
+    if not swept.complete:
+        faults = (*faults, "it holds more text than was searched")
+    signs = [name for name in byte_signs() if swept.hits[name]]
+    return FileFacts(
+        format=image.format.value,
+        machine=image.machine,
+        library=image.library,
+        asks=(*_imports(image), *_strings(image, source, swept)),
+        undefined=tuple(f for f in image.undefined if library_of(f) is not None),
+        loaders=tuple(sorted({f for n in image.needed for f in n.functions} & LOADERS)),
+        soname=image.soname,
+        rpath=image.rpath,
+        runpath=image.runpath,
+        sections=tuple(s.name for s in image.sections),
+        code=code_of(source, image.sections, swept.hits["fatbin"], swept.hits["ptx"]),
+        signs=(*signs, *tail_signs(source)),
+        flags=_flags(image),
+        faults=faults,
+    )
+
+
+def _data(image: Image) -> list[Section]:
+    """Return the sections that may hold text; code only where an image has no data of its own."""
+    data = [
+        s
+        for s in image.sections
+        if not s.code and not is_device_section(s.name) and not s.name.startswith(_NO_STRINGS)
+    ]
+    if image.format is Format.PE and not any(s.name in {".rdata", ".data"} for s in data):
+        data += [s for s in image.sections if s.code]
+    return data
+
+
+def _imports(image: Image) -> list[Ask]:
+    """Return what the tables ask for; functions only of NVIDIA's libraries."""
+    asks = [
+        Ask(
+            library=need.library,
+            how="delay" if need.delayed else "import",
+            functions=need.functions if named(need.library) else (),
+        )
+        for need in image.needed
+    ]
+    return asks + [Ask(library=f"{name}.dll", how="import") for name in image.forwards]
+
+
+def _strings(image: Image, source: FileBytes, swept: Swept) -> list[Ask]:
+    """Return the library names in its data that its tables do not ask for."""
+    imported = {need.library.lower() for need in image.needed} | {image.soname.lower()}
+    ending = ".dll" if image.format is Format.PE else ".so"
+    found = {name for name in swept.names if ending in name} | _managed(image, source)
+    return [Ask(library=name, how="string") for name in sorted(found) if name.lower() not in imported]
+
+
+def _managed(image: Image, source: FileBytes) -> set[str]:
+    """Return NVIDIA's libraries among the names of a .NET image, which come without an ending."""
+    found: set[str] = set()
+    for heap in image.sections:
+        if heap.name == "#Strings" and heap.size < 1 << 24:
+            words = source.read(heap.offset, heap.size).split(b"\0")
+            found |= {w.decode() for w in words if 3 < len(w) < 32 and w.isascii() and named(w.decode())}  # noqa: PLR2004 - lengths of file names
+    return {name if name.lower().endswith(".dll") else f"{name}.dll" for name in found}
+
+
+def _flags(image: Image) -> tuple[str, ...]:
+    """Say what is notable about how Windows starts it."""
+    manifest = image.manifest.lower().replace("'", '"').replace(" ", "")
+    return tuple(
+        name
+        for name, on in (
+            ("managed", image.managed),
+            ("force-integrity", image.force_integrity),
+            ("system-only", image.system_only),
+            ("gui", image.gui),
+            ("admin", 'level="requireadministrator"' in manifest),
+            ("ui-access", 'uiaccess="true"' in manifest),
+        )
+        if on
+    )

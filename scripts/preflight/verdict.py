@@ -1,0 +1,310 @@
+"""From what is covered and what is not to one word, with the reasons in order of weight. Pure.
+
+* ``refuses``: it cannot work: it will not start, or none of its device code can be used.
+* ``partial``: something it asks for is not there; it may never use it.
+* ``unknown``: static reading ends before an answer; also where nothing of CUDA was found.
+* ``runs``: everything that was found is there, and nothing is hidden. It is a prediction, not a result.
+
+A known failure outweighs what is unknown, and what is unknown outweighs what is good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from scripts.model import StackKind
+from scripts.preflight.coverage import Covered, StackFacts
+from scripts.preflight.devicecode import Code
+from scripts.preflight.kinds import Recognised
+from scripts.preflight.libraries import Part
+from scripts.preflight.needs import Closure, Visited
+
+
+class Verdict(StrEnum):
+    """The four words, best first."""
+
+    RUNS = "runs"
+    PARTIAL = "partial"
+    UNKNOWN = "unknown"
+    REFUSES = "refuses"
+
+
+#: How many names a sentence lists.
+SHOWN: Final = 5
+#: How much lighter a reason is whose file is shipped, but named by nothing.
+UNREACHED: Final = 30
+_ORDER: Final = {Verdict.REFUSES: 0, Verdict.PARTIAL: 1, Verdict.UNKNOWN: 2, Verdict.RUNS: 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """One reason: what it leads to, how heavy it is, the file and the functions it is about."""
+
+    effect: Verdict
+    weight: int
+    text: str
+    file: str = ""
+    functions: tuple[str, ...] = ()
+    count: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "effect": self.effect.value,
+            "text": self.text,
+            "file": self.file or None,
+            "functions": list(self.functions),
+            "count": self.count,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """The word and why."""
+
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+
+
+def judge(
+    closure: Closure, covered: Sequence[Covered], kinds: Sequence[Recognised], stack: StackFacts
+) -> Judged:
+    """Judge a program against a stack."""
+    found = [
+        *_machine(closure.program, stack),
+        *_kinds(kinds),
+        *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
+        *_device_code(closure, stack),
+        *_static_runtime(closure),
+        *_limits(closure),
+    ]
+    if not covered and not any(r.effect is Verdict.REFUSES for r in found):
+        text = "none of the files that were read names a CUDA library"
+        found.append(Reason(effect=Verdict.UNKNOWN, weight=5, text=text, file=closure.program.path.name))
+    reasons = sorted(_merged(found), key=lambda r: (_ORDER[r.effect], -r.weight, -r.count, r.text))
+    verdict = next((r.effect for r in reasons if r.effect is not Verdict.RUNS), Verdict.RUNS)
+    return Judged(verdict=verdict, reasons=tuple(reasons))
+
+
+def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
+    """Hold the program's own form against what the stack serves."""
+    facts, name = program.facts, program.path.name
+    os = {"pe": "windows", "elf": "linux"}.get(facts.format, "")
+    if not os:
+        why = facts.faults[0] if facts.faults else "it is no program"
+        yield Reason(effect=Verdict.UNKNOWN, weight=90, text=f"{name} cannot be read: {why}", file=name)
+    elif stack.os and os != stack.os:
+        text = f"{name} is a program for {os.title()}, and {stack.id} is for {stack.os.title()}"
+        yield Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name)
+    elif facts.machine and facts.machine not in stack.machines:
+        text = f"{name} is made for {facts.machine}, which {stack.id} does not serve"
+        yield Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name)
+    if "force-integrity" in facts.flags:
+        text = f"{name} demands signed libraries; Windows will not load the stack's"
+        yield Reason(effect=Verdict.PARTIAL, weight=60, text=text, file=name)
+    if "admin" in facts.flags or "ui-access" in facts.flags:
+        text = f"{name} asks for administrator rights, so it starts only from an elevated prompt (error 740)"
+        yield Reason(effect=Verdict.UNKNOWN, weight=15, text=text, file=name)
+
+
+def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
+    """Say what the recognised kinds lead to."""
+    effects = {"unknown": (Verdict.UNKNOWN, 50), "refuses": (Verdict.REFUSES, 95), "note": (Verdict.RUNS, 0)}
+    for found in kinds:
+        effect, weight = effects[found.kind.effect]
+        yield Reason(effect=effect, weight=weight, text=found.sentence)
+
+
+def _library(item: Covered, stack: StackFacts) -> Iterator[Reason]:
+    """Say what is wrong with one need."""
+    yield from _calls(item, stack)
+    yield from _backends(item, stack)
+    need = item.need
+    if item.provided_by is None:
+        yield from _unprovided(item, stack)
+    elif not need.calls_known and need.named.library.part is Part.PLAIN:
+        text = f"{need.asker.name} loads {need.file} by name while it runs; what it calls is hidden"
+        yield _reason(Verdict.UNKNOWN, 30, text, need.asker.name)
+
+
+def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
+    """Say which functions are not what the program expects."""
+    need, asker = item.need, item.need.asker.name
+    if item.not_exported and item.provided_by:
+        yield _not_exported(item)
+    if item.aborts:
+        text = f"{asker} calls {_list(item.aborts)}, which end the process ({item.provided_by})"
+        yield _reason(Verdict.PARTIAL, 70, text, asker, item.aborts)
+    if item.missing:
+        weight = 60 if need.how == "import" else 40
+        yield _reason(Verdict.PARTIAL, weight, _missing_sentence(item), asker, item.missing)
+    if item.unknown:
+        why = "nobody has read its calls" if stack.api is None else "they are not in its call table"
+        text = f"{len(item.unknown)} functions of {need.named.title} are unknown for {stack.id}: {why}"
+        yield _reason(Verdict.UNKNOWN, 20, text, asker, item.unknown)
+    if need.unknown:
+        text = f"what the CUDA runtime asks of the driver for {_list(need.unknown)} is unknown"
+        yield _reason(Verdict.UNKNOWN, 20, text, asker, need.unknown)
+
+
+def _backends(item: Covered, stack: StackFacts) -> Iterator[Reason]:
+    """Say what of HIP is missing behind the stack's file."""
+    title, asker = item.need.named.title, item.need.asker.name
+    if item.absent:
+        driver = item.need.named.library.id == "nvcuda"
+        hip = stack.hip or "HIP"
+        text = f"{title}: {_list(item.absent)}, which {item.provided_by} stands on, is not in {hip}"
+        yield _reason(Verdict.REFUSES if driver else Verdict.PARTIAL, 80 if driver else 55, text, asker)
+    if item.kernelless:
+        text = f"{title}: {_list(item.kernelless)} has no kernels for {stack.gfx}"
+        yield _reason(Verdict.PARTIAL, 75, text, asker)
+    if item.unsure:
+        text = f"whether {_list(item.unsure)} is there is unknown here; {title} stands on it"
+        yield _reason(Verdict.UNKNOWN, 10, text, asker)
+
+
+def _not_exported(item: Covered) -> Reason:
+    """A name that is not there stops a Windows file that imports it before its first line."""
+    need = item.need
+    what = f"{_list(item.not_exported)} of {need.named.title} is not in {item.provided_by}"
+    if need.at_start and need.how == "import" and need.file.lower().endswith(".dll"):
+        text = f"{need.asker.name} does not load (0xC0000139): {what}"
+        return _reason(Verdict.REFUSES, 90, text, need.asker.name, item.not_exported)
+    text = f"{need.asker.name} asks for what is not there: {what}"
+    return _reason(Verdict.PARTIAL, 65, text, need.asker.name, item.not_exported)
+
+
+def _missing_sentence(item: Covered) -> str:
+    """Say what is not supported; all of a library is said in one word."""
+    need = item.need
+    via = f" by way of {need.chain[-1]}" if need.chain[-1] != need.asker.name else ""
+    if len(item.missing) == len(need.functions):
+        what = f"all {len(item.missing)} functions of {need.named.title} it asks for"
+    else:
+        what = f"{len(item.missing)} of {len(need.functions)} functions of {need.named.title}"
+    return f"{need.asker.name} asks{via} for {what} that only answer NOT_SUPPORTED: {_list(item.missing)}"
+
+
+def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
+    """Say what becomes of a library that the stack has no file for."""
+    need, library = item.need, item.need.named.library
+    asker, title = need.asker.name, need.named.title
+    if library.part in {Part.HARMLESS, Part.RUNTIME} or stack.kind is StackKind.CONTROL:
+        if need.at_start and need.own is None and library.part is Part.RUNTIME:
+            text = f"{need.file} is not beside {asker}; it must come from an installed CUDA toolkit"
+            yield _reason(Verdict.UNKNOWN, 35, text, asker)
+        return
+    if library.part is Part.COMPILER:
+        effect = Verdict.UNKNOWN if stack.launcher else Verdict.PARTIAL
+        more = "which cannot be seen" if stack.launcher else f"{stack.id} has no launcher to redirect it"
+        text = f"{asker} compiles source by {title} while it runs; {more}"
+        yield _reason(effect, 30 if stack.launcher else 60, text, asker)
+        return
+    if library.part is Part.CLIENT and need.own is not None:
+        text = f"{title} has no provider: {library.gap}; the program's own {need.own.name} runs on the driver"
+        yield _reason(Verdict.PARTIAL, 45, text, asker)
+        return
+    gap = library.gap or f"{stack.id} has no file for it"
+    starts = need.at_start and need.own is None
+    text = f"{title} has no provider: {gap}" + (
+        f"; {asker} does not start without {need.file}" if starts else ""
+    )
+    yield _reason(Verdict.REFUSES if starts else Verdict.PARTIAL, 85 if starts else 50, text, asker)
+
+
+def _device_code(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
+    """Say which kernels cannot be used. Relocatable code is only for linking while running.
+
+    It is hopeless where all code that the program surely reaches is machine code for NVIDIA.
+    """
+    loaded = [(v, c) for v in closure.visited for c in v.facts.code if not c.relocatable]
+    modules = sum(c.modules for _, c in loaded)
+    if stack.kind is StackKind.CONTROL or not modules:
+        return
+    reached = [c for v, c in loaded if v.how != "package" and c.modules]
+    if stack.kind is StackKind.REFERENCE:
+        text = f"{stack.id} runs no GPU kernels, and {modules} modules of them are here"
+        effect = Verdict.REFUSES if reached else Verdict.PARTIAL
+        yield Reason(effect=effect, weight=88, text=text, file=loaded[0][0].path.name, count=modules)
+        return
+    lost = bool(reached) and all(c.sass_only == c.modules for c in reached)
+    for visited, code in loaded:
+        unreached = visited.how == "package"
+        for reason in _code(visited.path.name, code, hopeless=lost and not unreached):
+            yield replace(reason, weight=reason.weight - UNREACHED * unreached)
+
+
+def _code(name: str, code: Code, *, hopeless: bool) -> Iterator[Reason]:
+    """Say what is wrong with the device code of one file's section."""
+    if code.sass_only:
+        kernels = f" ({code.kernels_lost} kernels or fewer)" if code.kernels_lost else ""
+        text = (
+            f"{code.sass_only} of {code.modules} modules in {name}{kernels} hold NVIDIA machine code alone "
+            f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
+        )
+        effect = Verdict.REFUSES if hopeless else Verdict.PARTIAL
+        yield Reason(effect=effect, weight=87, text=text, file=name, count=code.sass_only)
+    if code.stubs:
+        text = (
+            f"{code.stubs} modules in {name} have PTX only for far older GPUs than their machine code: "
+            "such fallbacks may be stubs with wrong results"
+        )
+        yield Reason(effect=Verdict.PARTIAL, weight=72, text=text, file=name, count=code.stubs)
+    if not code.complete:
+        text = f"the device code in {name} is damaged or too much; not all of it was read"
+        yield Reason(effect=Verdict.UNKNOWN, weight=40, text=text, file=name)
+
+
+def _static_runtime(closure: Closure) -> Iterator[Reason]:
+    """The runtime inside a file hides which driver calls are used."""
+    for visited in closure.visited:
+        if visited.facts.static_runtime:
+            name = visited.path.name
+            text = (
+                f"{name} has the CUDA runtime linked in (static): which driver calls it makes cannot be seen"
+            )
+            yield Reason(effect=Verdict.UNKNOWN, weight=32, text=text, file=name)
+
+
+def _limits(closure: Closure) -> Iterator[Reason]:
+    """Say where the reading ended early."""
+    if not closure.complete:
+        text = f"the program has more files than were read ({len(closure.visited)})"
+        yield Reason(effect=Verdict.UNKNOWN, weight=45, text=text)
+    for visited in closure.visited[1:]:
+        if visited.facts.format and visited.facts.faults:
+            name = visited.path.name
+            text = f"{name} was not read in full: {visited.facts.faults[0]}"
+            yield Reason(effect=Verdict.UNKNOWN, weight=12, text=text, file=name)
+
+
+def _merged(reasons: Sequence[Reason]) -> list[Reason]:
+    """Say each sentence once."""
+    return list({(r.effect, r.text): r for r in reasons}.values())
+
+
+def _lighter(reasons: Iterator[Reason], item: Covered) -> Iterator[Reason]:
+    """What a file asks for that nothing names weighs less."""
+    for reason in reasons:
+        yield replace(reason, weight=reason.weight - UNREACHED * (item.need.how == "package"))
+
+
+def _reason(effect: Verdict, weight: int, text: str, file: str, functions: tuple[str, ...] = ()) -> Reason:
+    """Make a reason that counts its functions."""
+    return Reason(
+        effect=effect, weight=weight, text=text, file=file, functions=functions, count=len(functions)
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    """Name a few, and how many more there are."""
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _sms(sass: Sequence[tuple[int, int]]) -> str:
+    """Name the processors."""
+    return " ".join(f"sm_{sm}" for sm, _ in sass)

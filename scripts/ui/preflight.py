@@ -1,0 +1,116 @@
+"""The face of ``preflight``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scripts.app.preflight import PreflightResult
+from scripts.preflight.coverage import Covered
+from scripts.preflight.devicecode import Code
+from scripts.preflight.verdict import Verdict
+from scripts.ui.console import Out
+
+_MARKS: Final = {
+    Verdict.RUNS: "ok",
+    Verdict.PARTIAL: "warn",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.REFUSES: "fail",
+}
+_SAYS: Final = {
+    Verdict.RUNS: "should run: everything that was found is there",
+    Verdict.PARTIAL: "may run in part: something it asks for is not there",
+    Verdict.UNKNOWN: "unknown: its files do not tell",
+    Verdict.REFUSES: "will not run",
+}
+#: So many reasons, and files of device code, are listed.
+SHOWN: Final = 12
+
+
+def show(result: PreflightResult, out: Out) -> None:
+    """Show the verdict first, then the reasons, the needs, the device code, and what else there is."""
+    verdict = result.judged.verdict
+    gpu = f" on {result.stack.gfx}" if result.stack.gfx else ""
+    out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {_SAYS[verdict]}")
+    for reason in result.judged.reasons[:SHOWN]:
+        out.line(f"  {'note: ' if reason.effect is Verdict.RUNS else ''}{reason.text}")
+    if len(result.judged.reasons) > SHOWN:
+        out.line(f"  and {len(result.judged.reasons) - SHOWN} more reasons; --json lists all")
+    _needs(result, out)
+    _code(result, out)
+    for other in result.better:
+        out.line(f"{other.stack} would do better: {other.verdict.value}; {other.why}")
+    for choice in result.alternatives:
+        out.line(f"Without translation: {choice.what}")
+    proof = f"documents show {result.level} for this stack here" if result.level else "no document shows more"
+    out.note(
+        f"Read {len(result.examined.closure.visited)} files; nothing was run, so this predicts; {proof}."
+    )
+    out.now(_now(result))
+
+
+def _needs(result: PreflightResult, out: Out) -> None:
+    """Show who asks for what, as a tree: the asking file, then its libraries."""
+    by_chain: dict[tuple[str, ...], list[Covered]] = {}
+    for item in result.covered:
+        by_chain.setdefault(item.need.chain, []).append(item)
+    for chain, items in by_chain.items():
+        out.line(" > ".join(chain))
+        for item in items:
+            mark = {"ok": "ok", "fail": "fail", "unknown": "unknown"}[item.status]
+            out.mark(mark, f"  {_need(item)}")
+
+
+def _need(item: Covered) -> str:
+    """Say one need in a line."""
+    need = item.need
+    words = [f"{need.named.title} ({need.file}, {need.how})", _functions(item)]
+    words.append(f"by {item.provided_by}" if item.provided_by else "the stack has no file for it")
+    if need.own is not None:
+        words.append(f"the program ships its own {need.own.name}")
+    if item.absent or item.kernelless:
+        words.append(f"HIP lacks {', '.join((*item.absent, *item.kernelless))}")
+    return "; ".join(words)
+
+
+def _functions(item: Covered) -> str:
+    """Say how many functions are asked for and work; a number only where a table has it."""
+    count = len(item.need.functions)
+    if not count:
+        return "no functions are named" if item.need.calls_known else "its functions are hidden"
+    if item.unknown:
+        return f"{count} functions, {len(item.unknown)} of them unknown here"
+    if item.provided_by is None or not item.need.named.library.api:
+        return f"{count} functions"
+    return f"{item.working} of {count} functions work"
+
+
+def _code(result: PreflightResult, out: Out) -> None:
+    """Show the device code, file by file."""
+    found = [(v.path.name, code) for v in result.examined.closure.visited for code in v.facts.code]
+    rows = [(name, code.section or "file", _ptx(code), _sass(code)) for name, code in found[:SHOWN]]
+    if rows:
+        out.table(("device code in", "section", "PTX", "NVIDIA machine code"), rows)
+    if len(found) > SHOWN:
+        out.line(f"and {len(found) - SHOWN} more; --json lists all")
+
+
+def _ptx(code: Code) -> str:
+    """Say which PTX there is, and where it cannot be used."""
+    text = ", ".join(f"sm_{sm} (ISA {isa}) x{count}" for sm, isa, count in code.ptx)
+    return f"{text}, only for linking" if text and code.relocatable else text or "none"
+
+
+def _sass(code: Code) -> str:
+    """Say which machine code there is."""
+    return ", ".join(f"sm_{sm} x{count}" for sm, count in code.sass) or "none"
+
+
+def _now(result: PreflightResult) -> str:
+    """Say what a person would do next."""
+    if result.judged.verdict is not Verdict.REFUSES:
+        return f"try it: invoke wrap --exe={result.program}"
+    if result.better:
+        return f"try the other stack: invoke setup --stack={result.better[0].stack}"
+    if result.alternatives:
+        return "use what serves without translation, above"
+    return "ask the program's authors for a build with PTX or for Radeon"
