@@ -201,6 +201,12 @@ def wrap(
     raise Exit(code=perform_wrap(options, argv=sys.argv, as_json=json))
 
 
+@verb("exe", "stack", "strict")
+def preflight(c: Context, exe="", stack="", strict=False, json=False):
+    """Read a program's files: what it needs, and what a stack has of that. Nothing is run."""
+    call("preflight", locals())
+
+
 @verb("stack", "deep")
 def verify(c: Context, stack="", deep=False, json=False):
     """Read and hash what would be loaded: is it what the lock says?"""
@@ -270,7 +276,7 @@ def pins_add(c: Context, url="", id="", license="", write=False, json=False):  #
 pins = Collection("pins", pins_check, pins_update, pins_add)
 cache = Collection("cache", cache_list, cache_prune)
 ns = Collection(
-    *(setup, status, scan, fetch, stage, check, run, compare, ab, wrap, verify),
+    *(setup, status, scan, fetch, stage, check, run, compare, ab, preflight, wrap, verify),
     *(report, stacks, use, rollback, remove, pins, cache),
 )
 
