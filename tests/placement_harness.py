@@ -179,7 +179,7 @@ class World:
 
     def item(self, folder: str, name: str, data: bytes) -> PlacementItem:
         """Make a file of ours and ask for it to be placed."""
-        source = self.root / "store" / hashlib.sha256(f"{folder}/{name}".encode()).hexdigest()[:16]
+        source = self.root / "store" / hashlib.sha256(os.fsencode(f"{folder}/{name}")).hexdigest()[:16]
         source.parent.mkdir(exist_ok=True)
         source.write_bytes(data)
         source.chmod(0o444)

@@ -132,7 +132,7 @@ def _records(data: bytes) -> tuple[list[dict[str, object]], int]:
         body = _body(data[at:stop]) if stop >= 0 else None
         if body is None:
             if any(_body(found[1]) is not None for found in _ANYWHERE.finditer(data, at + 1)):
-                _refuse("journal-corrupt", f"the record at byte {at} is damaged and more follow it")
+                _refuse("journal-corrupt", f"the journal is damaged at byte {at} and goes on behind it")
             break
         records.append(body)
         at = stop + 1

@@ -72,6 +72,10 @@ class Shield:
         """Only note signals from here on."""
         self.up = True
 
+    def console_told(self, event: int) -> int:
+        """What Windows calls when the console closes; public for tests elsewhere."""
+        return self._console.told(event)
+
     def _receive(self, number: int, frame: FrameType | None) -> None:
         """Note or stop."""
         del frame

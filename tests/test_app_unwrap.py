@@ -1,0 +1,246 @@
+"""``unwrap`` and the placing half of ``wrap --via=beside``: what they choose, undo, refuse and show."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from scripts.app.placing import Beside, items_of, placed_here, still_placed, system_folders
+from scripts.app.unwrap import UnwrapResult, unwrap
+from scripts.app.workspace import Workspace
+from scripts.errors import JournalError, TargetError, UsageError
+from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
+from scripts.placement.status import Standing
+from scripts.ui.console import Out
+from scripts.ui.unwrap import show
+from tests.placement_harness import World, tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """A runtime that lies ready."""
+
+    stack: Stack
+    runtime: Runtime
+    host: Host = field(default_factory=lambda: Host(os="linux", machine="x86_64"))
+    lock: Lock = field(default_factory=lambda: Lock(path=Path("x"), digest="", artifacts={}, stacks={}))
+
+
+FILES = {
+    "nvcuda.dll": ("nvcuda", ("amdhip64",)),
+    "nvcudart_hybrid64.dll": (None, ()),
+    "cublas64_11.dll": ("cublas11", ("rocblas",)),
+    "cufft64_10.dll": ("cufft10", ()),
+    "cudnn64_8.dll": ("cudnn8", ("MIOpen",)),
+    "cudart64_110.dll": ("cudart11", ()),
+    "trace/nvcuda.dll": ("nvcuda", ()),
+    "ptxas.exe": ("ptxas", ()),
+    "zluda.exe": (None, ()),
+}
+
+
+def make_staged(root: Path, *, kind: StackKind = StackKind.TRANSLATION, name: str = "stack-a") -> Staged:
+    folder = root / "runtime" / name
+    files = []
+    for path, (provides, needs) in FILES.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        data = f"{name} {path}".encode()
+        file.write_bytes(data)
+        digest = hashlib.sha256(data).hexdigest()
+        files.append(RuntimeFile(name=path, sha256=digest, size=len(data), provides=provides, needs=needs))
+    runtime = Runtime(stack=name, digest="e" * 64, path=folder, files=tuple(files))
+    return Staged(stack=Stack(id=name, kind=kind), runtime=runtime)
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Workspace:
+    return Workspace(
+        root=tmp_path,
+        lock_path=tmp_path / "pins.lock",
+        custom_lock=False,
+        cache_root=tmp_path / "cache",
+        stage=tmp_path / "stage",
+        state_root=tmp_path / "state",
+        environ={},
+    )
+
+
+def program(root: Path) -> World:
+    root.mkdir(parents=True, exist_ok=True)
+    world = World(root)
+    world.own("program.exe", b"the program")
+    world.own("nvcuda.dll", b"theirs")
+    return world.settle()
+
+
+def kept(ws: Workspace, root: Path) -> World:
+    world = program(root)
+    with Beside(ws)(make_staged(root), world.target / "program.exe", keep=True):
+        pass
+    return world
+
+
+def chosen(staged: Staged, **options: object) -> list[str]:
+    items = items_of(staged.runtime, kind=staged.stack.kind, **options)  # type: ignore[arg-type]
+    return [item.path for item in items]
+
+
+def test_only_what_answers_for_a_library_goes_beside(tmp_path: Path) -> None:
+    assert chosen(make_staged(tmp_path)) == [
+        "nvcuda.dll",
+        "cublas64_11.dll",
+        "cudnn64_8.dll",
+        "nvcudart_hybrid64.dll",
+    ]
+
+
+def test_only_what_the_program_needs_goes_beside(tmp_path: Path) -> None:
+    staged = make_staged(tmp_path)
+    assert chosen(staged, wanted=frozenset({"cublas11"})) == ["cublas64_11.dll"]
+    assert chosen(staged, wanted=frozenset({"cublas64_11.dll"}), folders=("lib", "plugins")) == [
+        "lib/cublas64_11.dll",
+        "plugins/cublas64_11.dll",
+    ]
+
+
+def test_only_what_has_its_back_end_goes_beside(tmp_path: Path) -> None:
+    staged = make_staged(tmp_path)
+    assert "cudnn64_8.dll" not in chosen(staged, backends=frozenset({"amdhip64", "rocblas"}))
+
+
+def test_the_reference_stack_has_no_stubs(tmp_path: Path) -> None:
+    assert "cufft64_10.dll" in chosen(make_staged(tmp_path, kind=StackKind.REFERENCE))
+
+
+def test_wrap_places_and_takes_away(ws: Workspace, tmp_path: Path) -> None:
+    world = program(tmp_path / "one")
+    with Beside(ws)(make_staged(tmp_path), world.target / "program.exe") as placement:
+        assert "nvcuda.dll" in placement.files
+        assert (world.target / "nvcuda.dll").read_bytes() == b"stack-a nvcuda.dll"
+        assert [status.standing for status in placed_here(ws)] == [Standing.IN_USE]
+    assert placement.left == ()
+    assert tree(world.target) == world.start
+    assert placed_here(ws) == ()
+
+
+def test_wrap_tells_what_is_left_instead_of_raising(ws: Workspace, tmp_path: Path) -> None:
+    world = program(tmp_path / "one")
+    with Beside(ws)(make_staged(tmp_path), world.target / "program.exe") as placement:
+        (world.target / "nvcuda.dll").write_bytes(b"an updater")
+    assert [line.partition(":")[0] for line in placement.left] == ["nvcuda.dll"]
+    assert "half-undone" in still_placed(ws)[0]
+
+
+def test_the_programs_own_failure_passes_through(ws: Workspace, tmp_path: Path) -> None:
+    world = program(tmp_path / "one")
+    with (
+        pytest.raises(JournalError, match="the body's"),
+        Beside(ws)(make_staged(tmp_path), world.target / "program.exe"),
+    ):
+        raise JournalError("x", "the body's")
+    assert tree(world.target) == world.start
+
+
+def test_nothing_to_place_is_refused(ws: Workspace, tmp_path: Path) -> None:
+    world = program(tmp_path / "one")
+    with pytest.raises(TargetError) as caught:
+        Beside(ws, wanted=frozenset({"nvml"}))(make_staged(tmp_path), world.target / "program.exe")
+    assert caught.value.reference == "nothing-to-place"
+
+
+def test_windows_folders_come_from_the_environment() -> None:
+    found = system_folders({"SYSTEMROOT": "C:/Windows", "PROGRAMFILES": "C:/Program Files"})
+    assert [path.name for path in found] == ["Windows", "WindowsApps"]
+
+
+@pytest.mark.parametrize("how", ["exe", "gone exe", "target", "all", "nothing"])
+def test_every_way_to_name_a_placement(ws: Workspace, tmp_path: Path, how: str) -> None:
+    world = kept(ws, tmp_path / "one")
+    exe = world.target / ("gone.exe" if how == "gone exe" else "program.exe")
+    if how in {"exe", "gone exe"}:
+        result = unwrap(ws, exe=str(exe))
+    elif how == "target":
+        result = unwrap(ws, target=str(world.target))
+    else:
+        result = unwrap(ws, all_=how == "all")
+    assert result.exit_code == 0
+    assert tree(world.target) == world.start
+    assert placed_here(ws) == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"ours": True, "theirs": True}, {"exe": "a", "target": "b"}, {"exe": "a", "all_": True}, {}],
+    ids=["both ways", "exe and target", "exe and all", "nothing placed"],
+)
+def test_contradictions_are_usage_errors(ws: Workspace, options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        unwrap(ws, **options)  # type: ignore[arg-type] # options of a table
+
+
+def test_several_placements_must_be_named(ws: Workspace, tmp_path: Path) -> None:
+    one, two = kept(ws, tmp_path / "one"), kept(ws, tmp_path / "two")
+    with pytest.raises(UsageError) as caught:
+        unwrap(ws)
+    assert set(caught.value.context) == {str(one.target), str(two.target)}
+    assert unwrap(ws, all_=True).exit_code == 0
+    assert (tree(one.target), tree(two.target)) == (one.start, two.start)
+
+
+def test_an_exe_without_a_placement_is_a_target_error(ws: Workspace, tmp_path: Path) -> None:
+    with pytest.raises(TargetError) as caught:
+        unwrap(ws, exe=str(program(tmp_path / "one").target / "program.exe"))
+    assert caught.value.reference == "nothing-placed"
+
+
+def text(result: UnwrapResult, root: Path) -> str:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    show(result, Out(stdout, stderr))
+    return (stdout.getvalue() + stderr.getvalue()).replace(str(root), "ROOT").replace("\\", "/")
+
+
+def test_an_incomplete_undo_is_41_and_shows_both_ways_out(ws: Workspace, tmp_path: Path) -> None:
+    world = kept(ws, tmp_path / "one")
+    (world.target / "nvcuda.dll").write_bytes(b"an updater")
+    result = unwrap(ws, target=str(world.target))
+    assert result.exit_code == 41
+    restore = "puts the originals back, keeps the changed files beside them"
+    ways = [f'  unwrap --target="ROOT/one/app" --ours     {restore}']
+    assert text(result, tmp_path).replace("✓", "+").replace("→", "->").splitlines() == [
+        "! ROOT/one/app",
+        "    removed   cublas64_11.dll",
+        "    removed   cudnn64_8.dll",
+        "    removed   nvcudart_hybrid64.dll",
+        "    left      nvcuda.dll: it was changed while ours stood there",
+        "Two ways out, neither deletes a file of yours:",
+        '  unwrap --target="ROOT/one/app" --theirs   keeps what is there, puts the originals beside it',
+        ways[0],
+        "-> choose one, file by file shown above",
+    ]
+    assert unwrap(ws, target=str(world.target), theirs=True).exit_code == 0
+    assert (world.target / "nvcuda.dll").read_bytes() == b"an updater"
+    assert (world.target / "nvcuda.dll.cuda-amd-original").read_bytes() == b"theirs"
+
+
+def test_one_bad_journal_does_not_stop_the_others(ws: Workspace, tmp_path: Path) -> None:
+    one, two = kept(ws, tmp_path / "one"), kept(ws, tmp_path / "two")
+    (one.target / ".cuda-amd" / "journal").write_bytes(b"")
+    result = unwrap(ws, all_=True)
+    assert result.exit_code == 40
+    assert tree(two.target) == two.start
+    assert "journal-missing" in text(result, tmp_path)
+
+
+def test_folders_that_are_gone_are_forgotten(ws: Workspace, tmp_path: Path) -> None:
+    world = kept(ws, tmp_path / "one")
+    world.target.rename(tmp_path / "one" / "moved")
+    result = unwrap(ws, all_=True)
+    assert [path.name for path in result.forgotten] == ["app"]
+    assert placed_here(ws) == ()
+    assert unwrap(ws, target=str(tmp_path / "one" / "moved")).exit_code == 0
+    assert tree(tmp_path / "one" / "moved") == world.start
