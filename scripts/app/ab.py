@@ -31,7 +31,7 @@ MOST_ROUNDS: Final = 500
 #: Half of the interval that is narrow enough, in percent.
 WIDTH: Final = 1.0
 #: Pairs before the width may stop a run: from fewer, the spread itself is a guess, and often too small.
-FEWEST_TO_STOP: Final = 8
+FEWEST_TO_STOP: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
