@@ -207,6 +207,12 @@ def preflight(c: Context, exe="", stack="", strict=False, json=False):
     call("preflight", locals())
 
 
+@verb("exe", "target", "all", "ours", "theirs")
+def unwrap(c: Context, exe="", target="", all_=False, ours=False, theirs=False, json=False):
+    """Take back what was placed beside programs."""
+    call("unwrap", locals())
+
+
 @verb("stack", "deep")
 def verify(c: Context, stack="", deep=False, json=False):
     """Read and hash what would be loaded: is it what the lock says?"""
@@ -276,7 +282,7 @@ def pins_add(c: Context, url="", id="", license="", write=False, json=False):  #
 pins = Collection("pins", pins_check, pins_update, pins_add)
 cache = Collection("cache", cache_list, cache_prune)
 ns = Collection(
-    *(setup, status, scan, fetch, stage, check, run, compare, ab, preflight, wrap, verify),
+    *(setup, status, scan, fetch, stage, check, run, compare, ab, preflight, wrap, unwrap, verify),
     *(report, stacks, use, rollback, remove, pins, cache),
 )
 

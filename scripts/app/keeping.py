@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts.app.placing import placed_here
 from scripts.app.staged import cache_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.staging.assemble import load_runtime
@@ -39,6 +40,9 @@ def _runtimes(ws: Workspace) -> Iterator[tuple[str, str]]:
                 generation.digest,
                 f"generation {generation.number} ({generation.stack}) of {_checkout(stage)}",
             )
+    for placed in placed_here(ws):
+        if placed.digest:
+            yield placed.digest, f"placed in {placed.target}"
 
 
 def _checkout(stage: Path) -> str:

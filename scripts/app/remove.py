@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.app.placing import still_placed
 from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ConflictError, ExitCode
@@ -30,9 +30,7 @@ class RemoveResult:
         return {"done": self.done, "paths": list(self.paths), "kept": list(self.kept)}
 
 
-def remove(
-    ws: Workspace, *, yes: bool = False, placements: Callable[[], tuple[str, ...]] = tuple
-) -> RemoveResult:
+def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
     """Remove what the workspace made, after everything placed beside programs was taken back.
 
     The store and the registry stay while another checkout uses them.
@@ -40,7 +38,7 @@ def remove(
     Raises:
         ConflictError: something is still placed beside a program.
     """
-    placed = placements()
+    placed = still_placed(ws)
     if placed:
         msg = "something is still placed beside a program; take it back first"
         raise ConflictError("still-placed", msg, context=placed, hint="invoke unwrap --all")

@@ -10,17 +10,14 @@ from pathlib import Path
 
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
-from scripts.errors import UsageError
-from scripts.host.gpu import AMD
 from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment
-from scripts.model import Gpu, HipRoot, HipSource, Host
+from scripts.launch.request import parse_timeout
+from scripts.model import HipRoot, HipSource, Host
 from scripts.reporting.document import Revision
 from scripts.staging.select import fitting_root, selected_gpu
 from scripts.system.child import Captured
 from scripts.system.process import run_captured
 from scripts.system.redact import Redactor
-
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def hip_root_of(staged: Staged) -> HipRoot | None:
@@ -30,12 +27,12 @@ def hip_root_of(staged: Staged) -> HipRoot | None:
 
 
 def gpu_choice(host: Host) -> GpuChoice | None:
-    """Say which of the devices HIP sees is meant; HIP counts AMD's alone."""
-    chosen: Gpu | None = selected_gpu(host)
-    amd = [gpu for gpu in host.gpus if gpu.vendor == AMD]
-    if chosen is None or chosen not in amd:
+    """Return the selected GPU by HIP's own number, where HIP would see several."""
+    gpu = selected_gpu(host)
+    if gpu is None or gpu.hip_index is None:
         return None
-    return GpuChoice(index=amd.index(chosen), count=len(amd), name=chosen.name)
+    count = sum(1 for other in host.gpus if other.hip_index is not None)
+    return GpuChoice(index=gpu.hip_index, count=count, name=gpu.name)
 
 
 def check_environment(ws: Workspace, staged: Staged) -> EnvPlan:
@@ -56,23 +53,13 @@ def run_ours(ws: Workspace, staged: Staged, argv: Sequence[str], *, timeout: flo
     return run_captured(list(argv), env=check_environment(ws, staged).environ, timeout=timeout)
 
 
-def read_seconds(text: str, *, default: float, option: str = "timeout") -> float:
-    """Read ``90``, ``90s``, ``5m`` or ``1h``.
+def read_seconds(text: str, *, default: float) -> float:
+    """Read ``--timeout`` as seconds; empty is the default.
 
     Raises:
         UsageError: it is no positive duration.
     """
-    if not text:
-        return default
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
-    try:
-        value = float(number) * UNITS[unit]
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        msg = f"--{option}={text}: this is no duration"
-        raise UsageError("bad-duration", msg, hint="write seconds, or 90s, 5m, 1h")
-    return value
+    return parse_timeout(text) or default
 
 
 def redactor_of(ws: Workspace) -> Redactor:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scripts.app.placing import placed_here
 from scripts.app.staged import cache_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode
 from scripts.model import Lock
+from scripts.placement.status import PlacementStatus
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import Generation, History, read_history
 from scripts.store.cache import EntryKind
@@ -23,6 +25,7 @@ class StatusResult:
     store: str
     store_bytes: int
     leftovers: tuple[str, ...]
+    placed: tuple[PlacementStatus, ...] = ()
     exit_code: int = ExitCode.OK
 
     @property
@@ -41,6 +44,7 @@ class StatusResult:
             "generations": [_generation(g) for g in self.history.generations],
             "store": {"path": self.store, "bytes": self.store_bytes},
             "leftovers": list(self.leftovers),
+            "placements": [status.to_json() for status in self.placed],
         }
 
 
@@ -69,5 +73,6 @@ def status(ws: Workspace) -> StatusResult:
         runtime_present=present,
         store=str(ws.cache_root),
         store_bytes=sum(entry.bytes for entry in entries),
+        placed=placed_here(ws),
         leftovers=tuple(str(entry.path) for entry in entries if entry.kind is EntryKind.LEFTOVER),
     )

@@ -11,6 +11,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from scripts.app.layer_folder import layer_folder
+from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
 from scripts.app.wrapping import Inspect, Placement, Placer, StagedRuntime, WrapResult, command_words
@@ -18,13 +19,12 @@ from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import LaunchError, UsageError
 from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
 from scripts.launch.backends import missing_backends, refuse_or_note
-from scripts.launch.environ import EnvPlan, GpuChoice, hip_home, plan_environment
+from scripts.launch.environ import EnvPlan, hip_home, plan_environment
 from scripts.launch.folders import launcher_in
 from scripts.launch.launcher import BITS, CAVEATS, plan_launcher, refuse_store_app
 from scripts.launch.request import find_program, parse_settings, parse_timeout
 from scripts.launch.via import Via, ViaChoice, ViaFacts, choose_via
-from scripts.model import HipRoot, HipSource, Host, StackKind
-from scripts.staging.select import fitting_root, selected_gpu
+from scripts.model import HipRoot, StackKind
 from scripts.system.child import Command, LogTo
 
 AUTO: Final = "auto"
@@ -87,7 +87,7 @@ def plan_run(
     read = _read(ws, request)
     ready = staged(ws, request.stack)
     choice, notes = _way_in(ws, read, ready, inspect, strict=request.strict)
-    root = _hip_root(ready)
+    root = hip_root_of(ready)
     environ = plan_environment(
         ws.environ,
         platform=ws.platform,
@@ -186,22 +186,6 @@ def _way_in(
     if read.way is None:
         return choose_via(facts), notes
     return ViaChoice(via=read.way, reason="you chose it"), notes
-
-
-def _hip_root(ready: Staged) -> HipRoot | None:
-    """Return the installed HIP runtime, for stacks that use one."""
-    if ready.stack.hip.source not in {HipSource.SDK, HipSource.SYSTEM}:
-        return None
-    return fitting_root(ready.stack, ready.host)
-
-
-def gpu_choice(host: Host) -> GpuChoice | None:
-    """Return the selected GPU by HIP's own number, where HIP would see several."""
-    gpu = selected_gpu(host)
-    if gpu is None or gpu.hip_index is None:
-        return None
-    count = sum(1 for other in host.gpus if other.hip_index is not None)
-    return GpuChoice(index=gpu.hip_index, count=count, name=gpu.name)
 
 
 def _command(ws: Workspace, ready: Staged, via: Via, read: _Read, environ: EnvPlan) -> tuple[Command, str]:

@@ -38,6 +38,7 @@ class PlacementStatus:
     target: Path
     standing: Standing
     stack: str = ""
+    digest: str = ""
     created: str = ""
     files: tuple[str, ...] = ()
     users: tuple[int, ...] = ()
@@ -49,6 +50,7 @@ class PlacementStatus:
             "target": os.fspath(self.target),
             "standing": self.standing.value,
             "stack": self.stack,
+            "digest": self.digest,
             "created": self.created,
             "files": list(self.files),
             "users": list(self.users),
@@ -100,6 +102,7 @@ def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
         target=layout.target,
         standing=standing,
         stack=journal.stack,
+        digest=journal.digest,
         created=journal.created,
         files=tuple(action.path for action in journal.actions),
         users=alive,

@@ -24,7 +24,8 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
 
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
-    from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
+    from scripts.app.placing import Beside  # noqa: PLC0415 - `invoke --list` stays quick
+    from scripts.app.preflight import inspect_program  # noqa: PLC0415
     from scripts.app.running import redactor_of  # noqa: PLC0415
     from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415
     from scripts.launch.argv import split_argv  # noqa: PLC0415
@@ -39,6 +40,7 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
                 ws,
                 **options,  # type: ignore[arg-type]  # as typed by Invoke
                 program_args=arguments,
+                placer=Beside(ws),
                 inspect=partial(inspect_program, ws),
                 redact=redactor_of(ws).data,
             )

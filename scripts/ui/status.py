@@ -22,6 +22,9 @@ def show(result: StatusResult, out: Out) -> None:
             out.line(
                 f"         generation {other.number}: {other.stack} {short(other.digest)} {other.created}"
             )
+    for placed in result.placed:
+        what = f"{placed.standing.value}: {len(placed.files)} files of {placed.stack} in {placed.target}"
+        out.mark("warn" if placed.advice else "ok", f"{what}. {placed.advice}".rstrip(". "))
     for path in result.leftovers:
         out.mark("warn", f"left over from an interrupted run: {path}")
     ready = active is not None and result.runtime_present
