@@ -167,6 +167,8 @@ def conditions_here(ws: Workspace, staged: Staged, job: Job) -> dict[str, str]:
     return {
         "stack": staged.stack.id,
         "digest": staged.runtime.digest,
+        "settings": "; ".join(f"{e.name}={e.value}" for e in staged.stack.env if e.value and not e.only)
+        or "none",
         "gpu": "none (simulated on the CPU)" if simulated else (gpu.name if gpu else UNKNOWN),
         "driver": (gpu.driver if gpu else None) or ("none" if simulated else UNKNOWN),
         "size": job.size_text,

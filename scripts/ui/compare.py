@@ -8,33 +8,26 @@ from typing import Final
 from scripts.app.compare import CompareResult, percent
 from scripts.reporting.compare import FEWEST_PAIRS, Comparison, Finding, Verdict
 from scripts.reporting.picture import signed
+from scripts.reporting.trials import HIGHER, LOWER
 from scripts.ui.console import Out
 
 MARKS: Final = {Verdict.BETTER: "ok", Verdict.SAME: "ok", Verdict.WORSE: "fail"}
-COLUMNS: Final = (
-    "metric",
-    "good",
-    "baseline",
-    "candidate",
-    "medians",
-    "estimate",
-    "95 % interval",
-    "verdict",
-)
 
 
 def show(result: CompareResult, out: Out) -> None:
     """Show every metric, then what the primary one means, then what to do."""
     c = result.comparison
     out.line(f"{c.workload}: {c.candidate} against {c.baseline} (warm-up {c.warmup})")
-    out.table(COLUMNS, [_row(f, primary=f.metric == c.primary) for f in c.findings.values()])
+    for finding in c.findings.values():
+        _metric(finding, out, decides=finding.metric == c.primary)
+    out.line()
     show_verdict(c, out)
     _conditions(c, out)
     if result.picture:
         out.line(f"Picture: {result.picture}")
-    finding = c.findings[c.primary]
-    if c.verdict is Verdict.INCONCLUSIVE and finding.needed_pairs:
-        out.now(f"measure about {finding.needed_pairs} pairs: invoke ab --a=STACK --b=STACK")
+    primary = c.findings[c.primary]
+    if c.verdict is Verdict.INCONCLUSIVE and primary.needed_pairs:
+        out.now(f"measure about {primary.needed_pairs} pairs: invoke ab --a=STACK --b=STACK")
     else:
         out.now("why it is judged like this: docs/comparing.md")
 
@@ -64,26 +57,24 @@ def sentence(c: Comparison, finding: Finding) -> str:
     return f"{c.primary} changes by {estimate}, between {ends} by {pairs} pairs"
 
 
-def _row(finding: Finding, *, primary: bool) -> tuple[str, ...]:
-    """Write one metric."""
+def _metric(finding: Finding, out: Out, *, decides: bool) -> None:
+    """Show one metric: what the pairs say, and the published definition beside it."""
     pooled = finding.pooled
-    change = (
-        (pooled.candidate_median / pooled.baseline_median - 1) * 100 if pooled.baseline_median else math.nan
+    good = {HIGHER: "more is better", LOWER: "less is better"}.get(
+        finding.better, "nobody says what is better"
     )
-    return (
-        f"{finding.metric} (decides)" if primary else finding.metric,
-        {"higher": "more", "lower": "less"}.get(finding.better, "?"),
-        f"{pooled.baseline_median:,.4g}"
-        if abs(pooled.baseline_median) < 1
-        else f"{pooled.baseline_median:,.2f}",
-        f"{pooled.candidate_median:,.4g}"
-        if abs(pooled.candidate_median) < 1
-        else f"{pooled.candidate_median:,.2f}",
-        signed(change),
-        signed(math.expm1(finding.interval.mean) * 100) if finding.ratios else "-",
-        _ends(finding),
-        finding.verdict.value,
-    )
+    out.line(f"{finding.metric}{' (decides)' if decides else ''}, {good}: {finding.verdict.value}")
+    if finding.ratios:
+        mean = signed(math.expm1(finding.interval.mean) * 100)
+        out.line(f"    {finding.interval.pairs} pairs: {mean}, between {_ends(finding)}")
+    old, new = pooled.baseline_median, pooled.candidate_median
+    change = f", {signed((new / old - 1) * 100)}" if old else ""
+    out.line(f"    medians of all iterations: {_figure(old)} and {_figure(new)}{change}")
+
+
+def _figure(value: float) -> str:
+    """Write a measured value; four digits are enough for small ones."""
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.2f}"  # noqa: PLR2004 - how numbers look
 
 
 def _ends(finding: Finding) -> str:
