@@ -168,6 +168,8 @@ def _code_sections(source: FileBytes, start: int, size: int) -> int | None:
     if width != 64 or table + width * count > size or names >= count:  # noqa: PLR2004 - the size of a section header
         return None
     headers = source.read(start + table, width * count)
+    if len(headers) < width * count:
+        return None
     at, length = struct.unpack_from("<QQ", headers, width * names + 24)
     text = source.read(start + at, min(length, size, MAX_PTX))
     places = [struct.unpack_from("<I", headers, width * number)[0] for number in range(count)]

@@ -17,6 +17,7 @@ MAX_BYTES: Final = 1 << 28
 MAX_NAMES: Final = 4096
 MAX_HITS: Final = 65_536
 _BEFORE: Final = re.compile(rb"[A-Za-z0-9_.+\-]{1,100}$")
+_WIDE_BEFORE: Final = re.compile(rb"(?:[A-Za-z0-9_.+\-]\0){1,100}$")
 _VERSION: Final = re.compile(rb"(?:\.\d{1,5}){0,3}")
 
 
@@ -54,7 +55,8 @@ def _names(chunk: bytes, found: Swept) -> None:
     for place in _places(lower, b".dll"):
         _add(found, lower[max(0, place - 100) : place], b".dll")
     for place in _places(lower, b".\0d\0l\0l\0"):
-        _add(found, lower[max(0, place - 200) : place][::-1][1::2][::-1], b".dll")
+        wide = _WIDE_BEFORE.search(lower[max(0, place - 200) : place])
+        _add(found, wide[0][::2] if wide else b"", b".dll")
     for place in _places(chunk, b".so"):
         tail = _VERSION.match(chunk, place + 3)
         _add(found, chunk[max(0, place - 100) : place], b".so" + (tail[0] if tail else b""))

@@ -62,8 +62,9 @@ class Named:
 
     @property
     def title(self) -> str:
-        """How a person calls it."""
-        return f"{self.library.title} {self.number}".strip() if self.library.numbered else self.library.title
+        """How a person calls it; a number that is CUDA's own version is shown by its major part."""
+        number = self.cuda if self.library.digits else self.number
+        return f"{self.library.title} {number}".strip() if self.library.numbered else self.library.title
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,14 +178,16 @@ def _not_exported(item: Covered) -> Reason:
 
 
 def _missing_sentence(item: Covered) -> str:
-    """Say what is not supported; all of a library is said in one word."""
-    need = item.need
-    via = f" by way of {need.chain[-1]}" if need.chain[-1] != need.asker.name else ""
-    if len(item.missing) == len(need.functions):
-        what = f"all {len(item.missing)} functions of {need.named.title} it asks for"
+    """Say what is not supported, and whether that is all of a library."""
+    need, count = item.need, len(item.missing)
+    via = f", by way of {need.chain[-1]}," if need.chain[-1] != need.asker.name else ""
+    if count == len(need.functions):
+        what = f"{count} functions of {need.named.title}, none of which does more than say NOT_SUPPORTED"
     else:
-        what = f"{len(item.missing)} of {len(need.functions)} functions of {need.named.title}"
-    return f"{need.asker.name} asks{via} for {what} that only answer NOT_SUPPORTED: {_list(item.missing)}"
+        what = (
+            f"{len(need.functions)} functions of {need.named.title}, {count} of which only say NOT_SUPPORTED"
+        )
+    return f"{need.asker.name}{via} asks for {what}: {_list(item.missing)}"
 
 
 def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
@@ -263,9 +265,7 @@ def _static_runtime(closure: Closure) -> Iterator[Reason]:
     for visited in closure.visited:
         if visited.facts.static_runtime:
             name = visited.path.name
-            text = (
-                f"{name} has the CUDA runtime linked in (static): which driver calls it makes cannot be seen"
-            )
+            text = f"{name} has the CUDA runtime linked in: which driver calls it makes cannot be seen"
             yield Reason(effect=Verdict.UNKNOWN, weight=32, text=text, file=name)
 
 
