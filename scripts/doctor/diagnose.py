@@ -1,0 +1,177 @@
+"""From a program's words to findings, best first. Pure; a text that is not known gives none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from scripts.doctor.facts import Facts, holds, with_text
+from scripts.doctor.reading import Reading, read
+from scripts.doctor.rules import Cause, Knowledge, knowledge
+
+#: Below this a guess is not worth a person's time.
+LEAST: Final = 0.15
+#: Findings that are shown, and lines of evidence for each.
+MOST: Final = 5
+EVIDENCE: Final = 3
+#: The messages that say whose hardware and software this is about.
+CONTEXT: Final = "amd"
+OTHER: Final = "nvidia"
+#: Words of lines that may name a GPU or a HIP version.
+NAMING: Final = ("gfx", "radeon", "rx ", "rocm", "hip")
+_WIDTH: Final = 300
+#: What is longer, or names an error as programs do, is no person's sentence.
+_SENTENCE: Final = 400
+_PROGRAM: Final = re.compile(r"(?:error|exception|warning)\b[:(]|^\s*traceback", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One explanation.
+
+    Attributes:
+        reference: the kind of failure.
+        rule: the rule that says so.
+        confidence: 0 to 1.
+        evidence: lines of the text, with their numbers.
+        cause: what happened, in one or two sentences.
+        fix: what to do, the first things first.
+        tell: what would tell this cause from the others of the same message.
+        docs: where the kind is described.
+    """
+
+    reference: str
+    rule: str
+    confidence: float
+    evidence: tuple[str, ...]
+    cause: str
+    fix: tuple[str, ...]
+    tell: tuple[str, ...] = ()
+    docs: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "reference": self.reference,
+            "rule": self.rule,
+            "confidence": round(self.confidence, 2),
+            "evidence": list(self.evidence),
+            "cause": self.cause,
+            "fix": list(self.fix),
+            "tell": list(self.tell),
+            "docs": self.docs,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """Which messages a text holds: by name, the positions of lines that show it."""
+
+    reading: Reading
+    messages: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def diagnose(
+    data: bytes | str, facts: Facts | None = None, *, rules: Knowledge | None = None
+) -> tuple[Finding, ...]:
+    """Explain a program's output; nothing where nothing is known.
+
+    Args:
+        data: the text, in whatever encoding.
+        facts: what is known of the machine it comes from; what the text itself tells goes before.
+        rules: other rules than ours.
+    """
+    known = rules or knowledge()
+    raw = data.encode("utf-8", errors="replace") if isinstance(data, str) else data
+    heard = listen(read(raw, known.strong), known)
+    if not heard.messages:
+        return ()
+    told = with_text(facts or Facts(), _about_machine(heard.reading))
+    context = CONTEXT in heard.messages or (bool(told.amd) and OTHER not in heard.messages)
+    found = [_weigh(cause, heard, told, context=context) for cause in known.causes if _fits(cause, heard)]
+    ranked = sorted(found, key=lambda finding: -finding.confidence)
+    return _one_of_each([finding for finding in ranked if finding.confidence >= LEAST])[:MOST]
+
+
+def listen(reading: Reading, rules: Knowledge) -> Heard:
+    """Find which messages a text holds."""
+    found: dict[str, tuple[int, ...]] = {}
+    lines: dict[str, tuple[int, ...]] = {}
+    spoken = _is_spoken(reading.text)
+    for message in rules.messages.values():
+        if message.told and not spoken:
+            continue
+        for word in message.words:
+            if word not in lines:
+                lines[word] = tuple(reading.holding(word))
+        candidates = sorted({line for word in message.words for line in lines[word]})
+        hits = [i for i in candidates if message.in_line(reading.plain[i])]
+        if hits:
+            found[message.name] = tuple(hits)
+    return Heard(reading=reading, messages=found)
+
+
+def _about_machine(reading: Reading) -> list[str]:
+    """Return the lines that may name a GPU or a HIP version."""
+    return [reading.plain[i] for i in sorted({i for word in NAMING for i in reading.holding(word)})]
+
+
+def _is_spoken(text: str) -> bool:
+    """Whether a text is how a person puts it: a sentence or two, no log."""
+    return len(text) <= _SENTENCE and text.strip().count("\n") <= 1 and not _PROGRAM.search(text)
+
+
+def _fits(cause: Cause, heard: Heard) -> bool:
+    """Whether a cause's messages are there."""
+    there = heard.messages
+    return (
+        any(name in there for name in cause.on)
+        and all(any(name in there for name in group) for group in cause.needs)
+        and not any(name in there for name in cause.without)
+    )
+
+
+def _weigh(cause: Cause, heard: Heard, facts: Facts, *, context: bool) -> Finding:
+    """Say how sure a cause is on this machine."""
+    value = cause.confidence if context else min(cause.confidence, cause.alone)
+    answers = [holds(fact.when, facts) for fact in cause.facts]
+    for fact, answer in zip(cause.facts, answers, strict=True):
+        if answer is True:
+            value = max(value, fact.then)
+        elif answer is False and fact.otherwise is not None:
+            value = min(value, fact.otherwise)
+    decided = True in answers
+    return Finding(
+        reference=cause.reference,
+        rule=cause.id,
+        confidence=value,
+        evidence=_evidence(cause, heard),
+        cause=cause.cause,
+        fix=cause.fix,
+        tell=() if decided else cause.tell,
+        docs=cause.docs,
+    )
+
+
+def _evidence(cause: Cause, heard: Heard) -> tuple[str, ...]:
+    """Quote the lines that show a cause: the first ones, and the last."""
+    positions = sorted({i for name in cause.on for i in heard.messages.get(name, ())})
+    if len(positions) > EVIDENCE:
+        positions = [*positions[: EVIDENCE - 1], positions[-1]]
+    reading = heard.reading
+    return tuple(f"line {reading.numbers[i]}: {reading.lines[i].strip()[:_WIDTH]}" for i in positions)
+
+
+def _one_of_each(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Keep the surest finding of each kind; what else spoke for it becomes evidence."""
+    best: dict[str, Finding] = {}
+    for finding in ranked:
+        first = best.get(finding.reference)
+        if first is None:
+            best[finding.reference] = finding
+        else:
+            lines = tuple(dict.fromkeys((*first.evidence, *finding.evidence)))[:EVIDENCE]
+            best[finding.reference] = replace(first, evidence=lines)
+    return tuple(best.values())

@@ -1,0 +1,139 @@
+"""What is known of the machine on which something failed; ``None`` and empty mean unknown, never "no"."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from scripts.host.support import support
+
+GPUS: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
+_GFX: Final = re.compile(r"\bgfx(?:[0-9]{3,4}|90[ac])\b")
+_HIP: Final = re.compile(r"(?:rocm/|\bhip(?: sdk)? ?v?|\brocm ?)([5-9]\.\d|10\.\d)(?!\d)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a doctor on the machine knows.
+
+    Attributes:
+        os: ``windows`` or ``linux``.
+        amd: whether AMD's software is what this is about.
+        gfx: the AMD GPUs' architectures, the one in use first.
+        mixed: whether an integrated and a discrete AMD GPU are both there.
+        hip: versions of the HIP runtimes, the one in use first.
+        libraries: HIP libraries that were found (``rocblas``, ``miopen`` …); ``None`` if nobody looked.
+        variables: names of the environment variables that are set.
+        non_ascii: whether the user's or the temporary folder has letters outside ASCII.
+        overwritten: whether files beside the program are others than those that were put there.
+    """
+
+    os: str = ""
+    amd: bool | None = None
+    gfx: tuple[str, ...] = ()
+    mixed: bool | None = None
+    hip: tuple[str, ...] = ()
+    libraries: frozenset[str] | None = None
+    variables: frozenset[str] | None = None
+    non_ascii: bool | None = None
+    overwritten: bool | None = None
+
+    @property
+    def support(self) -> str | None:
+        """What AMD says of the GPU and the HIP version in use: ``RL``, ``R`` or ``none``."""
+        if not self.gfx or not self.hip:
+            return None
+        said = support(self.gfx[0], self.hip[0]).verdict.value.replace(" ", "")
+        return None if said == "unknown" else said
+
+
+def holds(when: Mapping[str, object], facts: Facts) -> bool | None:
+    """Say whether all conditions hold; ``None`` where one is unknown and none is false."""
+    answers = [_CONDITIONS[name](wanted, facts) for name, wanted in when.items()]
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def with_text(facts: Facts, lines: Iterable[str]) -> Facts:
+    """Add what the text tells of the GPU and of HIP; ``lines`` are in lower case, with ``/`` for slashes.
+
+    Where the text speaks of other GPUs only, it is another machine's, and is believed before this one.
+    """
+    joined = "\n".join(lines)
+    gfx = dict.fromkeys(_GFX.findall(joined)) or dict.fromkeys(
+        _models()[name] for name in _model_names().findall(joined)
+    )
+    hip = dict.fromkeys(_HIP.findall(joined))
+    if facts.gfx and (not gfx or set(gfx) & set(facts.gfx)):
+        return replace(facts, hip=facts.hip or tuple(hip))
+    return replace(facts, gfx=tuple(gfx)[:4], hip=tuple(hip)[:4] or facts.hip)
+
+
+@cache
+def _model_names() -> re.Pattern[str]:
+    """Match any product name that stands for one architecture, the longest first."""
+    names = sorted(_models(), key=len, reverse=True)
+    return re.compile(r"\b(" + "|".join(re.escape(name) for name in names) + r")\b")
+
+
+@cache
+def _models() -> Mapping[str, str]:
+    """Return architectures by short product name (``rx 6600``), where a name means one only."""
+    rows = tomllib.loads(GPUS.read_text(encoding="utf-8"))
+    found: dict[str, str | None] = {}
+    for row in rows["model"]:
+        name = re.sub(r"\(tm\)|amd|radeon|graphics", "", row["name"].lower())
+        short, gfx = " ".join(name.split()), row.get("gfx")
+        found[short] = gfx if found.get(short, gfx) == gfx else None
+    return {name: gfx for name, gfx in found.items() if gfx and any(c.isdigit() for c in name)}
+
+
+def _gfx(wanted: object, facts: Facts) -> bool | None:
+    patterns = wanted if isinstance(wanted, list) else [wanted]
+    if not facts.gfx:
+        return None
+    return any(fnmatch.fnmatchcase(gfx, str(pattern)) for gfx in facts.gfx for pattern in patterns)
+
+
+def _hip(wanted: object, facts: Facts) -> bool | None:
+    try:
+        return SpecifierSet(str(wanted)).contains(Version(facts.hip[0]), prereleases=True)
+    except (IndexError, InvalidVersion):
+        return None
+
+
+def _support(wanted: object, facts: Facts) -> bool | None:
+    return None if facts.support is None else facts.support in (wanted if isinstance(wanted, list) else [])
+
+
+def _equal(known: object, wanted: object) -> bool | None:
+    return None if known is None or known == "" else known == wanted
+
+
+def _names(wanted: object, known: frozenset[str] | None, *, there: bool) -> bool | None:
+    return None if known is None else (wanted in known) is there
+
+
+_CONDITIONS: Final[Mapping[str, Callable[[object, Facts], bool | None]]] = {
+    "os": lambda wanted, facts: _equal(facts.os, wanted),
+    "gfx": _gfx,
+    "hip": _hip,
+    "support": _support,
+    "mixed": lambda wanted, facts: _equal(facts.mixed, wanted),
+    "absent": lambda wanted, facts: _names(wanted, facts.libraries, there=False),
+    "set": lambda wanted, facts: _names(wanted, facts.variables, there=True),
+    "non_ascii": lambda wanted, facts: _equal(facts.non_ascii, wanted),
+    "overwritten": lambda wanted, facts: _equal(facts.overwritten, wanted),
+}
+#: What a rule may ask of the machine.
+CONDITIONS: Final = frozenset(_CONDITIONS)

@@ -1,0 +1,158 @@
+"""From a log of any size and encoding to the few lines worth reading. Pure.
+
+Lines that differ in nothing but numbers are kept a few times only: a training run prints thousands of
+them. Of an enormous log begin and end are read, and in the middle the lines that hold strong words.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Final
+
+#: Bytes that are looked at; of a longer log begin and end.
+CAP: Final = 64 * 1024 * 1024
+#: Larger logs are read whole only at their begin and end; smaller ones wherever lines differ.
+LARGE: Final = 2 * 1024 * 1024
+HEAD: Final = 96 * 1024
+TAIL: Final = 288 * 1024
+#: Lines kept of those that differ in numbers only, and lines one word may lead to.
+ALIKE: Final = 6
+HITS: Final = 150
+#: Longer lines are read in pieces.
+LONGEST: Final = 2000
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_SLASHES: Final = re.compile(r"[\\/]+")
+_DIGITS: Final = b"0123456789"
+_HALF: Final = 0.4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The lines of a log that are worth reading.
+
+    Attributes:
+        numbers: their numbers, from 1.
+        lines: as they were, without colours.
+        text: the same lines in lower case with ``/`` for every run of slashes, joined by line feeds.
+    """
+
+    numbers: tuple[int, ...]
+    lines: tuple[str, ...]
+    text: str
+
+    @cached_property
+    def plain(self) -> list[str]:
+        """The lines of ``text``."""
+        return self.text.split("\n")
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(len(line) + 1 for line in self.plain)]
+
+    @cached_property
+    def _vocabulary(self) -> str:
+        """Every word once: much less text to find out what is not there at all."""
+        return " ".join(set(self.text.split()))
+
+    def holding(self, word: str) -> Iterator[int]:
+        """Yield the positions of lines with a word: the first ``HITS``, and the last of as many again."""
+        if not all(part in self._vocabulary for part in word.split()):
+            return
+        at, line = self.text.find(word), -1
+        for _ in range(HITS):
+            if at < 0:
+                return
+            line = bisect_right(self._starts, at) - 1
+            yield line
+            at = self.text.find(word, self._starts[line + 1])
+        begin, end = self._starts[line + 1], len(self.text)
+        for _ in range(HITS):
+            at = self.text.rfind(word, begin, end)
+            if at < 0:
+                return
+            line = bisect_right(self._starts, at) - 1
+            yield line
+            end = self._starts[line]
+
+
+def read(data: bytes, strong: Sequence[str] = ()) -> Reading:
+    """Choose the lines of a log; ``strong`` words are found wherever they stand."""
+    raw = _as_utf8(data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if len(raw) > CAP:
+        raw = raw[: CAP // 2] + b"\n" + raw[-CAP // 2 :]
+    kept = list(_different(_parts(raw, strong)))
+    lines = [_ANSI.sub("", line.decode("utf-8", errors="replace")) for _, line in kept]
+    text = "\n".join(lines).lower()
+    return Reading(numbers=tuple(n for n, _ in kept), lines=tuple(lines), text=_SLASHES.sub("/", text))
+
+
+def _as_utf8(data: bytes) -> bytes:
+    """Recognise UTF-16 by its mark or its zero bytes, and the single-byte encoding of Windows."""
+    sample = data[:4096]
+    wide = ""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        wide = "utf-16"
+    elif sample[1::2].count(0) > len(sample) // 2 * _HALF:
+        wide = "utf-16-le"
+    if wide:
+        return data.decode(wide, errors="replace").encode("utf-8", errors="replace")
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", errors="replace").encode("utf-8")
+    return data
+
+
+def _parts(raw: bytes, strong: Sequence[str]) -> Iterator[tuple[int, bytes]]:
+    """Yield numbered lines: all of a log, or of a large one its begin, its end, and the strong ones."""
+    if len(raw) <= LARGE:
+        yield from enumerate(raw.split(b"\n"), start=1)
+        return
+    first, last = _after(raw, HEAD), _after(raw, len(raw) - TAIL)
+    yield from enumerate(raw[:first].split(b"\n"), start=1)
+    number, at = raw.count(b"\n", 0, first) + 1, first
+    for begin in _strong_lines(raw[first:last].lower(), strong):
+        number, at = number + raw.count(b"\n", at, first + begin), first + begin
+        end = raw.find(b"\n", at)
+        yield number, raw[at : min(end if end >= 0 else last, at + LONGEST)]
+    yield from enumerate(raw[last:].split(b"\n"), start=raw.count(b"\n", 0, last) + 1)
+
+
+def _after(raw: bytes, place: int) -> int:
+    """Return where the next line begins; in an endless line the place itself."""
+    end = raw.find(b"\n", place, place + LONGEST)
+    return end + 1 if end >= 0 else place
+
+
+def _strong_lines(middle: bytes, strong: Sequence[str]) -> list[int]:
+    """Return where lines with a strong word begin, in order; of one word no more than ``HITS``."""
+    begins: set[int] = set()
+    for word in strong:
+        needle, at = word.encode(), -1
+        for _ in range(HITS):
+            at = middle.find(needle, at + 1)
+            if at < 0:
+                break
+            begins.add(max(middle.rfind(b"\n", 0, at) + 1, at - LONGEST // 2))
+            at = max(middle.find(b"\n", at), at)
+    return sorted(begins)
+
+
+def _different(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Yield lines, those alike but for numbers a few times, endless ones in pieces."""
+    seen: dict[bytes, int] = {}
+    for number, line in lines:
+        key = line.translate(None, _DIGITS)
+        count = seen.get(key, 0)
+        if count >= ALIKE or not key:
+            continue
+        seen[key] = count + 1
+        if len(line) <= LONGEST:
+            yield number, line
+        else:
+            yield from ((number, line[at : at + LONGEST]) for at in range(0, len(line), LONGEST))
