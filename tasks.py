@@ -68,7 +68,7 @@ def call(name: str, options: dict[str, object]) -> None:
     raise Exit(code=perform(name, options, argv=sys.argv, as_json=as_json))
 
 
-@verb("stack", "gpu", "with", "yes", "offline", "mirror", "supplied", "only-proven")
+@verb("stack", "gpu", "with", "yes", "offline", "mirror", "supplied", "only-proven", "force")
 def setup(
     c: Context,
     stack="",
@@ -79,6 +79,7 @@ def setup(
     mirror="",
     supplied="",
     only_proven=False,
+    force=False,
     json=False,
 ):
     """Choose a stack for this machine, fetch, verify, assemble, check, run, report."""
@@ -103,9 +104,18 @@ def fetch(c: Context, stack="", gpu="", with_="", yes=False, offline=False, mirr
     call("fetch", locals())
 
 
-@verb("stack", "gpu", "with", "yes", "offline", "mirror", "supplied")
+@verb("stack", "gpu", "with", "yes", "offline", "mirror", "supplied", "force")
 def stage(
-    c: Context, stack="", gpu="", with_="", yes=False, offline=False, mirror="", supplied="", json=False
+    c: Context,
+    stack="",
+    gpu="",
+    with_="",
+    yes=False,
+    offline=False,
+    mirror="",
+    supplied="",
+    force=False,
+    json=False,
 ):
     """Assemble a stack in the store, or repair it; it is not made active."""
     call("stage", locals())

@@ -10,13 +10,12 @@ import pytest
 from scripts.errors import IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Runtime, Trust
 from scripts.staging.assemble import (
-    RuntimePlan,
     assemble,
     discard_runtime,
     load_runtime,
-    plan_runtime,
     verify_runtime,
 )
+from scripts.staging.plan import RuntimePlan, plan_runtime
 from scripts.store.archive import Tree, TreeFile
 from scripts.store.cache import Cache
 

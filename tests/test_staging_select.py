@@ -26,7 +26,8 @@ from scripts.model import (
     StackKind,
     Trust,
 )
-from scripts.staging.select import Selection, Worth, newest_first, select_stack, selected_gpu, unmet
+from scripts.staging.age import newest_first
+from scripts.staging.select import Selection, Worth, select_stack, selected_gpu, unmet
 
 RDNA4 = ("gfx1200", "gfx1201")
 RDNA = (*RDNA4, "gfx1100", "gfx1101", "gfx1102")
@@ -352,3 +353,32 @@ def test_what_is_chosen_fits_and_a_gpu_never_ends_on_the_cpu(
     if stack.kind is StackKind.TRANSLATION:
         assert ended.unproven is (stack.id not in proven)
     assert not (only_proven and ended.unproven)
+
+
+def test_the_overlay_is_for_one_architecture_and_goes_onto_another_only_by_force() -> None:
+    host = machine(XTX, hip=("7.2.0",))
+    error = refusal(host, "overlay-hip713")
+    assert error.reference == "stack-unmet"
+    assert any("not gfx1100" in line for line in error.context)
+    forced = select_stack(host, LOCK, NOTHING, want="overlay-hip713", force=True)
+    assert forced.unproven
+    assert "you forced it onto gfx1100" in forced.warnings[0]
+
+
+def test_force_replaces_nothing_that_a_stack_needs_to_start() -> None:
+    with pytest.raises(HostError) as caught:
+        select_stack(machine(XTX), LOCK, NOTHING, want="zluda-v7p11-sdk72", force=True)
+    assert caught.value.reference == "stack-unmet"
+    assert any("HIP SDK" in line for line in caught.value.context)
+
+
+def test_force_changes_nothing_where_the_gpu_is_covered() -> None:
+    host = machine(XT, hip=("7.2.0",))
+    plain = select_stack(host, LOCK, NOTHING, want="overlay-hip713")
+    assert select_stack(host, LOCK, NOTHING, want="overlay-hip713", force=True) == plain
+
+
+def test_what_the_sdk_does_not_support_is_said_before_anything_is_fetched() -> None:
+    navi21 = replace(XTX, name="AMD Radeon RX 6800", gfx="gfx1030")
+    error = refusal(machine(navi21, hip=("7.2.0",)), "zluda-v7p11-sdk72")
+    assert any("not gfx1030 (HIP SDK 7.2.0 does not support gfx1030)" in line for line in error.context)

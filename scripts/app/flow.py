@@ -8,19 +8,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scripts.app.bill import Bill, make_bill, require_consent
+from scripts.app.kernels import kernel_notes
 from scripts.app.proof import worth_here
 from scripts.app.staged import cache_of, host_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, Host, Lock, Runtime
 from scripts.pins.resolve import Resolved, resolve
-from scripts.staging.assemble import RuntimePlan, assemble, load_runtime, plan_runtime, verify_runtime
-from scripts.staging.layout import folder_of
+from scripts.staging.assemble import assemble, load_runtime, verify_runtime
+from scripts.staging.layout import lay_out
 from scripts.staging.native import native_files
+from scripts.staging.plan import RuntimePlan, plan_runtime
 from scripts.staging.select import Selection, select_stack
 from scripts.store.archive import Tree, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchOptions, fetch, plan_fetch
@@ -63,6 +65,7 @@ class Request:
     yes: bool = False
     only_proven: bool = False
     supplied: str = ""
+    force: bool = False
     fetching: FetchOptions = field(default_factory=FetchOptions)
 
 
@@ -104,9 +107,16 @@ class Flow:
             lock = lock_of(self.ws)
             want = self.request.stack
             selection = select_stack(
-                host, lock, worth_here(self.ws), want=want, only_proven=self.request.only_proven
+                host,
+                lock,
+                worth_here(self.ws),
+                want=want,
+                only_proven=self.request.only_proven,
+                force=self.request.force,
             )
             notes.detail = f"{selection.stack_id}: {selection.reason}"
+            stack = lock.stacks[selection.stack_id]
+            selection = replace(selection, warnings=(*selection.warnings, *kernel_notes(stack, host)))
             for warning in selection.warnings:
                 self.ws.progress.note(warning)
             return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
@@ -130,6 +140,8 @@ class Flow:
         trees = {a.id: tree for a in resolved.artifacts if (tree := load_tree(a, cache)) is not None}
         absent = [a for a in resolved.artifacts if a.id not in trees]
         published = [a for a in absent if a.format is not ArtifactFormat.SUPPLIED]
+        # First what costs nothing: wrong files are said before a download.
+        trees |= {a.id: self._supplied(a) for a in absent if a.format is ArtifactFormat.SUPPLIED}
         with self.step("fetch") as notes:
             blobs = [fetch(a, cache, options=self.request.fetching, progress=progress) for a in published]
             notes.status = "done" if blobs else "kept" if trees else "skipped"
@@ -138,9 +150,6 @@ class Flow:
             notes.status = "done" if absent else "kept" if trees else "skipped"
             for artifact, blob in zip(published, blobs, strict=True):
                 trees[artifact.id] = unpack(artifact, cache, blob, progress=progress)
-            for artifact in absent:
-                if artifact.format is ArtifactFormat.SUPPLIED:
-                    trees[artifact.id] = self._supplied(artifact)
             notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
         return tuple((a, trees[a.id]) for a in resolved.artifacts)
 
@@ -150,7 +159,12 @@ class Flow:
             msg = f"{artifact.id} is not published anywhere: its files have to be supplied"
             names = tuple(member.name for member in artifact.members)
             raise UsageError("supply-files", msg, context=names, hint="name their folder: --supplied=FOLDER")
-        return supplied_files(artifact, Path(self.request.supplied), progress=self.ws.progress)
+        with self.step("supplied") as notes:
+            tree = supplied_files(artifact, Path(self.request.supplied), progress=self.ws.progress)
+            for name in tree.surplus:
+                self.ws.progress.note(f"{name} is not part of {artifact.id} and was left out")
+            notes.detail = f"{len(tree.files)} files are those the lock names"
+        return tree
 
     def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, Tree], ...]) -> RuntimePlan:
         """Compile what is ours, and lay everything out."""
@@ -166,7 +180,7 @@ class Flow:
             )
             notes.status = how
             notes.detail = ", ".join(sorted(f.file.name for f in built)) or "nothing of ours in this stack"
-        parts = [(artifact, tree, folder_of(resolved.stack, artifact)) for artifact, tree in trees]
+        parts = [part for artifact, tree in trees for part in lay_out(resolved.stack, artifact, tree)]
         return plan_runtime(resolved.stack.id, parts, built)
 
     def assemble(self, plan: RuntimePlan) -> tuple[Runtime, bool]:
@@ -193,6 +207,7 @@ def read_request(
     mirror: str = "",
     only_proven: bool = False,
     supplied: str = "",
+    force: bool = False,
 ) -> Request:
     """Read the options as typed."""
     parts = tuple(part.strip() for part in with_.split(",") if part.strip())
@@ -205,5 +220,6 @@ def read_request(
         yes=yes,
         only_proven=only_proven,
         supplied=supplied,
+        force=force,
         fetching=options,
     )

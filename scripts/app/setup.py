@@ -72,10 +72,12 @@ def setup(
     mirror: str = "",
     supplied: str = "",
     only_proven: bool = False,
+    force: bool = False,
 ) -> SetupResult:
     """Choose, fetch, verify, assemble, check, run, report, and only then make the stack active.
 
-    What was active before stays active when anything fails.
+    What was active before stays active when anything fails. ``force`` takes a stack that was named
+    although it does not cover the GPU.
 
     Raises:
         WorkspaceError: a step before the check failed; nothing was switched.
@@ -89,6 +91,7 @@ def setup(
         mirror=mirror,
         supplied=supplied,
         only_proven=only_proven,
+        force=force,
     )
     flow = Flow(ws, request)
     host = flow.scan()

@@ -37,10 +37,18 @@ def stage(
     offline: bool = False,
     mirror: str = "",
     supplied: str = "",
+    force: bool = False,
 ) -> StageResult:
     """Fetch, unpack and assemble a stack; damaged files are replaced from the verified archives."""
     request = read_request(
-        stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror, supplied=supplied
+        stack=stack,
+        gpu=gpu,
+        with_=with_,
+        yes=yes,
+        offline=offline,
+        mirror=mirror,
+        supplied=supplied,
+        force=force,
     )
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())

@@ -7,19 +7,15 @@ is written last: a folder without one does not exist for us.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Final
+from pathlib import Path
 
 from scripts.errors import IntegrityError, StagedFileError
-from scripts.model import Artifact, Progress, Runtime, RuntimeFile
-from scripts.store.archive import Tree, TreeFile
+from scripts.model import Progress, Runtime, RuntimeFile
+from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan
 from scripts.store.cache import Cache
 from scripts.system.files import (
     free_space,
@@ -30,109 +26,6 @@ from scripts.system.files import (
     sync_folder,
     write_atomic,
 )
-
-FORMAT: Final = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedFile:
-    """One file of a runtime before it is assembled: what it will be, and where its bytes are now."""
-
-    file: RuntimeFile
-    source: Path
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuntimePlan:
-    """Everything an assembly will do."""
-
-    stack: str
-    files: tuple[PlannedFile, ...]
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over format, and place, content and role of every file; independent of paths and time."""
-        rows = [
-            [FORMAT],
-            *sorted([f.name, f.sha256, f.provides or "", list(f.needs)] for f in self.runtime_files),
-        ]
-        return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
-
-    @property
-    def runtime_files(self) -> tuple[RuntimeFile, ...]:
-        """The files as they will be."""
-        return tuple(planned.file for planned in self.files)
-
-    @property
-    def bytes(self) -> int:
-        """Disk the runtime takes when nothing can be linked."""
-        return sum(f.size for f in self.runtime_files)
-
-
-def plan_runtime(
-    stack: str, parts: Iterable[tuple[Artifact, Tree, str]], built: Iterable[PlannedFile] = ()
-) -> RuntimePlan:
-    """Lay out a runtime from unpacked parts; pure. A later part's pinned members replace an earlier part's.
-
-    Args:
-        stack: the stack's id, for messages only; it is not part of the digest.
-        parts: artifact, its tree, and the folder of the runtime it goes into (empty for the top).
-        built: files we compiled ourselves.
-
-    Raises:
-        IntegrityError: two parts bring different files for one name.
-    """
-    laid: dict[str, PlannedFile] = {planned.file.name.casefold(): planned for planned in built}
-    for artifact, tree, folder in parts:
-        for planned in _part_files(artifact, tree, folder):
-            other = laid.get(planned.file.name.casefold())
-            if other is not None and not artifact.members:
-                _refuse_clash(stack, other.file, planned.file)
-            laid[planned.file.name.casefold()] = planned
-    return RuntimePlan(stack=stack, files=tuple(sorted(laid.values(), key=lambda planned: planned.file.name)))
-
-
-def _part_files(artifact: Artifact, tree: Tree, folder: str) -> Iterator[PlannedFile]:
-    """Take the pinned members, or every file below the root where an artifact lists none."""
-    if artifact.members:
-        for member in artifact.members:
-            name = str(PurePosixPath(folder, PurePosixPath(member.path).with_name(member.name)))
-            entry = tree.member(member)
-            yield _planned(
-                tree,
-                entry,
-                RuntimeFile(
-                    name=name,
-                    sha256=entry.sha256,
-                    size=entry.size,
-                    provides=member.provides,
-                    needs=member.needs,
-                    origin=artifact.id,
-                ),
-            )
-        return
-    for entry in tree.files:
-        if entry.link or not PurePosixPath(entry.path).is_relative_to(tree.root):
-            continue
-        name = str(PurePosixPath(folder) / PurePosixPath(entry.path).relative_to(tree.root))
-        yield _planned(
-            tree, entry, RuntimeFile(name=name, sha256=entry.sha256, size=entry.size, origin=artifact.id)
-        )
-
-
-def _planned(tree: Tree, entry: TreeFile, file: RuntimeFile) -> PlannedFile:
-    """Say where a file's bytes are."""
-    return PlannedFile(file=file, source=tree.path / entry.path)
-
-
-def _refuse_clash(stack: str, one: RuntimeFile, other: RuntimeFile) -> None:
-    """Refuse two unlike files under one name; only members named in the lock may replace earlier ones."""
-    if one.sha256 != other.sha256:
-        msg = f"two parts of {stack} bring different files named {other.name}"
-        context = (f"{one.origin}: {one.sha256}", f"{other.origin}: {other.sha256}")
-        raise IntegrityError(
-            "parts-clash", msg, context=context, hint="correct the stack's parts in pins.lock"
-        )
 
 
 def assemble(plan: RuntimePlan, cache: Cache, *, progress: Progress) -> Runtime:
@@ -161,7 +54,8 @@ def _assemble_locked(plan: RuntimePlan, digest: str, cache: Cache, progress: Pro
         for folder in {(work / f.name).parent for f in plan.runtime_files}:
             long_path(folder).mkdir(parents=True, exist_ok=True)
         for planned in plan.files:
-            _bring(planned, work / planned.file.name)
+            ours = planned.source.is_relative_to(cache.root)
+            _bring(planned, work / planned.file.name, link=ours)
             advance(planned.file.size)
     make_read_only(work)
     os.replace(work, final)  # noqa: PTH105 - the design speaks of rename
@@ -183,11 +77,9 @@ def _require_space(plan: RuntimePlan, folder: Path) -> None:
         )
 
 
-def _bring(planned: PlannedFile, destination: Path) -> None:
-    """Link (both sides are read-only) or copy one file, then read it in full: its bytes decide."""
-    try:
-        os.link(long_path(planned.source), long_path(destination))
-    except OSError:
+def _bring(planned: PlannedFile, destination: Path, *, link: bool) -> None:
+    """Link (both sides are ours and read-only) or copy one file, then read it in full: its bytes decide."""
+    if not (link and _linked(planned.source, destination)):
         shutil.copyfile(long_path(planned.source), long_path(destination))
     got = hash_file(destination)
     if got != planned.file.sha256:
@@ -199,6 +91,15 @@ def _bring(planned: PlannedFile, destination: Path) -> None:
             context=context,
             hint="run `invoke verify --deep` to see what else changed",
         )
+
+
+def _linked(source: Path, destination: Path) -> bool:
+    """Make a second name for a file where the file system can."""
+    try:
+        os.link(long_path(source), long_path(destination))
+    except OSError:
+        return False
+    return True
 
 
 def _manifest_path(folder: Path) -> Path:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from scripts.model import Progress, RuntimeFile, Stack, StackKind
-from scripts.staging.assemble import PlannedFile
 from scripts.staging.build import build, find_compiler, host_cpu, key_of
+from scripts.staging.plan import PlannedFile
 from scripts.staging.recipe import Compiler
 from scripts.store.cache import Cache
 from scripts.system.files import hash_file, make_read_only, remove_tree, replace, write_atomic

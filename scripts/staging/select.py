@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from packaging.specifiers import SpecifierSet
@@ -12,17 +11,15 @@ from packaging.version import InvalidVersion, Version
 
 from scripts.errors import HostError, UsageError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
-from scripts.host.support import Verdict, support, where_to_get
+from scripts.host.support import Verdict, release_for, support, where_to_get
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
+from scripts.staging.age import newest_first
 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.
 Worth = Callable[[str, str], Level | None]
 
 _NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
-_LAYER_VERSION = re.compile(r"(?:^|-)v(\d+)(?:(?:-preview\.|p)(\d+))?(?=-|$)")
-_NUMBERS = re.compile(r"\d+")
 _WHOLE: Final = ("amdhip64", "rocblas")
-_NO_PREVIEW: Final = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +36,19 @@ class Selection:
 
 
 def select_stack(
-    host: Host, lock: Lock, worth: Worth, *, want: str = "", only_proven: bool = False
+    host: Host, lock: Lock, worth: Worth, *, want: str = "", only_proven: bool = False, force: bool = False
 ) -> Selection:
     """Choose the stack for the selected GPU, or check the one the user wants.
+
+    ``force`` lets a stack that was named run on an architecture it does not cover, and warns; everything
+    else that it requires must be there all the same.
 
     Raises:
         UsageError: ``want`` is not in the lock.
         HostError: nothing fits; the context says for each stack what this machine lacks.
     """
     if want:
-        return _wanted(host, lock, worth, want, only_proven=only_proven)
+        return _wanted(host, lock, worth, want, only_proven=only_proven, force=force)
     gpu = selected_gpu(host)
     if gpu is None:
         return _without_gpu(lock, only_proven=only_proven)
@@ -83,11 +83,6 @@ def unmet(stack: Stack, host: Host, gpu: Gpu | None) -> tuple[str, ...]:
     return (*_unmet_os(stack, host), *_unmet_gpu(stack, gpu), *_unmet_hip(stack, host))
 
 
-def newest_first(stacks: Iterable[Stack], lock: Lock) -> list[Stack]:
-    """Order stacks by their translation layer's version, then by the HIP version they start at."""
-    return sorted(stacks, key=lambda stack: _age(stack, lock), reverse=True)
-
-
 def _judged(
     host: Host, lock: Lock, worth: Worth, gpu: Gpu, fitting: list[Stack], *, only_proven: bool
 ) -> Selection:
@@ -120,13 +115,16 @@ def _judged(
     )
 
 
-def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: bool) -> Selection:
+def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: bool, force: bool) -> Selection:
     """Check the stack the user named against this machine."""
     stack = lock.stacks.get(want)
     if stack is None:
         msg = f"There is no stack {want!r} in the lock."
         raise UsageError("stack-unknown", msg, context=tuple(sorted(lock.stacks)), hint="Name one of these.")
     gpu = selected_gpu(host)
+    loud = _foreign_gpu(stack, gpu) if force and gpu is not None else ()
+    if loud:
+        stack = replace(stack, requires=replace(stack.requires, gfx=()))
     if lacking := unmet(stack, host, gpu):
         msg = f"This machine lacks something that {want} requires."
         hint = _hint([stack], lock, host, gpu)
@@ -137,7 +135,17 @@ def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: boo
         return _reference(want, "You named it.")
     judged = _judged(host, lock, worth, gpu, [stack], only_proven=only_proven)
     return Selection(
-        stack_id=want, reason="You named it.", warnings=judged.warnings, unproven=judged.unproven
+        stack_id=want, reason="You named it.", warnings=(*loud, *judged.warnings), unproven=judged.unproven
+    )
+
+
+def _foreign_gpu(stack: Stack, gpu: Gpu) -> tuple[str, ...]:
+    """Warn where a known architecture is not one that the stack covers."""
+    if gpu.gfx is None or not stack.requires.gfx or gpu.gfx in stack.requires.gfx:
+        return ()
+    covered = ", ".join(stack.requires.gfx)
+    return (
+        f"{stack.id} covers {covered}; you forced it onto {gpu.gfx}, where nobody has shown that it works.",
     )
 
 
@@ -223,8 +231,18 @@ def _unmet_gpu(stack: Stack, gpu: Gpu) -> list[str]:
     if stack.kind is StackKind.TRANSLATION and gpu.gfx is None:
         clauses.append(f"needs a known architecture: {gpu.why_unknown.get('gfx', 'it is not known')}")
     elif stack.requires.gfx and gpu.gfx not in stack.requires.gfx:
-        clauses.append(f"covers {', '.join(stack.requires.gfx)}, not {gpu.gfx or gpu.name}")
+        known = _unsupported(stack, gpu.gfx or "")
+        clauses.append(f"covers {', '.join(stack.requires.gfx)}, not {gpu.gfx or gpu.name}{known}")
     return clauses
+
+
+def _unsupported(stack: Stack, gfx: str) -> str:
+    """Add what AMD says of the HIP SDK a stack uses, where that is why it does not cover a GPU."""
+    sdk = release_for(stack.hip.range) if stack.hip.source is HipSource.SDK and stack.hip.range else None
+    known = support(gfx, sdk.version) if sdk is not None and gfx else None
+    if known is None or known.verdict not in {Verdict.NONE, Verdict.RUNTIME}:
+        return ""
+    return f" ({known.sentence.rstrip('.')})"
 
 
 def _unmet_hip(stack: Stack, host: Host) -> list[str]:
@@ -265,22 +283,6 @@ def _without(root: HipRoot) -> str:
 def _supplied(stack: Stack, lock: Lock) -> bool:
     """Whether the user must bring files for it: such a stack is used only when named."""
     return any(lock.artifacts[part].format is ArtifactFormat.SUPPLIED for part in stack.parts)
-
-
-def _age(stack: Stack, lock: Lock) -> tuple[tuple[int, int], tuple[int, ...], tuple[int, ...], str]:
-    """Return a key that grows with the layer's version; a release is newer than its previews."""
-    names = [part for part in stack.parts if part in lock.artifacts] or [stack.id]
-    versions = [_layer_version(name) for name in (*names, stack.id)]
-    floor = [s.version for s in SpecifierSet(stack.hip.range) if s.operator in {">=", "==", "~="}]
-    hip = tuple(int(n) for n in _NUMBERS.findall(floor[0])) if floor else ()
-    natural = tuple(int(n) for n in _NUMBERS.findall(stack.id))
-    return (next((v for v in versions if v != (0, 0)), (0, 0)), hip, natural, stack.id)
-
-
-def _layer_version(name: str) -> tuple[int, int]:
-    """Read ``v7-preview.10``, ``v7p10`` or ``v6`` out of an id; (0, 0) without one."""
-    match = _LAYER_VERSION.search(name)
-    return (int(match[1]), int(match[2]) if match[2] else _NO_PREVIEW) if match else (0, 0)
 
 
 def _os(name: str) -> str:

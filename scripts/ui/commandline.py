@@ -15,6 +15,7 @@ HELP: Final[Mapping[str, str]] = {
     "yes": "answer the question before the download with yes",
     "offline": "use the store and mirrors in folders only; connect to nothing",
     "mirror": "a folder or URL asked first for every download; the pinned hash still decides",
+    "force": "take the stack that was named although it does not cover this GPU",
     "only-proven": "refuse a stack without committed evidence for this GPU",
     "deep": "read and hash every file, not only what would be loaded",
     "from-hipinfo": "read hipInfo output from a file (or - for stdin) instead of asking this machine",

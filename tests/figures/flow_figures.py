@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from scripts.model import NoProgress
-from scripts.staging.assemble import RuntimePlan, assemble, plan_runtime, verify_runtime
+from scripts.staging.assemble import assemble, verify_runtime
+from scripts.staging.plan import RuntimePlan, plan_runtime
 from scripts.store.cache import Cache
 from tests.checkout import make_checkout
 from tests.figures.rows import Row, race, table
