@@ -63,9 +63,9 @@ def draw(comparison: Comparison) -> str:
     return _page(body, bottom + FOOT)
 
 
-def signed(percent: float) -> str:
+def signed(percent: float, digits: int = 1) -> str:
     """Write a percentage with its sign: ``+0.4 %``, ``−3.0 %``."""
-    return f"{percent:+.1f} %".replace("-", "−")
+    return f"{percent:+.{digits}f} %".replace("-", "−")
 
 
 def _page(body: list[str], height: float) -> str:
@@ -158,10 +158,8 @@ def _published(scale: Scale, finding: Finding, y: float) -> Iterator[str]:
     yield _text(LEFT - 14, y + 4, "pooled medians", anchor="end", size=12)
     x = scale.x(change)
     yield f'<path d="M{x - 5:.1f} {y - 5:.1f}l10 10m-10 0l10 -10" stroke="black" stroke-width="2"/>'
-    near_right = x > WIDTH - RIGHT - 60
-    yield _text(
-        x - 10 if near_right else x + 10, y + 4, signed(change), anchor="end" if near_right else "start"
-    )
+    outwards = -1 if change < 0 else 1  # away from the zero line
+    yield _text(x + outwards * 10, y + 4, signed(change), anchor="end" if change < 0 else "start")
 
 
 def _percent(ratio: float) -> float:

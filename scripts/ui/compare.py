@@ -68,8 +68,11 @@ def _metric(finding: Finding, out: Out, *, decides: bool) -> None:
         mean = signed(math.expm1(finding.interval.mean) * 100)
         out.line(f"    {finding.interval.pairs} pairs: {mean}, between {_ends(finding)}")
     old, new = pooled.baseline_median, pooled.candidate_median
-    change = f", {signed((new / old - 1) * 100)}" if old else ""
-    out.line(f"    medians of all iterations: {_figure(old)} and {_figure(new)}{change}")
+    line = f"    all iterations pooled: medians {_figure(old)} and {_figure(new)}"
+    if old and pooled.baseline_mean:
+        means = (pooled.candidate_mean / pooled.baseline_mean - 1) * 100
+        line += f", {signed((new / old - 1) * 100, 2)}; means {signed(means, 2)}"
+    out.line(line)
 
 
 def _figure(value: float) -> str:
