@@ -406,8 +406,36 @@ COLLISIONS: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize(("names", "reference"), COLLISIONS.values(), ids=COLLISIONS)
-def test_names_that_may_be_one_file_are_refused(box: Box, names: list[str], reference: str) -> None:
+def test_names_that_may_be_one_file_are_refused(
+    box: Box, monkeypatch: pytest.MonkeyPatch, names: list[str], reference: str
+) -> None:
+    monkeypatch.setattr("scripts.system.files.tells_case_apart", lambda _folder: False)
     refuses(box, tarred(*((name, b"1") for name in names)), ArtifactFormat.TAR_GZ, reference)
+
+
+@pytest.mark.posix_only
+def test_a_tar_may_tell_names_apart_by_case_where_the_volume_does(box: Box) -> None:
+    data = tarred(("zluda/libcublaslt.so", b"one"), ("zluda/libcublasLt.so", b"two"))
+    tree = box.unpack(data, ArtifactFormat.TAR_GZ)
+    assert {file.path: (tree.path / file.path).read_bytes() for file in tree.files} == {
+        "zluda/libcublaslt.so": b"one",
+        "zluda/libcublasLt.so": b"two",
+    }
+
+
+@pytest.mark.parametrize("kind", ["twice", "normal-form", "file-as-parent"])
+def test_a_volume_that_tells_case_apart_excuses_nothing_else(
+    box: Box, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("scripts.system.files.tells_case_apart", lambda _folder: True)
+    names, reference = COLLISIONS[kind]
+    refuses(box, tarred(*((name, b"1") for name in names)), ArtifactFormat.TAR_GZ, reference)
+
+
+def test_the_volume_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "Name").write_bytes(b"")
+    assert files.tells_case_apart(tmp_path) is not (tmp_path / "nAME").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["Name"]
 
 
 def test_folders_may_be_named_twice_and_dot_is_the_root(box: Box) -> None:

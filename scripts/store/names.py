@@ -1,6 +1,7 @@
 """What an archive may call its members: one table of refusals, the same on every system.
 
-An archive unpacks to the same tree on Linux and on Windows or not at all, so the rules of both apply to both.
+An archive unpacks to the same tree on Linux and on Windows or not at all, so the rules of both apply to both;
+names that differ by case alone are the one exception (see ``Names``).
 """
 
 from __future__ import annotations
@@ -76,8 +77,13 @@ def folded(name: str) -> str:
 
 @dataclass
 class Names:
-    """The names of one archive so far; ``admit`` lets each in once, and never two that may collide."""
+    """The names of one archive so far; ``admit`` lets each in once, and never two that may collide.
 
+    ``case_counts`` says that the volume tells names apart by case. Only tars are unpacked so: ZLUDA's
+    Linux release holds both ``libcublaslt.so`` and ``libcublasLt.so``.
+    """
+
+    case_counts: bool = False
     _kinds: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
     def admit(self, raw: str, *, folder: bool) -> str:
@@ -105,7 +111,8 @@ class Names:
     def _enter(self, name: str, raw: str, *, folder: bool) -> None:
         """Record one path; a folder may be named again, anything else not."""
         entry = (name, folder)
-        known = self._kinds.setdefault(folded(name), entry)
+        key = unicodedata.normalize("NFC", name) if self.case_counts else folded(name)
+        known = self._kinds.setdefault(key, entry)
         if known is entry or (known == entry and folder):
             return
         first, first_is_folder = known

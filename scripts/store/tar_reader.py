@@ -37,7 +37,7 @@ class _Tar:
     folder: Path
     limits: Limits
     advance: Callable[[int], None]
-    names: Names = field(default_factory=Names)
+    names: Names
     written: list[Unpacked] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     total: int = 0
@@ -54,7 +54,8 @@ def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[i
     """
     try:
         with files.long_path(blob).open("rb") as packed, gzip.GzipFile(fileobj=packed) as plain:
-            tar = _Tar(io.BufferedReader(plain, _READ), folder, limits, advance)
+            names = Names(case_counts=files.tells_case_apart(folder))
+            tar = _Tar(io.BufferedReader(plain, _READ), folder, limits, advance, names)
             _walk(tar)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise archive_error("archive-damaged", str(error)) from error

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -100,6 +101,13 @@ def free_space(path: Path) -> int:
     while not place.exists() and place != place.parent:
         place = place.parent
     return shutil.disk_usage(place).free
+
+
+def tells_case_apart(folder: Path) -> bool:
+    """Ask the volume of an existing folder whether ``a`` and ``A`` are two names there."""
+    with tempfile.NamedTemporaryFile(dir=long_path(folder), prefix="case-") as probe:
+        path = Path(probe.name)
+        return not path.with_name(path.name.upper()).exists()
 
 
 def is_link(path: Path) -> bool:
