@@ -173,6 +173,56 @@ def test_a_file_in_use_is_refused(world: World) -> None:
         assert refused(world, fs=Fs()) == "file-in-use"
 
 
+LOADER = """
+import ctypes, sys
+ctypes.WinDLL(sys.argv[1])
+print("loaded", flush=True)
+sys.stdin.read()
+"""
+
+
+def loader(path: Path) -> subprocess.Popen[bytes]:
+    """A real program that has loaded a library and waits."""
+    command = [sys.executable, "-c", LOADER, str(path)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline().strip() == b"loaded"
+    return child
+
+
+@pytest.mark.windows_only
+def test_a_loaded_library_is_not_replaced(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.own("helper.dll", (Path(sys.executable).parent / "vcruntime140.dll").read_bytes())
+    world.item("", "helper.dll", b"ours")
+    world.settle()
+    with loader(world.target / "helper.dll") as child:
+        assert refused(world, fs=Fs()) == "file-in-use"
+        child.communicate(b"")
+    assert run_place(world, fs=Fs()).files == ("helper.dll",)
+    assert undo(world.target).complete
+    assert tree(world.target) == world.start
+
+
+@pytest.mark.windows_only
+def test_a_library_of_ours_that_is_loaded_moves_away_and_is_cleaned_up_later(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.own("helper.dll", b"theirs")
+    world.item("", "helper.dll", (Path(sys.executable).parent / "vcruntime140.dll").read_bytes())
+    world.settle()
+    placement = run_place(world, fs=Fs(), user=this_process())
+    with loader(world.target / "helper.dll") as child:
+        report = placement.leave()
+        assert report is not None
+        assert report.complete
+        assert report.pending == ("helper.dll",)
+        assert (world.target / "helper.dll").read_bytes() == b"theirs"
+        assert placement_status(world.target).standing is Standing.CLEAN_UP
+        child.communicate(b"")
+    assert recover(world.target) is not None
+    assert tree(world.target) == world.start
+
+
 # Placing --------------------------------------------------------------------------------------------
 
 

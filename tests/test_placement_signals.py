@@ -155,7 +155,7 @@ with placed(lambda: place(Path(sys.argv[1]), items, stack="s", digest="d")):
 
 
 @pytest.mark.posix_only
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)])
+@pytest.mark.parametrize("number", [number for number, _ in SIGNALS])
 def test_a_real_process_that_is_told_to_end_undoes_first(world: World, number: int) -> None:
     items = [f"{i.folder}|{i.name}|{i.source}|{i.sha256}|{i.size}" for i in world.items]
     command = [sys.executable, "-c", PROGRAM, str(world.target), *items]

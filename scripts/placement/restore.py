@@ -48,8 +48,11 @@ class Undo:
         if self.journal.step is not Step.UNDONE:
             check_folders(self.layout, self.fs, self.journal)
             self._announce()
+            thrown = set(self.fs.names(self.layout.trash(0).parent))
+            self.fs.mkdir(self.layout.trash(0).parent)
             for action in self.journal.actions:
-                self._each(action, self._empty_trash)
+                if self.layout.trash(action.number).name in thrown:
+                    self._each(action, self._empty_trash)
             for action in reversed(self.journal.actions):
                 self._each(action, self._settle)
             self._finish()
@@ -193,7 +196,6 @@ class Undo:
     def _take_away(self, action: Action, seen: Seen | None) -> bool:
         """Move what is at the name into the trash and delete it if it is ours, else give it back."""
         here, trash = self.layout.inside(action.path), self.layout.trash(action.number)
-        self.fs.mkdir(trash.parent)
         self.fs.rename_new(here, trash)
         came = self.fs.look(trash)
         if came and not came.unchanged(seen) and not is_ours(action, trash, came, self.fs):

@@ -112,6 +112,8 @@ class Fs:
         if path.is_symlink():
             return hashlib.sha256(os.fsencode(os.readlink(native(path)))).hexdigest()
         with _open_unlinked(path) as file:
+            if os.fstat(file.fileno()).st_size < CHUNK:
+                return hashlib.sha256(file.read()).hexdigest()
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def free_bytes(self, folder: Path) -> int:
@@ -169,11 +171,12 @@ class Fs:
         """Copy into a new file, writable by its owner; return the SHA-256 of what was written."""
         self.before("copy_new", source, path)
         digest = hashlib.sha256()
-        with open(native(source), "rb") as old, open(native(path), "xb") as new:
-            mode = stat.S_IMODE(os.fstat(old.fileno()).st_mode) | stat.S_IWUSR
+        with open(native(source), "rb", 0) as old, open(native(path), "xb") as new:
+            found = os.fstat(old.fileno())
             if sys.platform != "win32":
-                os.fchmod(new.fileno(), mode)
-            while chunk := old.read(CHUNK):
+                os.fchmod(new.fileno(), stat.S_IMODE(found.st_mode) | stat.S_IWUSR)
+            piece = min(CHUNK, found.st_size + 1)  # a large buffer is dear for a small file
+            while chunk := old.read(piece):
                 digest.update(chunk)
                 new.write(chunk)
         return digest.hexdigest()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Sequence
@@ -89,6 +90,8 @@ if sys.platform == "win32":
 
 else:
     _libc = ctypes.CDLL(None, use_errno=True)
+    #: Device and inode in a line of ``/proc/PID/maps``; inode 0 is memory without a file.
+    _MAPPED: Final = re.compile(rb" ([0-9a-f]+:[0-9a-f]+ [1-9][0-9]*) ")
 
     def _renameat2(path: str, name: str, flag: int) -> int:
         """Return 0 or the error number; ``ENOSYS`` where the C library has no such call."""
@@ -129,13 +132,15 @@ else:
 
     def held(files: Sequence[Path]) -> frozenset[Path]:
         """Look for the files among the mappings of this user's processes."""
-        wanted = {path: _mapped_as(os.lstat(path)) for path in files}
-        maps = [_maps(pid) for pid in os.listdir("/proc") if pid.isdigit()]
-        return frozenset(path for path, key in wanted.items() if any(key in text for text in maps))
+        mapped: set[bytes] = set()
+        for pid in os.listdir("/proc"):
+            if pid.isdigit():
+                mapped.update(_MAPPED.findall(_maps(pid)))
+        return frozenset(path for path in files if _mapped_as(os.lstat(path)) in mapped)
 
     def _mapped_as(found: os.stat_result) -> bytes:
         """Return device and inode as ``/proc/PID/maps`` writes them."""
-        return b" %02x:%02x %d " % (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino)
+        return b"%02x:%02x %d" % (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino)
 
     def _maps(pid: str) -> bytes:
         """Return ``/proc/PID/maps``; nothing for a process that ended or is not ours."""
