@@ -20,7 +20,7 @@ from scripts.reporting.document import (
 )
 from scripts.reporting.exchange import write_document
 from scripts.reporting.index import EvidenceIndex, Filed, load_evidence
-from scripts.reporting.site import BEGIN, EMPTY, END, between_markers, main, refresh, status_table
+from scripts.reporting.site import BEGIN, EMPTY, END, between_markers, refresh, status_table
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
@@ -249,9 +249,7 @@ def test_the_page_is_brought_up_to_date_once_and_check_only_looks(tmp_path: Path
     page.write_bytes(f"# Ü\r\n{BEGIN}\nold\n{END}\r\ntail\n".encode())
     assert refresh(page, tmp_path / "evidence", check=True) is False
     assert b"old" in page.read_bytes()
-    assert main([str(page), "--check"]) == 3
-    assert main([str(page)]) == 0
-    assert main([str(page), "--check"]) == 0
+    assert refresh(page, tmp_path / "evidence") is False
     assert refresh(page, tmp_path / "evidence") is True
     text = page.read_bytes().decode()
     assert text.startswith("# Ü\r\n")
@@ -261,7 +259,7 @@ def test_the_page_is_brought_up_to_date_once_and_check_only_looks(tmp_path: Path
 
 def test_the_readme_says_what_evidence_says() -> None:
     assert refresh(EVIDENCE.parent / "README.md", EVIDENCE, check=True), (
-        "bring it up to date: python -m scripts.reporting.site README.md"
+        "bring it up to date: nox -s docs"
     )
 
 
@@ -272,11 +270,12 @@ def test_a_page_without_its_markers_is_refused(text: str) -> None:
     assert caught.value.reference == "no-status-markers"
 
 
-def test_a_broken_document_stops_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_document_stops_the_table(tmp_path: Path) -> None:
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence" / "bad.json").write_text("{}", encoding="utf-8")
     page = tmp_path / "README.md"
     page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
-    assert main([str(page)]) == 2
-    assert "bad.json" in capsys.readouterr().err
-    assert main([]) == 2
+    with pytest.raises(UsageError) as caught:
+        refresh(page, tmp_path / "evidence")
+    assert any("bad.json" in line for line in caught.value.context)
+    assert page.read_text(encoding="utf-8") == f"{BEGIN}\n{END}\n"

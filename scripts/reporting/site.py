@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from scripts.errors import UsageError, WorkspaceError
+from scripts.errors import UsageError
 from scripts.model import Outcome
 from scripts.reporting.document import Document, Provenance
 from scripts.reporting.index import EvidenceIndex, Filed, load_evidence
@@ -127,26 +126,3 @@ def _cell(text: str) -> str:
     for char in "\\|<>[]`*_":
         text = text.replace(char, f"\\{char}")
     return text
-
-
-def main(argv: Sequence[str]) -> int:
-    """``python -m scripts.reporting.site PAGE [--check]``: 0 up to date or written, 3 out of date."""
-    check = "--check" in argv
-    pages = [a for a in argv if a != "--check"]
-    if len(pages) != 1:
-        sys.stderr.write("usage: python -m scripts.reporting.site PAGE [--check]\n")
-        return int(UsageError.code)
-    page = Path(pages[0])
-    try:
-        current = refresh(page, page.absolute().parent / "evidence", check=check)
-    except WorkspaceError as error:
-        sys.stderr.write("\n".join((error.message, *error.context, error.hint)) + "\n")
-        return int(error.code)
-    if check and not current:
-        sys.stderr.write(f"{page} is not what evidence/ says: python -m scripts.reporting.site {page}\n")
-        return 3
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
