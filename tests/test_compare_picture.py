@@ -58,5 +58,5 @@ def test_names_are_text_never_markup() -> None:
 
 
 def test_an_interval_beyond_the_axis_ends_in_an_arrow() -> None:
-    assert draw(comparison(CASES["huge"])).count("V") == 0, "both ends lie far outside"
+    assert draw(comparison((5.0, 0.0))).count("V") == 0, "both ends lie far outside"
     assert draw(comparison(CASES["clear"])).count("V") == 2
