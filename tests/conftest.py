@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import calibration_counts, placement_counts
 from tests.checkout import Checkout, make_checkout
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,3 +123,9 @@ def ready(checkout: Checkout) -> Checkout:
     """A checkout where the CPU reference is active."""
     checkout.json("setup")
     return checkout
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much the proofs among the tests really ran."""
+    placement_counts.pytest_terminal_summary(terminalreporter)
+    calibration_counts.pytest_terminal_summary(terminalreporter)

@@ -23,7 +23,7 @@ TABLE = {
 }
 Scenario = Callable[[Checkout, Path], "int | subprocess.CompletedProcess[str]"]
 SCENARIOS: dict[str, Scenario] = {}
-POSIX = {"own-signal", "interrupted", "unstartable", "wrap-unstartable"}
+POSIX = {"own-signal", "wrap-left", "interrupted", "unstartable", "wrap-unstartable"}
 WINDOWS = sys.platform == "win32"
 
 
@@ -192,6 +192,71 @@ def _(checkout: Checkout, _folder: Path) -> int:
         os.killpg(run.pid, signal.SIGINT)
         run.communicate(timeout=60)
         return run.returncode
+
+
+def program_in(folder: Path) -> Path:
+    """Put a program that does nothing into a folder of its own."""
+    folder.mkdir()
+    if WINDOWS:
+        return Path(shutil.copy(Path(os.environ["CUDA_AMD_TEST_BIN"]) / "exits.exe", folder / "app.exe"))
+    program = folder / "app"
+    program.write_text('#!/bin/sh\n[ $# = 0 ] || exec "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return program
+
+
+def placed(checkout: Checkout, folder: Path) -> Path:
+    """Place the stack beside a program and leave it there; return one placed file."""
+    checkout.json("setup")
+    program = program_in(folder / "app folder")
+    arguments = ("0",) if WINDOWS else ()
+    done = checkout.run("wrap", f"--exe={program}", "--via=beside", "--keep", "--", *arguments)
+    assert done.returncode == 0, done.stderr
+    return next(p for p in sorted(program.parent.iterdir()) if "cublas" in p.name)
+
+
+@scenario("no-target")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("unwrap", f"--target={folder / 'missing'}")
+
+
+@scenario("still-placed")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    library = placed(checkout, folder)
+    done = checkout.run("remove", "--yes")
+    assert library.exists()
+    return done
+
+
+@scenario("undo-incomplete")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    library = placed(checkout, folder)
+    library.chmod(0o644)
+    library.write_bytes(b"mine now")
+    done = checkout.run("unwrap", f"--target={library.parent}")
+    assert library.read_bytes() == b"mine now"
+    return done
+
+
+@scenario("planted-journal")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    library = placed(checkout, folder)
+    journal = library.parent / ".cuda-amd" / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(lines[0].replace(b"cublas", b"../../", 1) + b"".join(lines[1:]))
+    done = checkout.run("unwrap", f"--target={library.parent}")
+    assert library.exists()
+    return done
+
+
+@scenario("wrap-left")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    program = program_in(folder / "app folder")
+    change = "for f in libcublas*; do chmod u+w $f; echo mine > $f; done"
+    return checkout.run(
+        "wrap", f"--exe={program}", "--via=beside", f"--cwd={program.parent}", "--", "/bin/sh", "-c", change
+    )
 
 
 @scenario("own-code")
