@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.errors import HostError, LaunchError, StagedFileError, UsageError
-from scripts.launch.backends import missing_backends, refuse_or_note
 from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment
 from scripts.launch.folders import launcher_in, search_folders
 from scripts.launch.launcher import ascii_folder, plan_launcher
@@ -364,19 +363,6 @@ def test_a_folder_without_a_usable_name_is_refused_with_a_way_out(place: str) ->
         ascii_folder(Path("C:/Jürgen/r"), short_name=lambda _: None, junction=lambda _: Path(place))
     assert caught.value.reference == "layer-folder-not-ascii"
     assert "CUDA_AMD_CACHE" in caught.value.hint
-
-
-def test_a_hip_library_that_is_nowhere_is_named_with_what_fails_without_it() -> None:
-    there = {Path("hip/bin/amdhip64_6.dll")}
-    [missing] = missing_backends(INJECTED, [Path("r"), Path("hip/bin")], exists=there.__contains__)
-    assert (missing.library, missing.provides) == ("miopen", ("cudnn9",))
-    assert refuse_or_note([missing]) == ("MIOpen.dll is not installed: cudnn9 will fail, and may show a box",)
-
-
-def test_without_the_hip_runtime_itself_nothing_is_started() -> None:
-    with pytest.raises(HostError) as caught:
-        refuse_or_note(missing_backends(INJECTED, [Path("r")], exists=lambda _: False))
-    assert caught.value.reference == "hip-library-missing"
 
 
 @pytest.mark.parametrize(

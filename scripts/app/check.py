@@ -13,6 +13,7 @@ from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Runtime, StackKind
 from scripts.reporting.cudacheck import CheckVerdict, judge, parse_output
 from scripts.reporting.exchange import result_json
+from scripts.system.child import Captured
 
 PROGRAM: Final = "cuda_check"
 #: A healthy check takes seconds; the first start of a HIP runtime may take a minute.
@@ -84,35 +85,49 @@ def check(ws: Workspace, *, stack: str = "", timeout: str = "") -> CheckResult:
 
 def check_staged(ws: Workspace, staged: Staged, *, seconds: float = DEFAULT_SECONDS) -> CheckResult:
     """Check a stack whose files are verified; a message box, a hang or a crash is a result, no error."""
-    runtime, kind = staged.runtime, staged.stack.kind
-    expected = [file.provides for file in runtime.files if file.provides]
-    # Our own check asks for what the reference stack has; elsewhere everything that turns up is of interest.
-    names = [f"--{name}" for name in expected] if kind is StackKind.REFERENCE else []
+    runtime = staged.runtime
     with ws.progress.task(f"check {staged.stack.id}", None):
-        captured = run_ours(ws, staged, [str(check_program(runtime)), *names], timeout=seconds)
+        argv = [str(check_program(runtime)), *check_arguments(staged)]
+        captured = run_ours(ws, staged, argv, timeout=seconds)
     # One stream after the other: lines of two streams never run into each other.
-    output = captured.stdout + b"\n" + captured.stderr
-    parsed, remarks = parse_output(captured.stdout), parse_output(captured.stderr)
-    code = None if captured.timed_out else captured.returncode
-    verdict = judge(
-        parsed,
-        expected=expected,
-        exit_code=code,
-        timed_out=captured.timed_out,
-        kind=kind,
-        dialogs=[f"{box.title}: {box.text}" for box in captured.dialogs],
-    )
+    noise = (*parse_output(captured.stdout).noise, *parse_output(captured.stderr).noise)
     redactor = redactor_of(ws)
     return CheckResult(
         stack=staged.stack.id,
-        kind=kind,
+        kind=staged.stack.kind,
         digest=runtime.digest,
-        verdict=verdict,
-        noise=tuple(redactor.text(line) for line in (*parsed.noise, *remarks.noise)),
-        output=output,
-        process_code=code,
+        verdict=judge_check(staged, captured),
+        noise=tuple(redactor.text(line) for line in noise),
+        output=captured.stdout + b"\n" + captured.stderr,
+        process_code=None if captured.timed_out else captured.returncode,
         seconds=captured.seconds,
     )
+
+
+def check_arguments(staged: Staged) -> list[str]:
+    """Return what a stack's ``cuda_check`` is asked for.
+
+    Our own asks for what the reference stack has; elsewhere everything that turns up is of interest.
+    """
+    reference = staged.stack.kind is StackKind.REFERENCE
+    return [f"--{name}" for name in _provided(staged.runtime)] if reference else []
+
+
+def judge_check(staged: Staged, captured: Captured) -> CheckVerdict:
+    """Judge the lines of a finished ``cuda_check``, wherever it was started."""
+    return judge(
+        parse_output(captured.stdout),
+        expected=_provided(staged.runtime),
+        exit_code=None if captured.timed_out else captured.returncode,
+        timed_out=captured.timed_out,
+        kind=staged.stack.kind,
+        dialogs=[f"{box.title}: {box.text}" for box in captured.dialogs],
+    )
+
+
+def _provided(runtime: Runtime) -> list[str]:
+    """Name the CUDA libraries that a runtime answers for."""
+    return [file.provides for file in runtime.files if file.provides]
 
 
 def check_program(runtime: Runtime) -> Path:

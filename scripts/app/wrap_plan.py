@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import Final
 
+from scripts.app.backend_notes import backend_notes
 from scripts.app.layer_folder import layer_folder
 from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.staged import Staged
@@ -18,13 +19,11 @@ from scripts.app.wrapping import Inspect, Placement, Placer, StagedRuntime, Wrap
 from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import LaunchError, UsageError
 from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
-from scripts.launch.backends import missing_backends, refuse_or_note
-from scripts.launch.environ import EnvPlan, hip_home, plan_environment
+from scripts.launch.environ import EnvPlan, plan_environment
 from scripts.launch.folders import launcher_in
 from scripts.launch.launcher import BITS, CAVEATS, plan_launcher, refuse_store_app
 from scripts.launch.request import find_program, parse_settings, parse_timeout
 from scripts.launch.via import Via, ViaChoice, ViaFacts, choose_via
-from scripts.model import HipRoot, StackKind
 from scripts.system.child import Command, LogTo
 
 AUTO: Final = "auto"
@@ -109,7 +108,11 @@ def plan_run(
         reason=choice.reason,
         environ=environ,
         cwd=read.cwd,
-        notes=(*notes, *_backend_notes(ws, ready, root), *(CAVEATS if choice.via is Via.LAUNCHER else ())),
+        notes=(
+            *notes,
+            *backend_notes(ws, ready, read.program, environ.environ),
+            *(CAVEATS if choice.via is Via.LAUNCHER else ()),
+        ),
     )
     placement = _placement(choice, placer, ready, read.program, keep=request.keep)
     return Plan(shown=shown, command=command, timeout=read.timeout, log=read.log, placement=placement)
@@ -224,19 +227,6 @@ def _machine(program: Path) -> str:
             return machine_of(file.read(HEAD))
     except OSError:
         return ""
-
-
-def _backend_notes(ws: Workspace, ready: Staged, root: HipRoot | None) -> tuple[str, ...]:
-    """Look for the HIP libraries that the layer will ask for (Windows: it asks by a box)."""
-    home = ready.runtime.path
-    if ws.platform != "win32" or ready.stack.kind is not StackKind.TRANSLATION or home is None:
-        return ()
-    folders = [home]
-    hip = hip_home(ready.runtime, root, ws.platform)
-    if hip is not None:
-        folders.append(Path(hip) / "bin")
-    folders.append(Path(ws.environ.get("SYSTEMROOT") or r"C:\Windows") / "System32")
-    return refuse_or_note(missing_backends(ready.runtime, folders, exists=Path.is_file))
 
 
 def _placement(

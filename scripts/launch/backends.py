@@ -1,12 +1,19 @@
-"""HIP libraries that must exist before a program starts: a missing one opens a box that nobody may see."""
+r"""HIP libraries that must exist before a program starts: a missing one opens a box that nobody may see.
+
+The search is the layer's own (vosen/ZLUDA@87531d3, ``zluda_windows``): a back-end is looked for in the
+layer's folder, then in ``HIP_PATH\bin``; what a back-end imports in turn, in its own folder, the program's
+and the system's. PATH counts for the HIP runtime alone, which is asked for by its bare name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import Final
 
+from scripts.binary.image import Image, Unreadable
+from scripts.binary.read import read_image
 from scripts.errors import HostError
 from scripts.model import Runtime
 
@@ -20,50 +27,196 @@ FILES: Final[dict[str, tuple[str, ...]]] = {
 }
 #: Without these nothing works; the others are missed only by programs that use what needs them.
 ESSENTIAL: Final = frozenset({"amdhip64"})
+#: Names the system answers for without a file of that name.
+API_SETS: Final = ("api-ms-", "ext-ms-")
+GENERATIONS: Final = "amdhip64"
+MAX_DEPTH: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """The folders that are searched; ``None`` where a run has none."""
+
+    layer: Path
+    hip: Path | None = None
+    program: Path | None = None
+    system: Path | None = None
+    path: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class MissingBackend:
-    """One HIP library that is nowhere, and the CUDA libraries that will fail without it."""
+    """One file that is nowhere.
+
+    Attributes:
+        library: the HIP library that cannot be loaded without it.
+        chain: file names from the CUDA library down to the missing one.
+        searched: one clause for each place, why the file was not found there.
+        provides: the CUDA libraries that will fail.
+        delayed: it is asked for only when it is first used.
+    """
 
     library: str
-    files: tuple[str, ...]
+    chain: tuple[str, ...]
+    searched: tuple[str, ...]
     provides: tuple[str, ...]
+    delayed: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """The chain and the places, for a person."""
+        return f"{' → '.join(self.chain)}: {'; '.join(self.searched)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lack:
+    """A file that something needs and that is nowhere: the chain below, and what each place says."""
+
+    chain: tuple[str, ...]
+    searched: tuple[str, ...]
+    delayed: bool
+
+
+@dataclass
+class _Walk:
+    """One look through the folders; each folder is listed and each file read once."""
+
+    places: Places
+    read: Callable[[Path], Image | Unreadable]
+    listings: dict[Path, dict[str, Path]] = field(default_factory=dict)
+    walked: dict[Path, tuple[_Lack, ...]] = field(default_factory=dict)
+
+    def find(self, name: str, folders: Sequence[Path | None]) -> Path | None:
+        """Return the first file of that name; names are compared as Windows does."""
+        for folder in folders:
+            if folder is not None and (found := self._listing(folder).get(name.lower())):
+                return found
+        return None
+
+    def _listing(self, folder: Path) -> dict[str, Path]:
+        if folder not in self.listings:
+            try:
+                self.listings[folder] = {path.name.lower(): path for path in folder.iterdir()}
+            except OSError:
+                self.listings[folder] = {}
+        return self.listings[folder]
+
+    def backend(self, library: str) -> Path | None:
+        """Return the file that answers for a HIP library."""
+        at = self.places
+        own: list[Path | None] = [at.layer, at.hip]
+        bare = [at.program, at.system, *at.path] if library in ESSENTIAL else []
+        names = FILES.get(library, (f"{library}.dll",))
+        return next((found for name in names if (found := self.find(name, [*own, *bare]))), None)
+
+    def lacking(self, file: Path, depth: int = 0) -> tuple[_Lack, ...]:
+        """Return what one of HIP's libraries lacks, itself or further down."""
+        if file in self.walked or depth > MAX_DEPTH:
+            return self.walked.get(file, ())
+        self.walked[file] = ()  # libraries may import each other
+        self.walked[file] = tuple(self._lacking(file, depth))
+        return self.walked[file]
+
+    def _lacking(self, file: Path, depth: int) -> Iterator[_Lack]:
+        image, at = self.read(file), self.places
+        folders = [file.parent, at.program, at.system]
+        for needed in image.needed if isinstance(image, Image) else ():
+            name = needed.library
+            if name.lower().startswith(API_SETS):
+                continue
+            found = self.find(name, folders)
+            if found is None:
+                yield _Lack(chain=(name,), searched=self.clauses(name, folders), delayed=needed.delayed)
+            elif found.parent in {at.layer, at.hip}:
+                for lack in self.lacking(found, depth + 1):
+                    yield replace(
+                        lack, chain=(found.name, *lack.chain), delayed=lack.delayed or needed.delayed
+                    )
+
+    def clauses(self, name: str, folders: Sequence[Path | None]) -> tuple[str, ...]:
+        """Say for each place that the file is not there, or which other generation is."""
+        words = {
+            self.places.layer: "the layer's folder",
+            self.places.hip: r"HIP\bin",
+            self.places.program: "the program's folder",
+            self.places.system: "System32",
+        }
+        said = []
+        for folder in dict.fromkeys(folders):
+            if folder is None or folder not in words:
+                continue
+            listed = self._listing(folder).items()
+            others = sorted(path.name for key, path in listed if _other_generation(key, name.lower()))
+            has = f"{words[folder]} has only {' and '.join(others)}"
+            said.append(has if others else f"not in {words[folder]}")
+        return tuple(said)
 
 
 def missing_backends(
-    runtime: Runtime,
-    folders: Sequence[Path],
-    *,
-    exists: Callable[[Path], bool],
+    runtime: Runtime, places: Places, *, read: Callable[[Path], Image | Unreadable] = read_image
 ) -> tuple[MissingBackend, ...]:
-    """Return the HIP libraries that a runtime needs and that none of ``folders`` holds."""
-    wanted: dict[str, list[str]] = {}
+    """Walk imports and delayed imports behind every CUDA library of a stack down to what is not there.
+
+    Libraries for 32-bit programs and for tracing are not walked. Nothing is loaded.
+    """
+    walk = _Walk(places=places, read=read)
+    found: dict[tuple[str, ...], MissingBackend] = {}
     for file in runtime.files:
-        for need in file.needs if file.provides else ():
-            wanted.setdefault(need, []).append(file.provides or "")
-    missing = []
-    for library, provides in sorted(wanted.items()):
-        names = FILES.get(library, (f"{library}.dll",))
-        if not any(exists(folder / name) for folder in folders for name in names):
-            missing.append(
-                MissingBackend(library=library, files=names, provides=tuple(sorted(set(provides))))
-            )
-    return tuple(missing)
+        if not file.provides or PurePosixPath(file.name).parent != PurePosixPath():
+            continue
+        for missing in (m for need in file.needs for m in _of_need(walk, file.name, file.provides, need)):
+            key = (missing.library, *missing.chain[1:])
+            known = found.get(key)
+            found[key] = missing if known is None else _joined(known, missing)
+    return tuple(found[key] for key in sorted(found))
+
+
+def _of_need(walk: _Walk, name: str, provides: str, need: str) -> Iterator[MissingBackend]:
+    """Follow one CUDA library to one HIP library and on."""
+    backend = walk.backend(need)
+    at = walk.places
+    if backend is None:
+        wanted = FILES.get(need, (f"{need}.dll",))
+        folders = [at.layer, at.hip, *([at.program, at.system] if need in ESSENTIAL else [])]
+        clauses = walk.clauses(wanted[0], folders)
+        yield MissingBackend(
+            library=need, chain=(name, " or ".join(wanted)), searched=clauses, provides=(provides,)
+        )
+        return
+    for lack in walk.lacking(backend) if backend.parent in {at.layer, at.hip} else ():
+        chain = (name, backend.name, *lack.chain)
+        yield MissingBackend(
+            library=need, chain=chain, searched=lack.searched, provides=(provides,), delayed=lack.delayed
+        )
+
+
+def _other_generation(there: str, wanted: str) -> bool:
+    """Whether a file is the HIP runtime of another generation than the wanted one."""
+    return wanted.startswith(GENERATIONS) and there.startswith(GENERATIONS) and there.endswith(".dll")
+
+
+def _joined(one: MissingBackend, other: MissingBackend) -> MissingBackend:
+    """Say the same missing file once, for all that fail without it."""
+    return replace(
+        one,
+        provides=tuple(dict.fromkeys((*one.provides, *other.provides))),
+        delayed=one.delayed and other.delayed,
+    )
 
 
 def refuse_or_note(missing: Sequence[MissingBackend]) -> tuple[str, ...]:
-    """Refuse when nothing could work; otherwise return one sentence for each library that is missing.
+    """Refuse when nothing could work; otherwise return one sentence for each file that is missing.
 
     Raises:
         HostError: ``hip-library-missing``.
     """
     for item in missing:
-        if item.library in ESSENTIAL:
-            msg = f"the HIP runtime has no {' or '.join(item.files)}: no CUDA program can start"
+        if item.library in ESSENTIAL and not item.delayed:
+            msg = f"the HIP runtime lacks {item.chain[-1]}: no CUDA program can start"
             hint = "install AMD's driver and the HIP SDK this stack needs, then `invoke scan`"
-            raise HostError("hip-library-missing", msg, hint=hint)
+            raise HostError("hip-library-missing", msg, context=(item.sentence,), hint=hint)
     return tuple(
-        f"{item.files[0]} is not installed: {', '.join(item.provides)} will fail, and may show a box"
+        f"{', '.join(item.provides)} will fail{' when it is used' if item.delayed else ''}"
+        f"{'' if item.delayed else ', and may show a box'}: {item.sentence}"
         for item in missing
     )

@@ -1,0 +1,42 @@
+"""Look for the HIP libraries that a translation layer will ask for, before a program starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from scripts.app.running import hip_root_of
+from scripts.app.staged import Staged
+from scripts.app.workspace import Workspace
+from scripts.launch.backends import Places, missing_backends, refuse_or_note
+from scripts.launch.environ import hip_home
+from scripts.model import StackKind
+
+
+def backend_notes(
+    ws: Workspace, staged: Staged, program: Path, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return one sentence for each file that is missing behind the layer (Windows: it asks by a box).
+
+    Args:
+        ws: the workspace.
+        staged: the stack.
+        program: its folder is one that Windows searches.
+        environ: what the program will get; its PATH is searched for the HIP runtime.
+
+    Raises:
+        HostError: ``hip-library-missing``: no CUDA program could start.
+    """
+    home = staged.runtime.path
+    if ws.platform != "win32" or staged.stack.kind is not StackKind.TRANSLATION or home is None:
+        return ()
+    hip = hip_home(staged.runtime, hip_root_of(staged), ws.platform)
+    entries = environ.get("PATH", "").split(";")
+    places = Places(
+        layer=home,
+        hip=None if hip is None else Path(hip) / "bin",
+        program=program.parent,
+        system=Path(environ.get("SYSTEMROOT") or r"C:\Windows") / "System32",
+        path=tuple(Path(entry) for entry in entries if entry),
+    )
+    return refuse_or_note(missing_backends(staged.runtime, places))

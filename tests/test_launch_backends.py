@@ -1,0 +1,137 @@
+"""What is missing behind a CUDA library is named down to the leaf, by the layer's own rules of search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from scripts.errors import HostError
+from scripts.launch.backends import Places, missing_backends, refuse_or_note
+from scripts.model import Runtime, RuntimeFile
+from tests.pe_files import pe
+
+
+def file(name: str, provides: str, *needs: str) -> RuntimeFile:
+    return RuntimeFile(name=name, sha256="0" * 64, size=1, provides=provides, needs=needs)
+
+
+RUNTIME = Runtime(
+    stack="zluda",
+    digest="d" * 64,
+    path=Path("layer"),
+    files=(
+        file("nvcuda.dll", "nvcuda", "amdhip64"),
+        file("cublas64_11.dll", "cublas11", "rocblas", "hipblaslt"),
+        file("cublas64_12.dll", "cublas12", "rocblas", "hipblaslt"),
+        file("cufft64_11.dll", "cufft11"),
+        file("trace/cublas64_11.dll", "", "miopen"),
+    ),
+)
+Files = Mapping[str, tuple[str, ...]]
+HIP6: Files = {"amdhip64_6.dll": ("kernel32.dll",)}
+BLAS: Files = {"rocblas.dll": ("amdhip64_6.dll", "kernel32.dll"), "libhipblaslt.dll": ("amdhip64_6.dll",)}
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    for name in ("layer", "hip", "program", "system", "more"):
+        (tmp_path / name).mkdir()
+    put(tmp_path / "system", {"kernel32.dll": ()})
+    return Places(
+        layer=tmp_path / "layer",
+        hip=tmp_path / "hip",
+        program=tmp_path / "program",
+        system=tmp_path / "system",
+        path=(tmp_path / "more",),
+    )
+
+
+def put(folder: Path | None, files: Files, *, delayed: tuple[str, ...] = ()) -> None:
+    assert folder is not None
+    for name, imports in files.items():
+        later = {i: ["f"] for i in imports if i in delayed}
+        now = {i: ["f"] for i in imports if i not in delayed}
+        (folder / name).write_bytes(pe(imports=now, delayed=later))
+
+
+def sentences(places: Places) -> list[str]:
+    return [missing.sentence for missing in missing_backends(RUNTIME, places)]
+
+
+def test_nothing_is_missing_where_all_is_there(places: Places) -> None:
+    put(places.hip, {**HIP6, **BLAS})
+    assert sentences(places) == []
+
+
+def test_the_wrong_generation_is_named_down_to_the_leaf(places: Places) -> None:
+    put(places.hip, BLAS)
+    put(places.system, {"amdhip64_7.dll": ()})
+    where = r"not in HIP\bin; not in the program's folder; System32 has only amdhip64_7.dll"
+    assert sentences(places) == [
+        f"cublas64_11.dll → libhipblaslt.dll → amdhip64_6.dll: {where}",
+        f"cublas64_11.dll → rocblas.dll → amdhip64_6.dll: {where}",
+    ]
+
+
+def test_all_that_fail_are_named_once_and_the_program_is_not_refused(places: Places) -> None:
+    put(places.hip, {**HIP6, "rocblas.dll": ("amdhip64_6.dll",)})
+    lacking = r"hipblaslt.dll or libhipblaslt.dll: not in the layer's folder; not in HIP\bin"
+    assert refuse_or_note(missing_backends(RUNTIME, places)) == (
+        f"cublas11, cublas12 will fail, and may show a box: cublas64_11.dll → {lacking}",
+    )
+
+
+@pytest.mark.parametrize("folder", ["layer", "hip", "program", "system", "more"])
+def test_the_runtime_itself_is_found_wherever_its_bare_name_leads(places: Places, folder: str) -> None:
+    put(places.layer.parent / folder, {"amdhip64_7.dll": ()})
+    assert not [m for m in missing_backends(RUNTIME, places) if m.library == "amdhip64"]
+
+
+@pytest.mark.parametrize("folder", ["program", "system", "more"])
+def test_a_back_end_is_looked_for_in_two_folders_only(places: Places, folder: str) -> None:
+    put(places.hip, HIP6)
+    put(places.layer.parent / folder, BLAS)
+    assert {m.library for m in missing_backends(RUNTIME, places)} == {"rocblas", "hipblaslt"}
+
+
+def test_without_the_runtime_nothing_is_started(places: Places) -> None:
+    put(places.system, {"amdhip64.dll": ()})
+    with pytest.raises(HostError) as caught:
+        refuse_or_note(missing_backends(RUNTIME, places))
+    assert caught.value.reference == "hip-library-missing"
+    [line] = caught.value.context
+    assert line.startswith("nvcuda.dll → amdhip64_7.dll or amdhip64_6.dll: not in the layer's folder")
+    assert line.endswith("System32 has only amdhip64.dll")
+
+
+def test_a_runtime_that_cannot_start_is_refused_as_well(places: Places) -> None:
+    put(places.hip, {"amdhip64_7.dll": ("amd_comgr.dll", "rocm_kpack.dll"), "amd_comgr.dll": ()})
+    with pytest.raises(HostError) as caught:
+        refuse_or_note(missing_backends(RUNTIME, places))
+    assert caught.value.message.startswith("the HIP runtime lacks rocm_kpack.dll")
+
+
+def test_what_is_loaded_later_is_said_to_be_missed_later(places: Places) -> None:
+    put(places.hip, {**HIP6, "libhipblaslt.dll": ("amdhip64_6.dll",)})
+    put(places.hip, {"rocblas.dll": ("hipsolver.dll", "amdhip64_6.dll")}, delayed=("hipsolver.dll",))
+    [note] = refuse_or_note(missing_backends(RUNTIME, places))
+    assert note.startswith("cublas11, cublas12 will fail when it is used: cublas64_11.dll → rocblas.dll")
+
+
+def test_libraries_that_import_each_other_end_the_walk(places: Places) -> None:
+    put(places.hip, {**HIP6, "rocblas.dll": ("libhipblaslt.dll",), "libhipblaslt.dll": ("rocblas.dll",)})
+    assert sentences(places) == []
+
+
+def test_names_the_system_answers_for_are_no_files(places: Places) -> None:
+    put(places.hip, {**HIP6, **BLAS, "rocblas.dll": ("api-ms-win-crt-heap-l1-1-0.dll", "KERNEL32.dll")})
+    assert sentences(places) == []
+
+
+def test_a_library_nobody_can_read_is_not_judged(places: Places) -> None:
+    put(places.hip, {**HIP6, **BLAS})
+    assert places.hip is not None
+    (places.hip / "rocblas.dll").write_bytes(b"MZ damaged")
+    assert sentences(places) == []
