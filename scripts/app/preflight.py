@@ -19,6 +19,7 @@ from scripts.launch.via import ViaFacts
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.preflight.coverage import Covered, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
+from scripts.preflight.gain import gain
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import loading_of
 from scripts.preflight.verdict import Judged, Reason, Verdict, judge
@@ -27,7 +28,6 @@ from scripts.staging.generations import read_history
 CACHE_FOLDER: Final = "preflight-v1"
 #: So many reasons are said before a program is started.
 WARNINGS: Final = 3
-_BADNESS: Final = {Verdict.RUNS: 0, Verdict.UNKNOWN: 1, Verdict.PARTIAL: 2, Verdict.REFUSES: 3}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = F
         examined=examined,
         covered=covered,
         judged=judged,
-        better=_better(ws, lock, wanted, host, examined=examined, now=(judged, covered)),
+        better=_better(ws, lock, wanted, host, examined=examined, now=covered),
         alternatives=_alternatives(examined) if judged.verdict is not Verdict.RUNS else (),
         level=level.value if level is not None else None,
         strict=strict,
@@ -196,15 +196,9 @@ def _stack(ws: Workspace, lock: Lock, stack: str) -> Stack:
 
 
 def _better(
-    ws: Workspace,
-    lock: Lock,
-    wanted: Stack,
-    host: Host,
-    *,
-    examined: Examined,
-    now: tuple[Judged, tuple[Covered, ...]],
+    ws: Workspace, lock: Lock, wanted: Stack, host: Host, *, examined: Examined, now: tuple[Covered, ...]
 ) -> tuple[Better, ...]:
-    """Find the pinned stacks for the same system and GPU for which less is missing."""
+    """Find the pinned stacks for the same system and GPU that have more of what the program needs."""
     found = []
     system = {"pe": "windows", "elf": "linux"}.get(examined.closure.program.facts.format, "")
     for other in lock.stacks.values():
@@ -214,34 +208,9 @@ def _better(
         if facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx:
             continue
         covered, judged = _judge(examined, facts)
-        if _score(judged, covered) < _score(*now) and _known(judged):
-            found.append(Better(stack=other.id, verdict=judged.verdict, why=_gain(now, (judged, covered))))
+        if why := gain(now, covered, facts):
+            found.append(Better(stack=other.id, verdict=judged.verdict, why=why))
     return tuple(found)
-
-
-def _score(judged: Judged, covered: tuple[Covered, ...]) -> tuple[int, int, int]:
-    """Order judgements: the word, then how much is missing."""
-    failures = [r for r in judged.reasons if r.effect in {Verdict.PARTIAL, Verdict.REFUSES}]
-    return _BADNESS[judged.verdict], len(failures), _missing(covered)
-
-
-def _known(judged: Judged) -> bool:
-    """Whether a judgement says something; a stack about which nothing is known is not better."""
-    return not any("are unknown for" in r.text for r in judged.reasons)
-
-
-def _missing(covered: tuple[Covered, ...]) -> int:
-    """Count the functions that do not work, and the libraries without provider."""
-    functions = sum(len(c.missing) + len(c.aborts) + len(c.not_exported) for c in covered)
-    return functions + sum(c.status == "fail" for c in covered)
-
-
-def _gain(now: tuple[Judged, tuple[Covered, ...]], then: tuple[Judged, tuple[Covered, ...]]) -> str:
-    """Say in what it is better."""
-    before, after = _missing(now[1]), _missing(then[1])
-    if before != after:
-        return f"{before - after} fewer functions or libraries are missing"
-    return f"{now[0].verdict.value} becomes {then[0].verdict.value}"
 
 
 def _alternatives(examined: Examined) -> tuple[Alternative, ...]:

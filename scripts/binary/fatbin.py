@@ -173,4 +173,6 @@ def _code_sections(source: FileBytes, start: int, size: int) -> int | None:
     at, length = struct.unpack_from("<QQ", headers, width * names + 24)
     text = source.read(start + at, min(length, size, MAX_PTX))
     places = [struct.unpack_from("<I", headers, width * number)[0] for number in range(count)]
+    if not text.startswith(b".shstrtab", places[names]):
+        return None
     return sum(1 for place in places if text.startswith(b".text.", place))

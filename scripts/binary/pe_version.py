@@ -18,3 +18,18 @@ def file_version(path: Path) -> str | None:
     except (OSError, pefile.PEFormatError, ValueError):  # an empty file cannot be mapped: ValueError
         return None
     return None
+
+
+def company(path: Path) -> str:
+    """Return the company a version resource names; empty where a file has none or is no PE."""
+    try:
+        with pefile.PE(str(path), fast_load=True) as image:
+            image.parse_data_directories([pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_RESOURCE"]])
+            for part in (part for parts in getattr(image, "FileInfo", ()) for part in parts):
+                for table in getattr(part, "StringTable", ()):
+                    name = table.entries.get(b"CompanyName", b"")
+                    if name:
+                        return str(name.decode("utf-8", "replace"))
+    except (OSError, pefile.PEFormatError, ValueError, AttributeError):
+        return ""
+    return ""

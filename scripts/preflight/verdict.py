@@ -143,7 +143,8 @@ def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
         yield _reason(Verdict.PARTIAL, weight, _missing_sentence(item), asker, item.missing)
     if item.unknown:
         why = "nobody has read its calls" if stack.api is None else "they are not in its call table"
-        text = f"{len(item.unknown)} functions of {need.named.title} are unknown for {stack.id}: {why}"
+        count = _count(len(item.unknown), "function")
+        text = f"{count} of {need.named.title} unknown for {stack.id}: {why}"
         yield _reason(Verdict.UNKNOWN, 20, text, asker, item.unknown)
     if need.unknown:
         text = f"what the CUDA runtime asks of the driver for {_list(need.unknown)} is unknown"
@@ -181,12 +182,11 @@ def _missing_sentence(item: Covered) -> str:
     """Say what is not supported, and whether that is all of a library."""
     need, count = item.need, len(item.missing)
     via = f", by way of {need.chain[-1]}," if need.chain[-1] != need.asker.name else ""
+    total = f"{_count(len(need.functions), 'function')} of {need.named.title}"
     if count == len(need.functions):
-        what = f"{count} functions of {need.named.title}, none of which does more than say NOT_SUPPORTED"
+        what = f"{total} and would always get NOT_SUPPORTED"
     else:
-        what = (
-            f"{len(need.functions)} functions of {need.named.title}, {count} of which only say NOT_SUPPORTED"
-        )
+        what = f"{total}, and for {count} of them would always get NOT_SUPPORTED"
     return f"{need.asker.name}{via} asks for {what}: {_list(item.missing)}"
 
 
@@ -242,7 +242,7 @@ def _device_code(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
 def _code(name: str, code: Code, *, hopeless: bool) -> Iterator[Reason]:
     """Say what is wrong with the device code of one file's section."""
     if code.sass_only:
-        kernels = f" ({code.kernels_lost} kernels or fewer)" if code.kernels_lost else ""
+        kernels = f" (at most {_count(code.kernels_lost, 'kernel')})" if code.kernels_lost else ""
         text = (
             f"{code.sass_only} of {code.modules} modules in {name}{kernels} hold NVIDIA machine code alone "
             f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
@@ -297,6 +297,11 @@ def _reason(effect: Verdict, weight: int, text: str, file: str, functions: tuple
     return Reason(
         effect=effect, weight=weight, text=text, file=file, functions=functions, count=len(functions)
     )
+
+
+def _count(number: int, noun: str) -> str:
+    """Say a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _list(names: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ def show(result: PreflightResult, out: Out) -> None:
     _needs(result, out)
     _code(result, out)
     for other in result.better:
-        out.line(f"{other.stack} would do better: {other.verdict.value}; {other.why}")
+        out.line(f"{other.stack} would do better ({other.verdict.value}): {other.why}")
     for choice in result.alternatives:
         out.line(f"Without translation: {choice.what}")
     proof = f"documents show {result.level} for this stack here" if result.level else "no document shows more"
@@ -78,10 +78,15 @@ def _functions(item: Covered) -> str:
     if not count:
         return "no functions are named" if item.need.calls_known else "its functions are hidden"
     if item.unknown:
-        return f"{count} functions, {len(item.unknown)} of them unknown here"
+        return f"{_functions_word(count)}, {len(item.unknown)} of them unknown here"
     if item.provided_by is None or not item.need.named.library.api:
-        return f"{count} functions"
-    return f"{item.working} of {count} functions work"
+        return _functions_word(count)
+    return f"{item.working} of {_functions_word(count)} work"
+
+
+def _functions_word(count: int) -> str:
+    """Say a number of functions."""
+    return f"{count} function{'' if count == 1 else 's'}"
 
 
 def _code(result: PreflightResult, out: Out) -> None:
