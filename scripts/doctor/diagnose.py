@@ -13,6 +13,8 @@ from scripts.doctor.rules import Cause, Knowledge, knowledge
 
 #: Below this a guess is not worth a person's time.
 LEAST: Final = 0.15
+#: Above this a finding is more likely than not.
+SURE: Final = 0.5
 #: Findings that are shown, and lines of evidence for each.
 MOST: Final = 5
 EVIDENCE: Final = 3

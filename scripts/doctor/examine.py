@@ -1,0 +1,233 @@
+"""Whether a machine is in order: line by line, from what others have looked at. Pure.
+
+``unknown`` is never ``ok``: where nobody could look, the line says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from scripts.doctor.machine import AMD, Line, Machine, Status
+from scripts.doctor.variables import Around, interfering
+from scripts.host.support import Verdict, driver_notes, support
+from scripts.model import Gpu, HipRoot, Host
+
+NO_DRIVER: Final = "none"
+#: Below this much free space downloads and compile caches fail.
+LITTLE_SPACE: Final = 2 * 1024**3
+#: Libraries a translation layer stands on, beside the runtime itself.
+NEEDED: Final = ("rocblas", "hipblaslt", "rocsparse")
+_VERSION: Final = re.compile(r"(\d+\.\d+)")
+_MIB: Final = 1024**2
+_SUPPORT: Final = {Verdict.RUNTIME_AND_LIBRARIES: "ok", Verdict.UNKNOWN: "unknown"}
+
+
+def examine(machine: Machine) -> tuple[Line, ...]:
+    """Say how everything stands, in the order in which it is needed."""
+    return (
+        *_gpus(machine),
+        *_roots(machine),
+        *_libraries(machine),
+        *_stage(machine),
+        *_variables(machine),
+        *_folders(machine),
+        *_space(machine),
+        *(_windows_only(machine) if machine.windows else ()),
+        *_cache(machine),
+    )
+
+
+def _gpus(machine: Machine) -> Iterator[Line]:
+    """Look at GPUs and their drivers."""
+    where = "the registry and hipInfo" if machine.windows else "the kernel's lists of devices"
+    if not machine.host.gpus:
+        yield _line("warn", "gpu", "no GPU that a stack could use was found", where)
+    for gpu in machine.host.gpus:
+        kind = {True: "integrated", False: "discrete", None: "integrated or discrete"}[gpu.integrated]
+        gfx = gpu.gfx or "architecture unknown"
+        used = ", in use" if gpu.index == machine.host.selected else ""
+        known = gpu.vendor != AMD or gpu.gfx
+        yield _line("ok" if known else "unknown", "gpu", f"{gpu.name}: {gfx}, {kind}{used}", where)
+        yield from _driver(gpu, machine)
+    for sentence in machine.host.disagreements:
+        yield _line("warn", "gpu", sentence, where)
+
+
+def _driver(gpu: Gpu, machine: Machine) -> Iterator[Line]:
+    """Look at one GPU's driver."""
+    if gpu.driver == NO_DRIVER:
+        why = gpu.why_unknown.get("driver", "")
+        yield _line(
+            "fail", "driver", f"{gpu.name} has no driver that can compute ({why})", "its device's key"
+        )
+    elif gpu.driver is None:
+        why = gpu.why_unknown.get("driver", "it is not stated")
+        yield _line("unknown", "driver", f"driver of {gpu.name}: {why}", "the driver's own statement")
+    else:
+        yield _line("ok", "driver", f"driver of {gpu.name}: {gpu.driver}", "the driver's own statement")
+    if gpu.index == machine.host.selected and gpu.gfx:
+        for note in driver_notes(gpu.gfx):
+            yield _line("warn", "driver", note, "reports about this architecture")
+
+
+def _roots(machine: Machine) -> Iterator[Line]:
+    """Look at HIP runtimes, and at what AMD says of this GPU with them."""
+    if not machine.concerns_hip:
+        return
+    where = "HIP_PATH, HIP_PATH_nn, the usual folders, pip's packages"
+    gpu = machine.gpu
+    if not machine.host.hip_roots and not machine.host.driver_files:
+        yield _line("fail", "hip", "no HIP runtime was found", where)
+    elif not machine.host.hip_roots:
+        yield _line("warn", "hip", "no HIP SDK was found, only the display driver's runtime", where)
+    for root in machine.host.hip_roots:
+        name = f"{root.path}, version {root.version or 'unknown'}, found by {root.source}"
+        yield _line("ok" if root.version else "unknown", "hip", name, str(root.path))
+        if machine.windows and gpu is not None and gpu.gfx and root.version:
+            said = support(gpu.gfx, root.version)
+            status = {Verdict.RUNTIME_AND_LIBRARIES: "ok", Verdict.UNKNOWN: "unknown"}.get(
+                said.verdict, "warn"
+            )
+            yield _line(status, "hip", said.sentence, said.source or "AMD's tables of support")
+    for name, version in machine.host.driver_files.items():
+        text = f"the display driver brought {name}, file version {version or 'unknown'}"
+        yield _line("ok" if version else "unknown", "hip", text, "System32")
+    yield from _majors(machine.host)
+
+
+def _majors(host: Host) -> Iterator[Line]:
+    """Warn where runtimes of several versions lie side by side."""
+    versions = {match[1]: root for root in host.hip_roots if (match := _VERSION.match(root.version or ""))}
+    if len(versions) > 1:
+        listed = ", ".join(f"{version} ({root.source})" for version, root in versions.items())
+        yield _line(
+            "warn", "hip", f"HIP of several versions: {listed}; the first is used", "the folders above"
+        )
+
+
+def _libraries(machine: Machine) -> Iterator[Line]:
+    """Look at what each HIP runtime has, and for which GPUs."""
+    gpu = machine.gpu
+    gfx = gpu.gfx if gpu is not None and gpu.vendor == AMD else None
+    for root in machine.host.hip_roots if machine.concerns_hip else ():
+        yield from _presence(root)
+        for library, there in machine.kernels.get(str(root.path), {}).items():
+            if library not in root.libraries:
+                continue
+            where = f"{root.path}, {library}/library"
+            if there is None or gfx is None:
+                yield _line("unknown", "libraries", f"{library}: whether it has kernels for this GPU", where)
+            elif there:
+                yield _line("ok", "libraries", f"{library} has kernels for {gfx}", where)
+            else:
+                yield _line("fail", "libraries", f"{library} has no kernels for {gfx}", where)
+
+
+def _presence(root: HipRoot) -> Iterator[Line]:
+    """Look at which libraries a root holds."""
+    absent = [name for name in NEEDED if name not in root.libraries]
+    if absent:
+        yield _line("warn", "libraries", f"{root.path} has no {', '.join(absent)}", str(root.path))
+    if "miopen" not in root.libraries:
+        yield _line("warn", "libraries", f"{root.path} has no MIOpen: cuDNN cannot work", str(root.path))
+
+
+def _stage(machine: Machine) -> Iterator[Line]:
+    """Look at the active stack's files."""
+    stage = machine.stage
+    if stage is None:
+        yield _line("unknown", "stage", "which stack is active cannot be read", "stage and pins.lock")
+    elif stage.state == "none":
+        yield _line("warn", "stage", "no stack is active: invoke setup", "stage")
+    elif stage.state == "intact":
+        yield _line("ok", "stage", f"{stage.stack}: every file is what was assembled", "every byte")
+    else:
+        text = f"{stage.stack}: files are {stage.state} ({'; '.join(stage.details[:3])})"
+        if stage.state == "missing" and machine.windows:
+            text += "; look at the antivirus program's protection history"
+        yield _line("fail", "stage", text, "every byte")
+
+
+def _variables(machine: Machine) -> Iterator[Line]:
+    """Look at environment variables that interfere."""
+    around = Around(
+        windows=machine.windows,
+        amd_gpus=sum(1 for gpu in machine.host.gpus if gpu.vendor == AMD),
+        roots=[str(root.path) for root in machine.host.hip_roots],
+    )
+    said = list(interfering(machine.variables, around))
+    if not said:
+        yield _line("ok", "environment", "no variable interferes", "the environment")
+    for status, text in said:
+        yield _line(status, "environment", text, "the environment")
+
+
+def _folders(machine: Machine) -> Iterator[Line]:
+    """Look at the letters of folders."""
+    odd = [f"{what}: {path}" for what, path in machine.folders.items() if not path.isascii()]
+    if not odd:
+        yield _line("ok", "folders", "all names are plain ASCII", ", ".join(machine.folders))
+    for text in odd:
+        said = f"{text} has letters outside ASCII, which some libraries cannot open"
+        yield _line("warn" if machine.windows else "ok", "folders", said, "the paths' letters")
+
+
+def _space(machine: Machine) -> Iterator[Line]:
+    """Look at free space."""
+    for what, free in machine.free.items():
+        if free is None:
+            yield _line("unknown", "space", f"free space for the {what}", what)
+        else:
+            status = "warn" if free < LITTLE_SPACE else "ok"
+            yield _line(status, "space", f"{free / 1024**3:.1f} GiB free for the {what}", what)
+
+
+def _windows_only(machine: Machine) -> Iterator[Line]:
+    """Look at what exists on Windows alone."""
+    version = machine.vc_runtime
+    where = "System32, vcruntime140_1.dll and msvcp140.dll"
+    if version is None:
+        yield _line("unknown", "vc-runtime", "the Visual C++ runtime could not be read", where)
+    elif not version:
+        yield _line("fail", "vc-runtime", "the Visual C++ runtime (x64) is not installed", where)
+    else:
+        yield _line("ok", "vc-runtime", f"Visual C++ runtime {version}", where)
+    if machine.stage is not None and machine.stage.translation:
+        yield _exports(machine.missing_functions)
+    if machine.threats is None:
+        yield _line("unknown", "antivirus", "the Defender's events could not be read", "its event log")
+    elif not machine.threats:
+        yield _line("ok", "antivirus", "no event names a file of ours or of ZLUDA", "Defender's event log")
+    for threat in machine.threats or ():
+        yield _line("warn", "antivirus", threat, "Defender's event log, events 1116 and 1117")
+
+
+def _exports(missing: tuple[str, ...] | None) -> Line:
+    """Say whether the driver's HIP runtime has every function the layer asks for."""
+    where = "the layer's imports against the exports of amdhip64"
+    if missing is None:
+        return _line("unknown", "driver", "whether the HIP runtime has what the layer imports", where)
+    if missing:
+        text = f"the HIP runtime lacks {len(missing)} functions the layer imports: {', '.join(missing[:5])}"
+        return _line("fail", "driver", text, where)
+    return _line("ok", "driver", "the HIP runtime has every function the layer imports", where)
+
+
+def _cache(machine: Machine) -> Iterator[Line]:
+    """Look at the compile cache, which grows while kernels are compiled."""
+    if machine.stage is None or not machine.stage.translation:
+        return
+    if machine.cache is None:
+        text = "empty: the first run of a program compiles for minutes"
+        yield _line("ok", "compile-cache", text, "the cache folder")
+        return
+    path, size = machine.cache
+    text = f"{size / _MIB:.1f} MiB; while it grows, a program is compiling, not hanging"
+    yield _line("ok", "compile-cache", text, path)
+
+
+def _line(status: str, topic: str, text: str, looked_at: str) -> Line:
+    """Make a line."""
+    return Line(status=Status(status), topic=topic, text=text, looked_at=looked_at)
