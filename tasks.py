@@ -98,6 +98,12 @@ def scan(c: Context, gpu="", from_hipinfo="", json=False):
     call("scan", locals())
 
 
+@task(help={"log": HELP["read-log"], "exe": HELP["exe"], "json": HELP["json"]})
+def doctor(c: Context, log="", exe="", json=False):
+    """Say whether anything is wrong here, and why a program fails."""
+    call("doctor", locals())
+
+
 @verb("stack", "gpu", "with", "yes", "offline", "mirror")
 def fetch(c: Context, stack="", gpu="", with_="", yes=False, offline=False, mirror="", json=False):
     """Bring a stack's archives into the store, verified by hash."""
@@ -292,7 +298,7 @@ def pins_add(c: Context, url="", id="", license="", write=False, json=False):  #
 pins = Collection("pins", pins_check, pins_update, pins_add)
 cache = Collection("cache", cache_list, cache_prune)
 ns = Collection(
-    *(setup, status, scan, fetch, stage, check, run, compare, ab, preflight, wrap, unwrap, verify),
+    *(setup, status, scan, doctor, fetch, stage, check, run, compare, ab, preflight, wrap, unwrap, verify),
     *(report, stacks, use, rollback, remove, pins, cache),
 )
 
