@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from scripts.app.check import CheckResult, check_staged
 from scripts.app.flow import Flow, Step, read_request
-from scripts.app.run import WORKLOADS, RunResult, run_staged
-from scripts.app.running import redactor_of, revision_of
 from scripts.app.staged import Staged
-from scripts.app.workspace import Workspace
+from scripts.app.workspace import Workspace, within
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import CapabilityResult, Level, Outcome, Runtime, StackKind
-from scripts.reporting.document import Document, build_document
-from scripts.reporting.exchange import read_document, report_folder, write_document
+from scripts.reporting.document import Document
+from scripts.reporting.exchange import read_document
 from scripts.staging.generations import Generation, activate, read_history
 from scripts.staging.workspaces import remember_stage
 
 #: The steps that show what a stack is worth; a stack becomes active only when all of them went well.
 PROOF = ("check", "run", "report")
-CHECK_SECONDS = 120.0
-RUN_SECONDS = 900.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +99,9 @@ def setup(
         document, path = proven
         flow.steps += [Step(name=name, status="kept", seconds=0.0, detail="done before") for name in PROOF]
     else:
-        document, path = _prove(flow, staged)
+        from scripts.app.proving import prove  # noqa: PLC0415 - a warm start does without, see there
+
+        document, path = prove(flow, staged)
     generation: Generation | None = None
     if all(step.status in {"done", "kept"} for step in flow.steps if step.name in PROOF):
         generation = activate(
@@ -115,7 +111,7 @@ def setup(
             lock=lock.digest,
             options=request.parts,
             reason="setup",
-            document=_relative(ws, path),
+            document=within(ws, path),
         )
     return SetupResult(
         stack=runtime.stack,
@@ -129,53 +125,6 @@ def setup(
         steps=tuple(flow.steps),
         failures=tuple(_failures(document.results)),
     )
-
-
-def _prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
-    """Check and run the stack, and write the document with its logs."""
-    with flow.step("check") as notes:
-        checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
-        notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
-        notes.detail = checked.verdict.reason
-    ran: RunResult | None = None
-    with flow.step("run") as notes:
-        if checked.exit_code == ExitCode.OK:
-            gemm = WORKLOADS["gemm"]
-            ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
-            notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
-            notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
-        else:
-            notes.status, notes.detail = "skipped", "the core libraries do not load"
-    with flow.step("report") as notes:
-        document, path = _report(flow.ws, staged, checked, ran)
-        notes.detail = _relative(flow.ws, path)
-    return document, path
-
-
-def _report(
-    ws: Workspace, staged: Staged, checked: CheckResult, ran: RunResult | None
-) -> tuple[Document, Path]:
-    """Write one document for check and workload together."""
-    now = datetime.now(UTC).replace(microsecond=0)
-    folder = report_folder(ws.stage / "reports", stack=staged.stack.id, created=now)
-    redactor = redactor_of(ws)
-    logs = {"cuda_check.log": checked.output} | ({f"{ran.workload}.log": ran.output} if ran else {})
-    for name, data in logs.items():
-        (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
-    results = [*checked.verdict.results, *([ran.result] if ran else [])]
-    document = build_document(
-        host=staged.host,
-        stack=staged.stack,
-        lock=staged.lock,
-        runtime=staged.runtime,
-        results=results,
-        redactor=redactor,
-        revision=revision_of(ws),
-        created=now,
-        attachments=logs,
-        not_exercised=() if ran else [workload.shows for workload in WORKLOADS.values()],
-    )
-    return document, write_document(folder, document)
 
 
 def _proven(ws: Workspace, runtime: Runtime, options: tuple[str, ...]) -> tuple[Document, Path] | None:
@@ -199,8 +148,3 @@ def _failures(results: Iterable[CapabilityResult]) -> list[CapabilityResult]:
     """Keep what went wrong, for the person who reads the end of the output."""
     quiet = {Outcome.PASS, Outcome.UNAVAILABLE, Outcome.NOT_REACHED}
     return [result for result in results if result.outcome not in quiet]
-
-
-def _relative(ws: Workspace, path: Path) -> str:
-    """Name a path of this checkout so that the checkout can be moved."""
-    return path.relative_to(ws.root).as_posix() if path.is_relative_to(ws.root) else str(path)

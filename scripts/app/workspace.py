@@ -79,3 +79,8 @@ def workspace_from_environ(
         progress=progress if progress is not None else NoProgress(),
         ask=ask,
     )
+
+
+def within(ws: Workspace, path: Path) -> str:
+    """Name a path of this checkout relative to it, so that the checkout can be moved."""
+    return path.relative_to(ws.root).as_posix() if path.is_relative_to(ws.root) else str(path)
