@@ -21,6 +21,7 @@ from scripts.system.patience import retrying
 from tests.placement_harness import (
     CHANGING,
     GONE,
+    MEMORY,
     STACK,
     FailingFs,
     LightFs,
@@ -247,8 +248,8 @@ def test_every_operation_of_the_seam_is_a_crash_point() -> None:
 def test_memory_and_disk_agree(tmp_path: Path) -> None:
     """The real file systems here, flushes included: the temporary folder and, where there is one, tmpfs."""
     places = [tmp_path]
-    if Path("/dev/shm").is_dir():  # noqa: S108 - tmpfs
-        places.append(Path(tempfile.mkdtemp(dir="/dev/shm")))
+    if MEMORY is not None:
+        places.append(Path(tempfile.mkdtemp(dir=MEMORY)))
     for folder in places:
         world = mixed_world(folder)
         run_place(world, Fs())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,13 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from scripts.errors import ConflictError, UndoIncompleteError
 from scripts.placement.place import place
 from scripts.placement.undo import recover, undo
-from tests.placement_harness import GONE, VARIANTS, Died, DyingFs, LightFs, World
+from tests.placement_harness import GONE, MEMORY, VARIANTS, Died, DyingFs, LightFs, World
 
 NAMES = ("a.dll", "lib/b.dll", "lib/c.dll", "lib/d.dll")
 names = st.sampled_from(NAMES)
 points = st.integers(1, 40)
 stacks = st.sampled_from(["first", "second"])
-MEMORY = "/dev/shm"  # noqa: S108 - tmpfs, where there is one
 
 
 class Life(RuleBasedStateMachine):
@@ -32,7 +32,7 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(dir=MEMORY if Path(MEMORY).is_dir() else None))
+        self.root = Path(tempfile.mkdtemp(dir=MEMORY))
         self.world = World(self.root)
         self.names: dict[str, bytes] = {}
         self.safe: set[bytes] = set()
@@ -178,7 +178,10 @@ class Life(RuleBasedStateMachine):
 
 def test_no_life_loses_a_byte_or_leaves_one(record_property: Callable[[str, object], None]) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call] # Hypothesis leaves it untyped
-        Life, settings=settings(max_examples=60, stateful_step_count=20, deadline=None)
+        Life,
+        settings=settings(
+            max_examples=60 if sys.platform != "win32" else 15, stateful_step_count=20, deadline=None
+        ),
     )
     record_property("placement: acts in random lives", Life.steps)
 

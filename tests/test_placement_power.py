@@ -15,6 +15,7 @@ from scripts.placement.status import Standing, placement_status
 from scripts.placement.undo import undo
 from tests.placement_harness import (
     GONE,
+    MEMORY,
     STACK,
     WORLDS,
     Died,
@@ -26,7 +27,6 @@ from tests.placement_harness import (
 )
 from tests.placement_power import RecordingFs
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - a second file system, tmpfs
 Record = Callable[[str, object], None]
 
 pytestmark = pytest.mark.posix_only  # the model needs inodes and links; the order it proves is the same
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.posix_only  # the model needs inodes and links; the ord
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    if not MEMORY.is_dir():
+    if MEMORY is None:
         yield tmp_path
         return
     folder = Path(tempfile.mkdtemp(dir=MEMORY))
