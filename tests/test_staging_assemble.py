@@ -55,7 +55,7 @@ LAYER = artifact(
     "layer",
     (
         Member(path="nvcuda.dll", name="nvcuda.dll", provides="nvcuda", needs=("amdhip64",)),
-        Member(path="trace/nvcuda.dll", name="nvcuda.dll"),
+        Member(path="trace/nvcuda.dll", name="trace/nvcuda.dll"),
     ),
 )
 

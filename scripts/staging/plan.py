@@ -95,7 +95,7 @@ def _part_files(artifact: Artifact, tree: Tree, folder: str) -> Iterator[Planned
     """Take the pinned members, or every file below the root where an artifact lists none."""
     if artifact.members:
         for member in artifact.members:
-            name = str(PurePosixPath(folder, PurePosixPath(member.path).with_name(member.name)))
+            name = str(PurePosixPath(folder, member.name))
             entry = tree.member(member)
             yield _planned(
                 tree,
