@@ -241,6 +241,23 @@ def report(c: Context, import_="", bundle=False, json=False):
     call("report", locals())
 
 
+@verb("stack", "require", "exe", "report", "yes", "offline", "mirror", "supplied")
+def validate(
+    c: Context,
+    stack="",
+    require="",
+    exe="",
+    report="",
+    yes=False,
+    offline=False,
+    mirror="",
+    supplied="",
+    json=False,
+):
+    """Climb the whole ladder with one stack here: verify, check, run, wrap, undo, prove the undo."""
+    call("validate", locals())
+
+
 @verb("for-gpu")
 def stacks(c: Context, for_gpu="", json=False):
     """List the pinned stacks, whether they fit here, and what documents show."""
@@ -299,7 +316,7 @@ pins = Collection("pins", pins_check, pins_update, pins_add)
 cache = Collection("cache", cache_list, cache_prune)
 ns = Collection(
     *(setup, status, scan, doctor, fetch, stage, check, run, compare, ab, preflight, wrap, unwrap, verify),
-    *(report, stacks, use, rollback, remove, pins, cache),
+    *(report, validate, stacks, use, rollback, remove, pins, cache),
 )
 
 

@@ -27,6 +27,7 @@ HELP: Final[Mapping[str, str]] = {
     "cwd": "the folder the program starts in",
     "log": "also write the program's output to this file",
     "read-log": "explain a program's output: the file that holds it, or - for standard input",
+    "require": "stacks or architectures, comma separated, that must really have been run",
     "report": "write what was done as JSON to this file",
     "explain": "show what would be done and why, and do nothing",
     "strict": "stop when the preflight says that the program will be refused",

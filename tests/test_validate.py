@@ -1,0 +1,430 @@
+"""``validate``: the whole ladder for one stack, its documents, what a round of them means, what got worse."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from scripts.app.ladder import obstacle
+from scripts.app.staged import Staged
+from scripts.app.throw_away import copy_program, differences, tree_of
+from scripts.errors import TargetError
+from scripts.launch.via import Via, ViaFacts
+from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
+from scripts.reporting.document import Document, GpuKey, LockFact, Machine, Provenance, Source, Subject
+from scripts.reporting.exchange import read_document
+from scripts.reporting.regressions import Earlier, find_regressions
+from scripts.reporting.validation import (
+    Rung,
+    Validation,
+    Verdict,
+    from_json,
+    junit,
+    markdown,
+    problems_of,
+    read_validations,
+    unfinished,
+    write_validation,
+)
+from tests.checkout import Checkout
+
+START = datetime(2026, 9, 1, tzinfo=UTC)
+
+
+def document(
+    *results: tuple[str, Level | None, Outcome],
+    day: int,
+    stack: str = "a",
+    gfx: str | None = "gfx1200",
+    provenance: Provenance = Provenance.MEASURED,
+    custom: bool = False,
+    application: str = "",
+) -> Document:
+    """Make a document of some day."""
+    reported = provenance is Provenance.REPORTED
+    date = (START + timedelta(days=day)).date().isoformat()
+    return Document(
+        created=START + timedelta(days=day),
+        provenance=provenance,
+        source=Source(name="somebody", url="https://example.org/1", date=date) if reported else None,
+        subject=Subject(
+            stack=stack, gpu=GpuKey(name="RX", gfx=gfx) if gfx else None, application=application
+        ),
+        machine=Machine(os="windows"),
+        lock=LockFact(digest="0" * 64, custom=custom),
+        results=tuple(CapabilityResult(capability=c, level=lv, outcome=o) for c, lv, o in results),
+    )
+
+
+GOOD = ("gemm", Level.FUNCTIONAL, Outcome.PASS)
+LOADS = ("gemm", Level.LOADABLE, Outcome.PASS)
+WRONG = ("gemm", Level.LOADABLE, Outcome.INCORRECT)
+GONE = ("gemm", None, Outcome.NOT_REACHED)
+
+
+@pytest.mark.parametrize(
+    ("now", "earlier", "named"),
+    [
+        pytest.param(GOOD, [document(GOOD, day=1)], None, id="the same is no regression"),
+        pytest.param(GOOD, [document(LOADS, day=1)], None, id="better is none"),
+        pytest.param(WRONG, [document(GOOD, day=1)], "functional", id="wrong numbers"),
+        pytest.param(LOADS, [document(GOOD, day=1)], "functional", id="a lower level"),
+        pytest.param(GONE, [document(GOOD, day=1)], "functional", id="not reached any more"),
+        pytest.param(
+            WRONG,
+            [document(GOOD, day=1), document(WRONG, day=2)],
+            "functional",
+            id="it stays named until it recovers",
+        ),
+        pytest.param(WRONG, [document(WRONG, day=1)], None, id="it never passed"),
+        pytest.param(WRONG, [], None, id="nothing is known"),
+        pytest.param(WRONG, [document(GOOD, day=9)], None, id="a newer document is no past"),
+        pytest.param(WRONG, [document(GOOD, day=1, stack="b")], None, id="another stack"),
+        pytest.param(WRONG, [document(GOOD, day=1, gfx="gfx1100")], None, id="another architecture"),
+        pytest.param(WRONG, [document(GOOD, day=1, custom=True)], None, id="another lock"),
+        pytest.param(WRONG, [document(GOOD, day=1, application="app.exe")], None, id="another application"),
+        pytest.param(
+            ("fft", None, Outcome.ERROR), [document(GOOD, day=1)], None, id="not asked is not worse"
+        ),
+        pytest.param(
+            LOADS,
+            [document(LOADS, day=1), document(GOOD, day=2, provenance=Provenance.REPORTED)],
+            None,
+            id="what was measured goes before what was reported",
+        ),
+    ],
+)
+def test_a_regression_is_a_capability_that_passed_before(
+    now: tuple[str, Level | None, Outcome], earlier: list[Document], named: str | None
+) -> None:
+    known = [Earlier(path=f"{n}.json", document=d) for n, d in enumerate(earlier)]
+    found = find_regressions(document(now, day=5), known)
+    assert [(r.capability, r.before.value) for r in found] == ([("gemm", named)] if named else [])
+    if found:
+        assert found[0].document == "0.json"
+        assert "gemm: functional (measured) became" in found[0].sentence
+
+
+def validation(stack: str, verdict: Verdict, *, gfx: str = "", simulated: bool = False) -> Validation:
+    """Make one validation."""
+    return Validation(
+        stack=stack,
+        verdict=verdict,
+        reason=f"because | <b> {stack}",
+        started="2026-09-01T00:00:00Z",
+        gfx=gfx,
+        simulated=simulated,
+        steps=(
+            Rung(name="check", status="done", seconds=1.5, detail="all load"),
+            Rung(name="run", status="failed", seconds=2, detail="wrong\x07 <numbers>"),
+            Rung(name="wrap-launcher", status="skipped", detail="no launcher"),
+        ),
+        passed=("nvcuda",),
+        regressions=(
+            {"capability": "gemm", "before": "functional", "outcome": "incorrect", "document": "x"},
+        ),
+    )
+
+
+def test_a_validation_survives_its_file(tmp_path: Path) -> None:
+    written = validation("a", Verdict.FAILED, gfx="gfx1200")
+    write_validation(tmp_path / "new" / "a.json", written)
+    (tmp_path / "new" / "b.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "new" / "c.json").write_text('{"format": 1, "verdict": "fine"}', encoding="utf-8")
+    found, faults = read_validations(tmp_path / "new")
+    assert found == (written,)
+    assert [fault.split(":")[0] for fault in faults] == ["b.json", "c.json"]
+    with pytest.raises(ValueError, match="incomplete"):
+        from_json({"format": 1, "verdict": "passed"})
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "require", "problems"),
+    [
+        pytest.param({"a": "passed", "b": "skipped"}, "", [], id="a skip beside a pass is fine"),
+        pytest.param({"a": "passed", "b": "failed"}, "", ["b (gfx1200): failed"], id="one broken stack"),
+        pytest.param({"a": "skipped"}, "", ["nothing could be run"], id="nothing runnable is a failure"),
+        pytest.param({}, "", ["nothing could be run"], id="nothing at all is a failure"),
+        pytest.param({"a": "passed"}, "gfx1200,a", [], id="required and run"),
+        pytest.param(
+            {"a": "passed", "b": "skipped"}, "b", ["b was required"], id="a required stack was skipped"
+        ),
+        pytest.param({"a": "passed"}, "gfx1100", ["gfx1100 was required"], id="a required gfx was not there"),
+    ],
+)
+def test_a_round_is_judged_by_its_documents(
+    verdicts: dict[str, str], require: str, problems: list[str]
+) -> None:
+    found = [validation(name, Verdict(word), gfx="gfx1200") for name, word in verdicts.items()]
+    said = problems_of(found, require=require)
+    assert len(said) == len(problems)
+    assert all(want in got for want, got in zip(problems, said, strict=True))
+
+
+def test_what_is_no_validation_fails_the_round_and_an_unfinished_one_too() -> None:
+    assert problems_of([validation("a", Verdict.PASSED)], faults=["b.json: broken"]) == ("b.json: broken",)
+    assert problems_of([unfinished("a", started="")])[0].startswith("a (no GPU): failed; it did not finish")
+
+
+def test_the_page_of_a_round_keeps_words_in_their_cells() -> None:
+    page = markdown([validation("a", Verdict.FAILED, gfx="gfx1200")], ["a: <script>"])
+    assert page.splitlines()[2] == r"| a | gfx1200 | failed | - | because \| \<b\> a |"
+    assert r"- a: \<script\>" in page
+    assert "gemm was functional, is incorrect" in page
+
+
+def test_junit_counts_failures_and_skips_apart() -> None:
+    suite = ET.fromstring(junit(validation("a", Verdict.FAILED))).find("testsuite")  # noqa: S314 - our own
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == "wrong  <numbers>"
+
+
+def staged(kind: StackKind, *, files: bool = True) -> Staged:
+    """Make a stack of some kind."""
+    return Staged(
+        lock=Lock(path=Path("pins.lock"), digest="", artifacts={}, stacks={}),
+        stack=Stack(id="a", kind=kind),
+        runtime=Runtime(stack="a", digest="d", path=Path("x") if files else None),
+        host=Host(os="windows", machine="x86_64"),
+    )
+
+
+ZLUDA, REFERENCE, CONTROL = StackKind.TRANSLATION, StackKind.REFERENCE, StackKind.CONTROL
+
+
+@pytest.mark.parametrize(
+    ("via", "kind", "platform", "facts", "applies"),
+    [
+        pytest.param(Via.ENV, ZLUDA, "linux", {}, True, id="search path on Linux"),
+        pytest.param(Via.ENV, ZLUDA, "win32", {}, False, id="search path on Windows"),
+        pytest.param(Via.ENV, REFERENCE, "win32", {}, True, id="search path of the reference"),
+        pytest.param(Via.ENV, CONTROL, "win32", {}, True, id="the control is always there"),
+        pytest.param(Via.LAUNCHER, ZLUDA, "win32", {"launcher": True}, True, id="launcher"),
+        pytest.param(Via.LAUNCHER, ZLUDA, "win32", {}, False, id="no launcher"),
+        pytest.param(Via.LAUNCHER, ZLUDA, "linux", {}, False, id="no launcher on Linux"),
+        pytest.param(Via.BESIDE, ZLUDA, "linux", {}, True, id="beside on Linux"),
+        pytest.param(Via.BESIDE, CONTROL, "linux", {}, False, id="the control places nothing"),
+        pytest.param(Via.BESIDE, ZLUDA, "win32", {"bare_load": True}, True, id="beside by a bare load"),
+        pytest.param(Via.BESIDE, ZLUDA, "win32", {}, False, id="beside where nothing shows it"),
+        pytest.param(
+            Via.BESIDE,
+            ZLUDA,
+            "win32",
+            {"at_start": True, "system_only": ("cudart.dll",)},
+            False,
+            id="system only",
+        ),
+    ],
+)
+def test_a_way_in_that_does_not_apply_says_why(
+    via: Via, kind: StackKind, platform: str, facts: dict[str, object], applies: bool
+) -> None:
+    why = obstacle(via, staged(kind), ViaFacts(platform=platform, kind=kind, **facts))  # type: ignore[arg-type]
+    assert (not why) == applies
+
+
+def test_every_difference_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("same", "bytes", "times", "gone", "sub/deep"):
+        (tmp_path / name).write_bytes(b"before")
+    before = tree_of(tmp_path)
+    assert differences(before, tree_of(tmp_path)) == ()
+    times = (tmp_path / "bytes").stat()
+    (tmp_path / "bytes").write_bytes(b"behind")
+    os.utime(tmp_path / "bytes", ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.utime(tmp_path / "times", ns=(0, 0))
+    (tmp_path / "gone").unlink()
+    (tmp_path / "new").write_bytes(b"")
+    assert differences(before, tree_of(tmp_path)) == (
+        "gone: gone",
+        "new: new",
+        "bytes: other content",
+        "times: other mtime_ns",
+    )
+
+
+def test_a_folder_that_is_too_large_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scripts.app.throw_away.MOST_BYTES", 5)
+    (tmp_path / "from").mkdir()
+    program = tmp_path / "from" / "app.exe"
+    program.write_bytes(b"123456")
+    with pytest.raises(TargetError, match="too large"):
+        copy_program(program, tmp_path, alone=False)
+    assert not (tmp_path / "target").exists()
+
+
+def steps_of(result: dict[str, object]) -> dict[str, str]:
+    """Name each step's status."""
+    steps = result["steps"]
+    assert isinstance(steps, list)
+    return {step["name"]: step["status"] for step in steps}
+
+
+def test_the_whole_ladder_and_then_what_got_worse(checkout: Checkout, tmp_path: Path) -> None:
+    report = tmp_path / "new folder" / "round.json"
+    good = checkout.json("validate", "--stack=cpu-reference", f"--report={report}")
+    assert good["verdict"] == "passed"
+    assert good["simulated"] is True
+    assert json.loads(report.read_text(encoding="utf-8"))["stack"] == "cpu-reference"
+    steps = steps_of(good)
+    assert set(steps.values()) <= {"done", "kept", "skipped"}
+    for name in (
+        "verify",
+        "check",
+        "run",
+        "preflight",
+        "wrap-env",
+        "undo-env",
+        "wrap-beside",
+        "undo-beside",
+        "unwrap",
+    ):
+        assert steps[name] == "done", name
+    assert steps["wrap-launcher"] == "skipped"
+    folder = Path(good["folder"])
+    shown = read_document(folder / "evidence.json")
+    assert {"wrap env", "wrap beside", "cublas gemm", "nvcuda"} <= {r.capability for r in shown.results}
+    assert set(shown.attachments) <= {path.name for path in folder.iterdir()}
+    assert ET.parse(folder / "junit.xml").getroot()[0].get("failures") == "0"  # noqa: S314 - our own
+    assert checkout.json("status")["active"] is None, "validating makes nothing active"
+
+    bad = checkout.json("validate", "--stack=cpu-reference", env={"CUDA_AMD_CPU_FAULT": "wrong"}, code=3)
+    assert bad["verdict"] == "failed"
+    assert steps_of(bad)["run"] == "failed"
+    assert steps_of(bad)["undo-beside"] == "done", "a broken stack is undone as well"
+    assert [row["capability"] for row in bad["regressions"]] == ["cublas gemm"]
+    assert bad["regressions"][0]["document"].endswith("evidence.json")
+    assert "cublas gemm" not in bad["passed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        pytest.param(["--stack=native-cuda"], 50, "needs an NVIDIA GPU", id="cannot be run here"),
+        pytest.param(["--stack=native-cuda", "--require=native-cuda"], 3, "was required", id="required"),
+        pytest.param(["--stack=nonsense"], 2, "no stack", id="unknown stack"),
+        pytest.param(["--stack=cpu-reference", "--exe=nonsense"], 60, "nonsense", id="no program"),
+    ],
+)
+def test_what_cannot_be_run_here_is_skipped_and_never_a_success(
+    checkout: Checkout, words: list[str], code: int, said: str
+) -> None:
+    done = checkout.run("validate", *words)
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout + done.stderr
+
+
+def test_a_program_of_the_user_is_copied_with_its_folder(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.json("stage", "--stack=cpu-reference")
+    check = next(
+        p for p in (checkout.cache / "runtimes-v1").glob("*/cuda_check*") if not p.name.endswith(".json")
+    )
+    home = tmp_path / "Mein Programm"
+    home.mkdir()
+    program = Path(shutil.copy2(check, home / check.name.replace("cuda_check", "mine")))
+    (home / "data.txt").write_text("needed", encoding="utf-8")
+    before = tree_of(home)
+    result = checkout.json("validate", "--stack=cpu-reference", f"--exe={program}")
+    assert tree_of(home) == before
+    assert steps_of(result)["wrap-beside"] == "done"
+    shown = read_document(Path(result["evidence"]))
+    assert shown.subject.application == program.name
+    assert [r.detail for r in shown.results if r.capability == "wrap env"] == [
+        "it ended with 0; nobody judged its answer"
+    ]
+
+
+@pytest.mark.posix_only
+def test_what_a_program_writes_itself_is_its_own(checkout: Checkout, tmp_path: Path) -> None:
+    program = tmp_path / "home" / "app"
+    program.parent.mkdir()
+    program.write_text(
+        '#!/bin/sh\necho x >> "$(dirname "$0")/own.txt"\nexit "$(wc -l < "$(dirname "$0")/own.txt")"\n'
+    )
+    program.chmod(0o755)
+    result = checkout.json("validate", "--stack=cpu-reference", f"--exe={program}", code=3)
+    steps = {step["name"]: step for step in result["steps"]}
+    assert steps["wrap-env"]["detail"] == "error: it ended with 1"
+    assert steps["undo-env"]["status"] == "done"
+    assert "the program itself changed 1" in steps["undo-env"]["detail"]
+    assert not (program.parent / "own.txt").exists()
+
+
+def nox(checkout: Checkout, *words: str) -> subprocess.CompletedProcess[str]:
+    """Type a Nox command; the environments are left out, since making them needs the package index."""
+    path = str(Path(sys.executable).parent) + os.pathsep + checkout.environ["PATH"]
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "nox",
+            "--no-venv",
+            "--no-install",
+            "-f",
+            str(checkout.root / "noxfile.py"),
+            *words,
+        ],
+        cwd=checkout.root,
+        env={**checkout.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_nox_validates_stack_by_stack_and_closes_with_the_documents(checkout: Checkout) -> None:
+    stacks = ("validate(cpu-reference)", "validate(native-cuda)")
+    done = nox(checkout, "-s", *stacks, "--", "--require=gfx1200")
+    assert done.returncode == 1, done.stderr
+    assert "validate(cpu-reference): success" in done.stderr
+    assert "validate(native-cuda): skipped" in done.stderr
+    assert "gfx1200 was required and nothing was shown for it" in done.stderr
+    (folder,) = (checkout.root / "stage" / "reports" / "rounds").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "cpu-reference.json",
+        "native-cuda.json",
+        "summary.md",
+    ]
+    assert "| cpu-reference | simulated | passed |" in (folder / "summary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(
+            ["-s", "validate(native-cuda)"], "nothing could be run on this machine", id="nothing runnable"
+        ),
+        pytest.param(
+            ["-t", "control", "--", "--require=native-cuda"], "required, and skipped", id="required stack"
+        ),
+        pytest.param(["-k", "native and cuda", "--", "--requires=x"], "neither option", id="unknown option"),
+        pytest.param(["-s", "validate(native-cuda)", "--", "--require=gfx9999"], "gfx9999", id="unknown gfx"),
+    ],
+)
+def test_nox_fails_where_nothing_was_shown(checkout: Checkout, words: list[str], said: str) -> None:
+    done = nox(checkout, *words)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_every_stack_of_the_lock_has_its_own_session_and_folder(checkout: Checkout) -> None:
+    listed = json.loads(nox(checkout, "--list", "--json", "-t", "validate").stdout)
+    names = [row["session"] for row in listed]
+    stacks = [row["id"] for row in checkout.json("stacks")["stacks"]]
+    assert names == [f"validate({stack})" for stack in stacks]
+    assert len({name.lower().replace(".", "-") for name in names}) == len(names)
