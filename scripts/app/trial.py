@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform as platform_module
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -75,6 +75,7 @@ class Attempt:
     data: Mapping[str, object] = field(default_factory=dict)
     output: bytes = b""
     seconds: float = 0.0
+    started: str = UNKNOWN
 
     @property
     def right(self) -> bool:
@@ -84,16 +85,24 @@ class Attempt:
 
 def attempt(ws: Workspace, staged: Staged, job: Job) -> Attempt:
     """Run a workload once under a verified stack and judge it."""
+    started = _now()
     if isinstance(job.workload, OwnWorkload):
-        return _attempt_own(ws, staged, job.workload)
-    script = ws.root.joinpath(*INSIDE, job.workload.script)
-    argv = [sys.executable, str(script), "--size", str(job.size), *job.workload.arguments]
+        attempted = _attempt_own(ws, staged, job.workload)
+    else:
+        attempted = _attempt_ours(ws, staged, job.workload, job)
+    return replace(attempted, started=started)
+
+
+def _attempt_ours(ws: Workspace, staged: Staged, workload: Workload, job: Job) -> Attempt:
+    """Start a program of ours, and read its result line."""
+    script = ws.root.joinpath(*INSIDE, workload.script)
+    argv = [sys.executable, str(script), "--size", str(job.size), *workload.arguments]
     captured = run_ours(ws, staged, argv, timeout=job.seconds)
     record = parse_record(captured.stderr)
     rows = record.data.get("iterations")
     iterations = tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
     return Attempt(
-        result=_judge(record, captured, job.workload.shows),
+        result=_judge(record, captured, workload.shows),
         iterations=iterations,
         data=record.data,
         output=transcript(captured),
@@ -152,7 +161,7 @@ def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str,
         right=attempted.right,
         answer=redactor_of(ws).text(f"{attempted.result.outcome.value}: {attempted.result.detail}")[:2000],
         state=read_condition(gpu, ws.environ, ws.platform),
-        started=_now(),
+        started=attempted.started,
         seconds=attempted.seconds,
         iterations=attempted.iterations if attempted.right else (),
     )
