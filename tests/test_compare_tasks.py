@@ -12,7 +12,9 @@ import pytest
 
 from scripts.app.ab import ab
 from scripts.app.compare import choose_sides, compare
-from scripts.app.run import run
+from scripts.app.run import read_job, run
+from scripts.app.staged import staged_runtime
+from scripts.app.trial import attempt
 from scripts.app.workspace import Workspace, workspace_from_environ
 from scripts.errors import UsageError
 from scripts.model import Level, Outcome
@@ -227,6 +229,19 @@ def test_copies_arrive_unchanged(mine: Checkout) -> None:
     record = read_record(Path(got.record_path))
     assert set(record.trials[0].iterations[0]) == {"h2d_gbps", "d2h_gbps", "d2d_gbps"}
     assert record.primary == "h2d_gbps"
+
+
+@pytest.mark.posix_only
+def test_figures_of_another_places_libraries_do_not_count(mine: Checkout, tmp_path: Path) -> None:
+    """A record that names a library outside of the stack, as a CUDA found elsewhere would."""
+    staged = staged_runtime(place(mine), STACK)
+    elsewhere = replace(staged, runtime=replace(staged.runtime, path=tmp_path))
+    job = read_job("copy", size="1", timeout="")
+    assert attempt(place(mine), staged, job).result.outcome is Outcome.PASS
+    away = replace(place(mine), environ={**mine.environ, "LD_LIBRARY_PATH": str(staged.runtime.path)})
+    got = attempt(away, elsewhere, job)
+    assert got.result.outcome is Outcome.ERROR
+    assert "libraries of another place" in got.result.detail
 
 
 def test_starting_kernels_is_refused_where_none_run(mine: Checkout) -> None:

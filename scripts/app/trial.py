@@ -102,7 +102,7 @@ def _attempt_ours(ws: Workspace, staged: Staged, workload: Workload, job: Job) -
     rows = record.data.get("iterations")
     iterations = tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
     return Attempt(
-        result=_judge(record, captured, workload.shows),
+        result=_judge(record, captured, workload.shows, folders=_own_folders(ws, staged)),
         iterations=iterations,
         data=record.data,
         output=transcript(captured),
@@ -138,17 +138,33 @@ def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attemp
 
 
 def _judge(
-    record: Record, captured: Captured, capability: str, *, application: bool = False
+    record: Record,
+    captured: Captured,
+    capability: str,
+    *,
+    application: bool = False,
+    folders: tuple[Path, ...] = (),
 ) -> CapabilityResult:
     """Judge a process by its record and its end."""
-    code = None if captured.timed_out else captured.returncode
     return judge_run(
         record,
         capability=capability,
-        exit_code=code,
+        exit_code=None if captured.timed_out else captured.returncode,
         timed_out=captured.timed_out,
         application=application,
+        folders=folders,
     )
+
+
+def _own_folders(ws: Workspace, staged: Staged) -> tuple[Path, ...]:
+    """Say where the libraries must have come from, so that numbers of another CUDA never count.
+
+    Not on Windows, where a launcher's junction gives the same folder another name.
+    """
+    path = staged.runtime.path
+    if path is None or ws.platform == "win32" or staged.stack.kind is StackKind.CONTROL:
+        return ()
+    return (path.resolve(),)
 
 
 def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str, number: int) -> Trial:

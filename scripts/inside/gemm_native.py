@@ -125,7 +125,8 @@ def run(report: Dict[str, Any], options: argparse.Namespace) -> None:
         error = problem.judge(got)
         right = error <= 1
         conclude(report, "pass" if right else "incorrect", "" if right else "error %.3g" % error)
-        report["gflops_" + options.dtype] = 2.0 * options.size**3 / statistics.median(seconds) / 1e9
+        if right:
+            report["gflops_" + options.dtype] = 2.0 * options.size**3 / statistics.median(seconds) / 1e9
     except (CallFailed, NotFound) as error:
         conclude(report, error.outcome, str(error))
 
