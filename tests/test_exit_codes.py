@@ -117,6 +117,12 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("setup", env={"CUDA_AMD_CPU_FAULT": "wrong"})
 
 
+@scenario("inconclusive")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    published = ROOT / "evidence" / "records" / "ppo-ab-2026-09-13.csv"
+    return checkout.run("compare", str(published), "--warmup=1", "--baseline=upstream")
+
+
 @scenario("bad-lock")
 def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     lock = folder / "bad.lock"
