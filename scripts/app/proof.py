@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scripts.app.workspace import Workspace
 from scripts.model import Level
-from scripts.reporting.index import EvidenceIndex, load_evidence
+from scripts.reporting.index import EvidenceIndex, Standing, load_evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,44 @@ class Proof:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Worth:
+    """What all documents together allow to say about a stack on one architecture.
+
+    Attributes:
+        gfx: the architecture.
+        level: what stands, ``None`` where a failure is all there is.
+        outcome: ``pass``, or the newest failure's.
+        provenance: who saw it.
+        document: the one that shows it.
+        against: documents that say otherwise.
+    """
+
+    gfx: str
+    level: Level | None
+    outcome: str
+    provenance: str
+    document: str
+    against: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Say it in a few words."""
+        word = self.level.value if self.level is not None and self.outcome == "pass" else self.outcome
+        return f"{self.gfx}: {word} ({self.provenance}{', contested' if self.against else ''})"
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "gfx": self.gfx,
+            "level": self.level.value if self.level else None,
+            "outcome": self.outcome,
+            "provenance": self.provenance,
+            "document": self.document,
+            "against": list(self.against),
+        }
+
+
 def evidence_of(ws: Workspace) -> EvidenceIndex:
     """Read the committed documents; under another lock they prove nothing, so there are none."""
     return EvidenceIndex() if ws.custom_lock else load_evidence(ws.evidence, trusted=True)
@@ -56,21 +94,39 @@ def worth_here(ws: Workspace) -> Callable[[str, str], Level | None]:
     return worth
 
 
-def proofs_by_stack(ws: Workspace) -> dict[str, list[Proof]]:
-    """Group the committed documents that count for a GPU by stack."""
-    found: dict[str, list[Proof]] = {}
-    for filed in evidence_of(ws).filed:
+def known_by_stack(index: EvidenceIndex) -> dict[str, tuple[list[Worth], list[Proof]]]:
+    """Group what the documents say by stack: its worth on each architecture, and each document by itself."""
+    found: dict[str, tuple[list[Worth], list[Proof]]] = {}
+    for filed in index.filed:
         document = filed.document
         gpu = document.subject.gpu
         if not filed.counts or gpu is None:
             continue
-        proof = Proof(
-            gfx=filed.gfx or gpu.name,
-            gpu=gpu.name,
-            level=document.level,
-            outcome=document.outcome.value,
-            provenance=document.provenance.value,
-            path=f"evidence/{filed.path}",
+        worths, proofs = found.setdefault(document.subject.stack, ([], []))
+        proofs.append(
+            Proof(
+                gfx=filed.gfx or gpu.name,
+                gpu=gpu.name,
+                level=document.level,
+                outcome=document.outcome.value,
+                provenance=document.provenance.value,
+                path=f"evidence/{filed.path}",
+            )
         )
-        found.setdefault(document.subject.stack, []).append(proof)
+        standing = index.whole(document.subject.stack, filed.gfx)
+        if standing is not None and filed.gfx not in {worth.gfx for worth in worths}:
+            worths.append(_worth(filed.gfx, standing))
     return found
+
+
+def _worth(gfx: str, standing: Standing) -> Worth:
+    """Turn a standing into what is shown."""
+    against = tuple(f"evidence/{e.filed.path}" for e in standing.against if e.filed.path != standing.path)
+    return Worth(
+        gfx=gfx,
+        level=standing.level,
+        outcome=standing.outcome.value,
+        provenance=standing.provenance.value,
+        document=f"evidence/{standing.path}",
+        against=against,
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from scripts.app.proof import Proof, proofs_by_stack
+from scripts.app.proof import Proof, Worth, evidence_of, known_by_stack
 from scripts.app.staged import host_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode
@@ -12,13 +13,19 @@ from scripts.model import Host, Stack
 from scripts.staging.generations import read_history
 from scripts.staging.select import selected_gpu, unmet
 
+NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
+
 
 @dataclass(frozen=True, kw_only=True)
 class StackRow:
-    """One stack: what stands in its way here (empty: nothing), and what documents show."""
+    """One stack: what stands in its way here (empty: nothing), and what documents show.
+
+    ``worth`` says it once for each architecture; ``proofs`` are the documents one by one.
+    """
 
     stack: Stack
     obstacles: tuple[str, ...]
+    worth: tuple[Worth, ...]
     proofs: tuple[Proof, ...]
     active: bool
     staged: bool
@@ -34,6 +41,7 @@ class StackRow:
             "parts": list(self.stack.parts),
             "fits_here": not self.obstacles,
             "obstacles": list(self.obstacles),
+            "worth": [worth.to_json() for worth in self.worth],
             "evidence": [proof.to_json() for proof in self.proofs],
             "staged": self.staged,
             "active": self.active,
@@ -57,13 +65,14 @@ def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
     """List the stacks; with ``for_gpu`` only those for that architecture, whatever is in this machine."""
     lock, history = lock_of(ws), read_history(ws.stage)
     host: Host | None = None if for_gpu else host_of(ws)
-    proofs = proofs_by_stack(ws)
+    known = known_by_stack(evidence_of(ws))
     staged = {g.stack for g in history.generations}
     rows = tuple(
         StackRow(
             stack=stack,
             obstacles=unmet(stack, host, selected_gpu(host)) if host is not None else (),
-            proofs=tuple(p for p in proofs.get(stack.id, ()) if not for_gpu or p.gfx == for_gpu),
+            worth=tuple(w for w in known.get(stack.id, NOTHING)[0] if not for_gpu or w.gfx == for_gpu),
+            proofs=tuple(p for p in known.get(stack.id, NOTHING)[1] if not for_gpu or p.gfx == for_gpu),
             active=history.active is not None and history.active.stack == stack.id,
             staged=stack.id in staged,
         )

@@ -102,14 +102,18 @@ class EvidenceIndex:
         """Return one capability's standing, ``None`` without evidence."""
         return self.for_stack(stack, gfx).get(capability)
 
-    def level(self, stack: str, gfx: str) -> Level | None:
-        """Return the level that committed documents give a whole stack on a gfx, ``None`` without any."""
+    def whole(self, stack: str, gfx: str) -> Standing | None:
+        """Return what a whole stack is worth on a gfx and which document shows it, ``None`` without any."""
         wholes = [
             Entry(filed=f, capability="", level=f.document.level, outcome=f.document.outcome)
             for f in self.filed
             if f.counts and _about(f, stack, gfx)
         ]
-        standing = _standing(wholes)
+        return _standing(wholes)
+
+    def level(self, stack: str, gfx: str) -> Level | None:
+        """Return the level that committed documents give a whole stack on a gfx, ``None`` without any."""
+        standing = self.whole(stack, gfx)
         return standing.level if standing is not None and standing.outcome is Outcome.PASS else None
 
     def unavailable(self, stack: str, gfx: str) -> tuple[Entry, ...]:

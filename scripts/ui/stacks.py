@@ -10,6 +10,8 @@ def show(result: StacksResult, out: Out) -> None:
     """Show every stack: whether it fits, and the word its documents allow."""
     rows = [(_name(row), row.stack.kind.value, _fits(row, result.gfx), _worth(row)) for row in result.rows]
     out.table(("stack", "kind", "here", "evidence"), rows)
+    for row in result.rows:
+        _documents(row, out)
     out.line("Evidence is what committed documents show; nothing is inferred upwards.")
     out.line("`reported` was measured and published by others.")
     out.now("set one up: invoke setup --stack=ID")
@@ -29,4 +31,14 @@ def _fits(row: StackRow, gfx: str) -> str:
 
 def _worth(row: StackRow) -> str:
     """Say what is shown, GPU by GPU."""
-    return "; ".join(proof.sentence for proof in row.proofs) or "none"
+    said = row.worth or row.proofs  # documents about a GPU without an architecture of AMD's stand alone
+    return "; ".join(item.sentence for item in said) or "none"
+
+
+def _documents(row: StackRow, out: Out) -> None:
+    """Name the document behind each word, and those that say otherwise."""
+    for worth in row.worth:
+        out.line(f"{row.stack.id} on {worth.sentence}")
+        out.line(f"    shown by {worth.document}")
+        for document in worth.against:
+            out.line(f"    against it {document}")
