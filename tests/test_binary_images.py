@@ -209,16 +209,26 @@ def test_names_of_libraries_are_found_in_every_spelling_and_across_pieces(tmp_pa
     path.write_bytes(pe(sections={".data": lead + data}))
     image = image_of(path)
     with FileBytes(path) as source:
-        swept = sweep(source, image.sections, {"mark": b"cublas64"})
-    assert {"nvcuda.dll", "cublas64_12.dll", "cudnn64_9.dll", "libcuda.so.1"} <= swept.names
+        swept = sweep(source, image.sections, Format.PE, {"mark": b"cublas64"})
+    assert {"nvcuda.dll", "cublas64_12.dll", "cudnn64_9.dll"} <= swept.names
     assert len(swept.hits["mark"]) == 1, "pieces overlap, places must not be told twice"
     assert path.read_bytes()[swept.hits["mark"][0] :].startswith(b"cublas64")
+
+
+def test_names_of_linux_libraries_keep_case_and_version(tmp_path: Path) -> None:
+    path = tmp_path / "text.so"
+    path.write_bytes(
+        elf(sections={".rodata": b"libcuda.so.1\0/opt/libcublasLt.so.12.3\0libnccl.so\0x.dll\0"})
+    )
+    with FileBytes(path) as source:
+        swept = sweep(source, image_of(path).sections, Format.ELF)
+    assert {"libcuda.so.1", "libcublasLt.so.12.3", "libnccl.so"} == swept.names
 
 
 def test_more_names_than_any_program_has_are_cut_and_said(tmp_path: Path) -> None:
     path = tmp_path / "names.dll"
     path.write_bytes(pe(sections={".data": b"".join(b"lib%d.dll\0" % n for n in range(5000))}))
     with FileBytes(path) as source:
-        swept = sweep(source, image_of(path).sections)
+        swept = sweep(source, image_of(path).sections, Format.PE)
     assert len(swept.names) == 4096
     assert not swept.complete

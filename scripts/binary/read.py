@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripts.binary.elf import read_elf
 from scripts.binary.image import Image, Unreadable
-from scripts.binary.pe import read_pe
 
 
 def read_image(path: Path, *, exports: bool = False) -> Image | Unreadable:
@@ -18,8 +16,12 @@ def read_image(path: Path, *, exports: bool = False) -> Image | Unreadable:
         with path.open("rb") as file:
             head = file.read(4)
         if head[:2] == b"MZ":
+            from scripts.binary.pe import read_pe  # noqa: PLC0415 - most runs read nothing: the cache answers
+
             return read_pe(path, exports=exports)
         if head == b"\x7fELF":
+            from scripts.binary.elf import read_elf  # noqa: PLC0415 - as above
+
             return read_elf(path)
     except OSError as error:
         return Unreadable(reason=f"it cannot be read: {error.strerror or error}")

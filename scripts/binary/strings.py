@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from scripts.binary.image import Section
+from scripts.binary.image import Format, Section
 from scripts.binary.source import FileBytes
 
 CHUNK: Final = 1 << 20
@@ -30,7 +30,9 @@ class Swept:
     complete: bool = True
 
 
-def sweep(source: FileBytes, spans: Iterable[Section], needles: Mapping[str, bytes] | None = None) -> Swept:
+def sweep(
+    source: FileBytes, spans: Iterable[Section], form: Format, needles: Mapping[str, bytes] | None = None
+) -> Swept:
     """Read the spans once, in pieces, and collect names and needles; the cost is linear in bytes."""
     found = Swept(hits={name: [] for name in needles or {}})
     left = MAX_BYTES
@@ -43,20 +45,24 @@ def sweep(source: FileBytes, spans: Iterable[Section], needles: Mapping[str, byt
             left -= size
             first = max(span.offset, start - OVERLAP)
             chunk = source.read(first, size + start - first)
-            _names(chunk, found)
+            (_dll_names if form is Format.PE else _so_names)(chunk, found)
             for name, needle in (needles or {}).items():
                 _hits(chunk, first, needle, found, name)
     return found
 
 
-def _names(chunk: bytes, found: Swept) -> None:
-    """Collect ``name.dll``, in one byte or two bytes a letter, and ``libname.so.1``."""
+def _dll_names(chunk: bytes, found: Swept) -> None:
+    """Collect ``name.dll`` in any case, in one byte or two bytes a letter."""
     lower = chunk.lower()
     for place in _places(lower, b".dll"):
         _add(found, lower[max(0, place - 100) : place], b".dll")
     for place in _places(lower, b".\0d\0l\0l\0"):
         wide = _WIDE_BEFORE.search(lower[max(0, place - 200) : place])
         _add(found, wide[0][::2] if wide else b"", b".dll")
+
+
+def _so_names(chunk: bytes, found: Swept) -> None:
+    """Collect ``libname.so`` with its version."""
     for place in _places(chunk, b".so"):
         tail = _VERSION.match(chunk, place + 3)
         _add(found, chunk[max(0, place - 100) : place], b".so" + (tail[0] if tail else b""))

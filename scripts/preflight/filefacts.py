@@ -100,7 +100,8 @@ def look(path: Path) -> FileFacts:
         if isinstance(image, Unreadable):
             return FileFacts(faults=(image.reason,))
         with FileBytes(path) as source:
-            swept = sweep(source, _data(image), {"fatbin": MAGIC, "ptx": _PTX_MARK, **byte_signs()})
+            needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, **byte_signs()}
+            swept = sweep(source, _data(image), image.format, needles)
             return _facts(image, source, swept)
     except OSError as error:
         return FileFacts(faults=(f"it cannot be read: {error.strerror or error}",))
@@ -158,8 +159,7 @@ def _imports(image: Image) -> list[Ask]:
 def _strings(image: Image, source: FileBytes, swept: Swept) -> list[Ask]:
     """Return the library names in its data that its tables do not ask for."""
     imported = {need.library.lower() for need in image.needed} | {image.soname.lower()}
-    ending = ".dll" if image.format is Format.PE else ".so"
-    found = {name for name in swept.names if ending in name} | _managed(image, source)
+    found = swept.names | _managed(image, source)
     return [Ask(library=name, how="string") for name in sorted(found) if name.lower() not in imported]
 
 

@@ -1,0 +1,156 @@
+"""Real Windows packages of PyPI, read as independent readers read them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scripts.binary.image import Image, Section
+from scripts.binary.read import read_image
+from scripts.preflight.coverage import cover
+from scripts.preflight.filefacts import FileFacts, look
+from scripts.preflight.loading import loading_of
+from scripts.preflight.verdict import Verdict, judge
+from tests.preflight_programs import NEEDS, examined, exe, ship, zluda
+from tests.wheels import unpacked
+
+pytestmark = [pytest.mark.network, pytest.mark.slow]
+OBJDUMP = shutil.which("objdump")
+FILES = {
+    "ctranslate2": ("ctranslate2", "4.5.0", "ctranslate2/ctranslate2.dll"),
+    "bitsandbytes": ("bitsandbytes", "0.43.3", "bitsandbytes/libbitsandbytes_cuda118.dll"),
+    "cupy-cublas": ("cupy-cuda11x", "13.3.0", "cupy_backends/cuda/libs/cublas.cp311-win_amd64.pyd"),
+    "cupy-runtime": ("cupy-cuda11x", "13.3.0", "cupy_backends/cuda/api/runtime.cp311-win_amd64.pyd"),
+    "cupy-cub": ("cupy-cuda11x", "13.3.0", "cupy/cuda/cub.cp311-win_amd64.pyd"),
+    "cudart-11": ("nvidia-cuda-runtime-cu11", "11.8.89", "nvidia/cuda_runtime/bin/cudart64_110.dll"),
+    "cudart-12": ("nvidia-cuda-runtime-cu12", "12.9.79", "nvidia/cuda_runtime/bin/cudart64_12.dll"),
+}
+
+
+@pytest.fixture(scope="session")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("wheels")
+    wanted = {name: version for name, version, _ in FILES.values()}
+    return {name: unpacked(name, version, root / name) for name, version in wanted.items()}
+
+
+def path_of(sites: dict[str, Path], key: str) -> Path:
+    name, _, file = FILES[key]
+    return sites[name] / file
+
+
+@pytest.mark.skipif(OBJDUMP is None, reason="no objdump here")
+@pytest.mark.parametrize("key", FILES, ids=str)
+def test_imports_are_what_objdump_shows(sites: dict[str, Path], key: str) -> None:
+    path = path_of(sites, key)
+    image = read_image(path)
+    assert isinstance(image, Image)
+    assert OBJDUMP is not None
+    shown = subprocess.run([OBJDUMP, "-p", str(path)], capture_output=True, text=True, check=True).stdout
+    tables = shown.partition("The Import Tables")[2].partition("The Function Table")[0]
+    expected: list[tuple[str, int]] = []
+    for block in tables.split("DLL Name: ")[1:]:
+        rows = re.findall(r"^\t[0-9a-f]+\t", block, re.MULTILINE)
+        expected.append((block.split()[0], len(rows)))
+    assert [(n.library, len(n.functions)) for n in image.needed if not n.delayed] == expected
+
+
+@pytest.mark.parametrize("key", ["ctranslate2", "bitsandbytes"], ids=str)
+def test_device_code_is_what_cuobjdump_lists(sites: dict[str, Path], key: str, tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("cuobjdump is taken from its Linux package")
+    tool = unpacked("nvidia-cuda-cuobjdump", "13.5.37", tmp_path / "tool", platform="manylinux_2_17_x86_64")
+    program = next(p for p in tool.rglob("cuobjdump") if p.is_file())
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    path = path_of(sites, key)
+    image = read_image(path)
+    assert isinstance(image, Image)
+    section = next(s for s in image.sections if s.name == ".nv_fatb")
+    carved = tmp_path / "carved.fatbin"
+    carved.write_bytes(_first_container(path, section))
+    shown = subprocess.run(
+        [program, "-lelf", "-lptx", carved], capture_output=True, text=True, check=True
+    ).stdout
+    listed = Counter(
+        (kind.lower().replace("elf", "sass"), int(sm))
+        for kind, sm in re.findall(r"(ELF|PTX) file.*\.sm_(\d+)", shown)
+    )
+    facts = look(carved)
+    ours: Counter[tuple[str, int]] = Counter()
+    for code in facts.code:
+        ours.update({("ptx", sm): n for sm, _, n in code.ptx})
+        ours.update({("sass", sm): n for sm, n in code.sass})
+    assert ours == listed
+
+
+def _first_container(path: Path, section: Section) -> bytes:
+    data = path.read_bytes()[section.offset : section.offset + section.size]
+    return data[: 16 + int.from_bytes(data[8:16], "little")]
+
+
+def facts_of(sites: dict[str, Path], key: str) -> FileFacts:
+    return look(path_of(sites, key))
+
+
+def test_bitsandbytes_has_no_code_that_could_be_translated(sites: dict[str, Path]) -> None:
+    sections = {code.section: code for code in facts_of(sites, "bitsandbytes").code}
+    loaded, linked = sections[".nv_fatb"], sections["__nv_rel"]
+    assert (loaded.ptx, loaded.modules, loaded.sass_only) == ((), 1, 1)
+    assert [sm for sm, _ in loaded.sass] == [50, 52, 60, 61, 70, 75, 80, 86, 89]
+    assert linked.relocatable
+    assert linked.ptx == ((89, "7.8", 2),)
+
+
+def test_ctranslate2_brings_ptx_in_every_module_and_hides_the_runtime(sites: dict[str, Path]) -> None:
+    facts = facts_of(sites, "ctranslate2")
+    assert [(c.ptx, c.modules, c.sass_only, c.stubs) for c in facts.code] == [(((86, "8.2", 24),), 24, 0, 0)]
+    assert facts.static_runtime
+    assert {"cublas64_12.dll", "nvcuda.dll"} <= {a.library for a in facts.asks if a.how == "string"}
+    assert len(next(a for a in facts.asks if a.library == "cudnn64_9.dll").functions) == 21
+
+
+@pytest.mark.parametrize(
+    ("key", "word"), [("bitsandbytes", Verdict.REFUSES), ("ctranslate2", Verdict.PARTIAL)], ids=str
+)
+def test_their_verdicts(sites: dict[str, Path], key: str, word: Verdict, tmp_path: Path) -> None:
+    everything = {**zluda().providers}
+    everything |= {f"{name}11": everything[f"{name}12"] for name in ("cublas", "cublaslt", "cusparse")}
+    stack = zluda(providers=everything)
+    program = tmp_path / "alone" / path_of(sites, key).name
+    program.parent.mkdir()
+    shutil.copy(path_of(sites, key), program)
+    found = examined(program, tmp_path)
+    assert judge(found.closure, cover(found.closure.needs, stack), found.kinds, stack).verdict is word
+
+
+@pytest.mark.parametrize("key", ["cudart-11", "cudart-12"], ids=str)
+def test_beside_the_real_runtime_copies_do_not_serve(
+    sites: dict[str, Path], key: str, tmp_path: Path
+) -> None:
+    runtime = path_of(sites, key)
+    program = ship(tmp_path / "p", {"app.exe": exe({runtime.name: ["cudaMalloc"]})})
+    shutil.copy(runtime, program.parent)
+    seen = loading_of(examined(program, tmp_path).closure, NEEDS, hidden=False)
+    assert (seen.at_start, seen.system_only) == (False, (runtime.name,))
+    assert "LoadLibraryExA" in look(runtime).loaders, "it passes the flag that means the system folder alone"
+
+
+def test_a_python_environment_with_real_packages(sites: dict[str, Path], tmp_path: Path) -> None:
+    site = tmp_path / "venv" / "Lib" / "site-packages"
+    for name in ("ctranslate2", "cupy-cuda11x"):
+        shutil.copytree(sites[name], site, dirs_exist_ok=True)
+    python = ship(tmp_path / "venv" / "Scripts", {"python.exe": exe()})
+    found = examined(python, tmp_path)
+    assert [(p.name, p.version) for p in found.packages] == [
+        ("ctranslate2", "4.5.0"),
+        ("cupy-cuda11x", "13.3.0"),
+    ]
+    asked = {need.named.key for need in found.closure.needs if need.chain[0] == "cupy-cuda11x"}
+    assert {"cublas11", "cufft10", "cusparse11", "curand10", "nvrtc112", "cusolver11", "nvcuda"} <= asked
