@@ -229,6 +229,12 @@ def unwrap(c: Context, exe="", target="", all_=False, ours=False, theirs=False, 
     call("unwrap", locals())
 
 
+@verb("exe", "stack", "args-file", "remove")
+def shim(c: Context, exe="", stack="", args_file="", remove=False, json=False):
+    """Write a script that starts a program with a stack by a double click, or remove it."""
+    call("shim", locals())
+
+
 @verb("stack", "deep")
 def verify(c: Context, stack="", deep=False, json=False):
     """Read and hash what would be loaded: is it what the lock says?"""
@@ -316,7 +322,7 @@ pins = Collection("pins", pins_check, pins_update, pins_add)
 cache = Collection("cache", cache_list, cache_prune)
 ns = Collection(
     *(setup, status, scan, doctor, fetch, stage, check, run, compare, ab, preflight, wrap, unwrap, verify),
-    *(report, validate, stacks, use, rollback, remove, pins, cache),
+    *(shim, report, validate, stacks, use, rollback, remove, pins, cache),
 )
 
 

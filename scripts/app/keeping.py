@@ -1,4 +1,4 @@
-"""What in the store is still needed, and by whom: generations of every checkout, and placements."""
+"""What in the store is still needed, and by whom: generations of every checkout, placements and shims."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scripts.app.placing import placed_here
+from scripts.app.shims import shims_here
 from scripts.app.staged import cache_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.staging.assemble import load_runtime
@@ -17,7 +18,7 @@ from scripts.staging.workspaces import known_stages
 def references(ws: Workspace) -> dict[str, str]:
     """Map every needed key of the store to a sentence that says who needs it.
 
-    A runtime is needed by a generation or a placement; the archives and trees it was made from stay
+    A runtime is needed by a generation, a placement or a shim; the archives and trees it was made from stay
     with it, so that a file an antivirus program takes can be put back without a download.
     """
     needed: dict[str, str] = {}
@@ -43,6 +44,9 @@ def _runtimes(ws: Workspace) -> Iterator[tuple[str, str]]:
     for placed in placed_here(ws):
         if placed.digest:
             yield placed.digest, f"placed in {placed.target}"
+    for shim in shims_here(ws):
+        if shim.standing != "gone":
+            yield shim.digest, f"started by {shim.path}"
 
 
 def _checkout(stage: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scripts.app.placing import placed_here
+from scripts.app.shims import ShimStatus, shims_here
 from scripts.app.staged import cache_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode
@@ -26,6 +27,7 @@ class StatusResult:
     store_bytes: int
     leftovers: tuple[str, ...]
     placed: tuple[PlacementStatus, ...] = ()
+    shims: tuple[ShimStatus, ...] = ()
     exit_code: int = ExitCode.OK
 
     @property
@@ -45,6 +47,7 @@ class StatusResult:
             "store": {"path": self.store, "bytes": self.store_bytes},
             "leftovers": list(self.leftovers),
             "placements": [status.to_json() for status in self.placed],
+            "shims": [shim.to_json() for shim in self.shims],
         }
 
 
@@ -74,5 +77,6 @@ def status(ws: Workspace) -> StatusResult:
         store=str(ws.cache_root),
         store_bytes=sum(entry.bytes for entry in entries),
         placed=placed_here(ws),
+        shims=shims_here(ws),
         leftovers=tuple(str(entry.path) for entry in entries if entry.kind is EntryKind.LEFTOVER),
     )

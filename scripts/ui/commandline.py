@@ -60,13 +60,14 @@ HELP: Final[Mapping[str, str]] = {
     "warmup": "how many first iterations of every trial do not count",
     "margin": "percent that are too small to matter (default 2)",
     "primary": "the metric that decides, perhaps with :higher or :lower",
-    "plot": "draw the comparison into this SVG file",
+    "plot": "draw the comparison into this file (.svg; .png where matplotlib is installed)",
     "a": "the first stack: the baseline",
     "b": "the second stack; the same one again shows how much is noise",
     "rounds": "at most this many blocks of A B B A (default 10)",
     "width": "stop when the interval is at most plus or minus this many percent (default 1)",
     "compile": "the translation layer's compile cache instead of our store",
     "dry-run": "show what would go, and do nothing",
+    "remove": "take the script away instead of writing it",
     "to": "the generation to go back to, by its number",
 }
 

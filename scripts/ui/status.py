@@ -25,6 +25,9 @@ def show(result: StatusResult, out: Out) -> None:
     for placed in result.placed:
         what = f"{placed.standing.value}: {len(placed.files)} files of {placed.stack} in {placed.target}"
         out.mark("warn" if placed.advice else "ok", f"{what}. {placed.advice}".rstrip(". "))
+    for shim in result.shims:
+        what = f"shim for {shim.program.name} with {shim.stack}: {shim.path}"
+        out.mark("warn" if shim.advice else "ok", f"{what}. {shim.advice}".rstrip(". "))
     for path in result.leftovers:
         out.mark("warn", f"left over from an interrupted run: {path}")
     ready = active is not None and result.runtime_present
