@@ -19,6 +19,7 @@ from scripts.app.workspace import Workspace, workspace_from_environ
 from scripts.errors import UsageError
 from scripts.model import Level, Outcome
 from scripts.reporting.compare import compare as compare_runs
+from scripts.reporting.raster import can_draw
 from scripts.reporting.trials import read_record, write_record
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
@@ -135,7 +136,7 @@ def test_the_exit_code_is_the_verdict(
         ("baseline", "new", "which-runtimes"),
         ("candidate", "nobody", "which-runtimes"),
         ("and_", "missing.json", "record-unreadable"),
-        ("plot", "x.png", "bad-plot"),
+        ("plot", "x.gif", "bad-plot"),
         ("records", "", "records-needed"),
     ],
 )
@@ -144,6 +145,17 @@ def test_what_cannot_be_read_is_usage(
 ) -> None:
     options = {"records": recorded(tmp_path, (0.05, 0.06, 0.05, 0.06)), "candidate": "new", option: value}
     assert refused(compare, mine, **options).reference == reference
+
+
+def test_png_is_drawn_exactly_where_matplotlib_is(mine: Checkout, tmp_path: Path) -> None:
+    options = {"records": recorded(tmp_path, (0.05, 0.06, 0.05, 0.06)), "candidate": "new"}
+    picture = tmp_path / "x.png"
+    if can_draw():
+        compare(place(mine), **options, plot=str(picture))
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    else:
+        assert ".svg" in refused(compare, mine, **options, plot=str(picture)).hint
+        assert not picture.exists()
 
 
 def test_two_runtimes_without_a_name_are_not_guessed(mine: Checkout, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from scripts.errors import ExitCode, UsageError
 from scripts.reporting.compare import Comparison, compare
 from scripts.reporting.exchange import report_folder
 from scripts.reporting.picture import draw, signed
+from scripts.reporting.raster import can_draw, draw_png
 from scripts.reporting.trials import Runs, Trial, write_record
 from scripts.system.files import write_atomic
 
@@ -179,6 +180,8 @@ class _Session:
         compared = self._compare()
         picture = self.path.with_suffix(".svg")
         write_atomic(picture, draw(compared).encode("utf-8"))
+        if can_draw():
+            write_atomic(picture.with_suffix(".png"), draw_png(compared))
         result = CompareResult(comparison=compared, sources=(self.path.name,), picture=str(picture))
         return replace(told, picture=str(picture), result=result)
 

@@ -19,13 +19,13 @@ from scripts.reporting.compare import (
 )
 from scripts.reporting.compare import compare as compare_runs
 from scripts.reporting.picture import draw
+from scripts.reporting.raster import can_draw, draw_png
 from scripts.reporting.table import read_table
 from scripts.reporting.trials import HIGHER, LOWER, Runs, join, read_record
 from scripts.system.files import write_atomic
 
 #: Verdicts that do not speak against the candidate.
 GOOD: Final = frozenset({Verdict.BETTER, Verdict.SAME})
-PICTURE: Final = ".svg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +109,7 @@ def compare(
     Raises:
         UsageError: an option cannot be read, or the trials cannot be compared (a wrong answer among them).
     """
+    del ws  # records lie where the person says, not in the workspace
     if not records:
         raise UsageError("records-needed", "no record is named", hint="invoke compare --records=FILE")
     here = Path.cwd()
@@ -129,9 +130,6 @@ def compare(
         margin=read_margin(margin),
     )
     picture = _draw(here / plot, compared) if plot else ""
-    ws.progress.note(
-        f"compared {compared.findings[compared.primary].interval.pairs} pairs of {runs.workload}"
-    )
     return CompareResult(
         comparison=compared, sources=tuple(p.name for p in paths), picture=picture, notes=runs.notes
     )
@@ -207,11 +205,16 @@ def _whole(text: str) -> int:
 
 
 def _draw(path: Path, compared: Comparison) -> str:
-    """Write the picture."""
-    if path.suffix.lower() != PICTURE:
-        msg = f"--plot={path.name}: pictures are written as SVG"
-        raise UsageError("bad-plot", msg, hint="name a file that ends in .svg; browsers and LaTeX read it")
-    write_atomic(path, draw(compared).encode("utf-8"))
+    """Write the picture in the form its name asks for."""
+    form = path.suffix.lower()
+    if form == ".png" and can_draw():
+        write_atomic(path, draw_png(compared))
+    elif form == ".svg":
+        write_atomic(path, draw(compared).encode("utf-8"))
+    else:
+        msg = f"--plot={path.name}: this cannot be drawn here"
+        hint = "name a file that ends in .svg; with matplotlib installed, .png as well"
+        raise UsageError("bad-plot", msg, hint=hint)
     return str(path)
 
 

@@ -53,7 +53,7 @@ def draw(comparison: Comparison) -> str:
     shown = min(len(finding.ratios), MOST_ROWS)
     bottom = TOP + (shown + 3) * ROW
     body = [
-        *_title(comparison, finding),
+        *_title(comparison),
         *_margin(scale, comparison.margin, bottom),
         *_axis(scale, bottom),
         *_pairs(scale, finding),
@@ -93,15 +93,25 @@ def _scale(finding: Finding, margin: float) -> Scale:
     return Scale(low=low, high=high, step=step)
 
 
-def _title(comparison: Comparison, finding: Finding) -> Iterator[str]:
-    """Say what is compared, and what came out."""
+def headings(comparison: Comparison) -> tuple[str, str, str]:
+    """Say what is compared, by what, and what came out."""
+    finding = comparison.findings[comparison.primary]
     better = {"higher": "more is better", "lower": "less is better"}[finding.better]
-    heading = f"{comparison.candidate} against {comparison.baseline}: {comparison.verdict.value}"
-    yield _text(20, 28, heading, size=17, weight="bold")
-    yield _text(20, 50, f"{comparison.workload}, {finding.metric} ({better}); one dot is one pair of runs")
     need = finding.needed_pairs
     told = f"; about {need} pairs would narrow the bar to the margin" if need else ""
-    yield _text(20, 69, f"{finding.interval.pairs} pairs{told}")
+    return (
+        f"{comparison.candidate} against {comparison.baseline}: {comparison.verdict.value}",
+        f"{comparison.workload}, {finding.metric} ({better}); one dot is one pair of runs",
+        f"{finding.interval.pairs} pairs{told}",
+    )
+
+
+def _title(comparison: Comparison) -> Iterator[str]:
+    """Write the headings."""
+    first, second, third = headings(comparison)
+    yield _text(20, 28, first, size=17, weight="bold")
+    yield _text(20, 50, second)
+    yield _text(20, 69, third)
 
 
 def _margin(scale: Scale, margin: float, bottom: float) -> Iterator[str]:
