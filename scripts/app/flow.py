@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from scripts.app.bill import Bill, make_bill, require_consent
@@ -16,13 +17,14 @@ from scripts.app.kernels import kernel_notes
 from scripts.app.proof import worth_here
 from scripts.app.staged import cache_of, host_of, lock_of
 from scripts.app.workspace import Workspace
-from scripts.errors import UsageError
-from scripts.model import Artifact, ArtifactFormat, Host, Lock, Runtime
+from scripts.app.zig import provide_compiler
+from scripts.errors import HostError, UsageError
+from scripts.model import Artifact, ArtifactFormat, Host, Lock, Runtime, Stack
 from scripts.pins.resolve import Resolved, resolve
 from scripts.staging.assemble import assemble, load_runtime, verify_runtime
 from scripts.staging.layout import lay_out
 from scripts.staging.native import native_files
-from scripts.staging.plan import RuntimePlan, plan_runtime
+from scripts.staging.plan import PlannedFile, RuntimePlan, plan_runtime
 from scripts.staging.select import Selection, select_stack
 from scripts.store.archive import Tree, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchOptions, fetch, plan_fetch
@@ -169,19 +171,24 @@ class Flow:
     def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, Tree], ...]) -> RuntimePlan:
         """Compile what is ours, and lay everything out."""
         with self.step("build") as notes:
-            cache = cache_of(self.ws)
-            built, how = native_files(
-                self.ws.root,
-                resolved.stack,
-                cache,
-                self.ws.environ,
-                self.ws.platform,
-                progress=self.ws.progress,
-            )
-            notes.status = how
+            built, notes.status = self._native(resolved.stack)
             notes.detail = ", ".join(sorted(f.file.name for f in built)) or "nothing of ours in this stack"
         parts = [part for artifact, tree in trees for part in lay_out(resolved.stack, artifact, tree)]
         return plan_runtime(resolved.stack.id, parts, built)
+
+    def _native(self, stack: Stack) -> tuple[tuple[PlannedFile, ...], str]:
+        """Compile what is ours; a machine without a compiler gets one, if that is agreed to."""
+        ws = self.ws
+        build = partial(
+            native_files, ws.root, stack, cache_of(ws), ws.environ, ws.platform, progress=ws.progress
+        )
+        try:
+            return build()
+        except HostError as error:
+            if error.reference != "no-compiler" or self.request.fetching.offline:
+                raise
+        provide_compiler(ws, yes=self.request.yes)
+        return build()
 
     def assemble(self, plan: RuntimePlan) -> tuple[Runtime, bool]:
         """Make the runtime, or verify the one that is there; return it and whether it was there."""
