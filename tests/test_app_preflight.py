@@ -13,7 +13,7 @@ import pytest
 from scripts.app.preflight import PreflightResult, inspect_program, preflight
 from scripts.app.staged import Staged
 from scripts.app.workspace import ROOT, Workspace, workspace_from_environ
-from scripts.errors import UsageError, WorkspaceError
+from scripts.errors import TargetError, UsageError, WorkspaceError
 from scripts.launch.via import ViaFacts
 from scripts.model import Gpu, HipRoot, Host, Level, StackKind
 from scripts.pins.lock import read_lock
@@ -218,6 +218,22 @@ def test_wrap_is_told_a_refusal_in_one_sentence(ws: Workspace, tmp_path: Path) -
     facts = ViaFacts(platform="win32", kind=StackKind.TRANSLATION)
     seen = inspect_program(ws, staged(tmp_path), program, facts)
     assert seen.refusal.startswith("preflight: OptiX has no provider")
+
+
+@pytest.mark.parametrize("kind", [StackKind.TRANSLATION, StackKind.CONTROL], ids=str)
+def test_a_guarded_game_is_never_given_foreign_libraries(
+    ws: Workspace, tmp_path: Path, kind: StackKind
+) -> None:
+    program = ship(tmp_path / "p", {"game.exe": exe(), "EasyAntiCheat/settings.json": b"{}"})
+    ready = staged(tmp_path)
+    ready = replace(ready, stack=replace(ready.stack, kind=kind))
+    facts = ViaFacts(platform="win32", kind=kind, launcher=True)
+    if kind is StackKind.CONTROL:
+        inspect_program(ws, ready, program, facts)
+        return
+    with pytest.raises(TargetError) as caught:
+        inspect_program(ws, ready, program, facts)
+    assert caught.value.reference == "anti-cheat"
 
 
 def test_wrap_says_nothing_about_programs_without_cuda(ws: Workspace, tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from scripts.preflight.calls import Call, api_table
 from scripts.preflight.coverage import cover
-from scripts.preflight.libraries import alternatives, libraries, library_of, named, runtime_calls
+from scripts.preflight.libraries import DATA, alternatives, libraries, library_of, named, runtime_calls
 from scripts.preflight.needs import Need
 from scripts.preflight.packages import environments, installed, is_python
 from tests.elf_files import elf
@@ -101,6 +103,16 @@ def test_runtime_functions_become_the_drivers() -> None:
     )
     assert calls.driver == ("cuMemAlloc_v2", "cuMemAllocAsync", "cuLaunchKernel_ptsz")
     assert calls.unknown == ("cudaNew",)
+
+
+@pytest.mark.parametrize("table", ["zluda-v6-preview.69", "zluda-v7-preview.10"])
+def test_every_driver_function_of_the_runtimes_table_exists(table: str) -> None:
+    rows = tomllib.loads((DATA / "cudart.toml").read_text(encoding="utf-8"))
+    api = api_table(table)
+    assert api is not None
+    named_there = {call for calls in rows["calls"].values() for call in calls}
+    assert not {call for call in named_there if api.lookup("nvcuda", call) is Call.NOT_EXPORTED}
+    assert not set(rows["own"]) & set(rows["calls"])
 
 
 def test_a_chain_over_plugins_is_found_and_named(tmp_path: Path) -> None:
