@@ -23,20 +23,33 @@ TESTING = ROOT / "native" / "testing"
 OPTIONS = {"asks": ("-mwindows",)}
 #: Sources that make a library instead of a program, and its file name.
 LIBRARIES = {"redirect": "zluda_redirect.dll", "empty": "empty.dll"}
+#: Two stand-in SDKs: the runtime's file name in each, and the library that is linked to it.
+SDKS = {"hip6": "amdhip64_6.dll", "hip7": "amdhip64_7.dll"}
+#: Programs that import a library of the CPU reference, linked last.
+IMPORTING = {"imports_cuda": "cpu-reference/nvcuda.dll"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """One program to build: its name in the folder of programs, its C source, further arguments."""
+    """One program to build.
+
+    Attributes:
+        name: its path in the folder of programs.
+        source: its C source.
+        options: further arguments of the compiler.
+        links: what it is linked to: paths in the folder of programs, built before.
+    """
 
     name: str
     source: Path
     options: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 def listed() -> tuple[Program, ...]:
     """Return every program of one C file: the bed's own and the stand-ins of ``native/testing``."""
-    sources = [HERE / "exits.c", *sorted(TESTING.glob("*.c"))]
+    linked = {"hip_runtime", "hip_library", *IMPORTING}
+    sources = [HERE / "exits.c", *(s for s in sorted(TESTING.glob("*.c")) if s.stem not in linked)]
     return tuple(
         Program(name=LIBRARIES[source.stem], source=source, options=("-shared",))
         if source.stem in LIBRARIES
@@ -44,6 +57,32 @@ def listed() -> tuple[Program, ...]:
             name=f"{source.stem}.exe", source=source, options=("-municode", *OPTIONS.get(source.stem, ()))
         )
         for source in sources
+    )
+
+
+def linked() -> tuple[Program, ...]:
+    """Return what is linked to other programs of ours, in the order in which it can be built."""
+    shared = ("-shared",)
+    return (
+        *(
+            Program(name=f"{sdk}/{name}", source=TESTING / "hip_runtime.c", options=shared)
+            for sdk, name in SDKS.items()
+        ),
+        *(
+            Program(
+                name=f"{sdk}/rocblas.dll",
+                source=TESTING / "hip_library.c",
+                options=shared,
+                links=(f"{sdk}/{name}",),
+            )
+            for sdk, name in SDKS.items()
+        ),
+        *(
+            Program(
+                name=f"{stem}.exe", source=TESTING / f"{stem}.c", options=("-municode",), links=(library,)
+            )
+            for stem, library in IMPORTING.items()
+        ),
     )
 
 
@@ -58,7 +97,7 @@ def build_programs(bed: Bed) -> Path:
     try:
         compiler = ask_compiler((str(bed.tools.compiler),))
         key = key_of(ROOT / "native", compiler, cpu="any")
-        folder = bed.folder / "programs" / _digest(key, listed())
+        folder = bed.folder / "programs" / _digest(key, (*listed(), *linked()))
         folder.parent.mkdir(exist_ok=True)
         with FileLock(bed.folder / "programs.lock"):
             if not folder.exists():
@@ -74,22 +113,30 @@ def build_programs(bed: Bed) -> Path:
 def _build(bed: Bed, compiler: Compiler, output: Path) -> None:
     output.mkdir()
     for program in listed():
-        _compile(bed, program, output / program.name)
+        _compile(bed, program, output)
     build(ROOT / "native", output / "cpu-reference", compiler, progress=NoProgress())
+    for program in linked():
+        _compile(bed, program, output)
 
 
 def _digest(key: str, programs: tuple[Program, ...]) -> str:
     digest = hashlib.sha256(key.encode())
     for program in programs:
-        digest.update(repr((program.name, program.options)).encode() + program.source.read_bytes())
+        digest.update(repr((program.name, program.options, program.links)).encode())
+        digest.update(program.source.read_bytes())
     for header in sorted(TESTING.glob("*.h")):
         digest.update(header.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _compile(bed: Bed, program: Program, output: Path) -> None:
+def _compile(bed: Bed, program: Program, folder: Path) -> None:
+    """Build one program into the folder of programs."""
+    output = folder / program.name
+    output.parent.mkdir(parents=True, exist_ok=True)
     warnings = ("-std=c11", "-O2", "-s", "-Wall", "-Wextra")
-    command = [str(bed.tools.compiler), *warnings, str(program.source), "-o", str(output), *program.options]
+    links = [str(folder / name) for name in program.links]
+    command = [str(bed.tools.compiler), *warnings, str(program.source), "-o", str(output)]
+    command += [*program.options, *links]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     if done.returncode != 0:
         msg = f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr[-3000:]}"

@@ -1,0 +1,231 @@
+"""The whole way of a Radeon on Windows, on stand-ins: set up, run, take back, and what each fault ends in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checkout import make_checkout
+from tests.radeon import BACKENDS, IGPU, RX9060XT, XT_DEVICE, Radeon, device, hip_sdk, radeon
+
+pytestmark = pytest.mark.windows_only
+
+STYLES = frozenset({"name", "system", "path", "added", "child", "import", "start"})
+V6P69, V7P10 = "zluda-windows-v6-preview.69", "zluda-windows-v7-preview.10"
+
+
+@pytest.fixture(scope="module")
+def programs() -> Path:
+    return Path(os.environ["CUDA_AMD_TEST_BIN"])
+
+
+@pytest.fixture(scope="module")
+def machine(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Radeon:
+    """A machine where HIP 6.4 is installed and the reference stack is set up; nobody may damage it."""
+    folder = tmp_path_factory.mktemp("radeon")
+    made = radeon(make_checkout(folder), folder / "machine", programs, V6P69, V7P10)
+    made.hip = hip_sdk(folder / "Program Files" / "AMD" / "ROCm" / "6.4", programs, "6.4.2")
+    result = made.setup("zluda-v6p69-sdk64")
+    assert (result["level"], result["outcome"]) == ("loadable", "pass"), result
+    return made
+
+
+@pytest.fixture
+def program(programs: Path, tmp_path: Path) -> Path:
+    """A program in a folder with blanks and letters outside ASCII."""
+    folder = tmp_path / "Programme (ü)"
+    folder.mkdir()
+    for name in ("uses_cuda.exe", "imports_cuda.exe"):
+        shutil.copyfile(programs / name, folder / name)
+    return folder / "uses_cuda.exe"
+
+
+def looks(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def spoken(output: str) -> dict[str, tuple[str, str]]:
+    """Read "STYLE RESULT PATH" lines."""
+    rows = [line.split(" ", 2) for line in output.splitlines() if line.split(" ", 1)[0] in STYLES]
+    return {style: (result, path) for style, result, path in rows}
+
+
+def reference(machine: Radeon, *words: str, code: int, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """Type a command that must fail, and return its error."""
+    result: Any = machine.json(*words, code=code, env=env)
+    error: dict[str, Any] = result["error"]
+    assert error["hint"]
+    return error
+
+
+def test_set_up_activates_what_a_check_and_a_product_showed_and_does_not_do_it_again(machine: Radeon) -> None:
+    again: Any = machine.setup("zluda-v6p69-sdk64")
+    assert {step["name"]: step["status"] for step in again["steps"]} == {
+        "scan": "done",
+        "select": "done",
+        "bill": "kept",
+        "fetch": "kept",
+        "unpack": "kept",
+        "build": "skipped",
+        "assemble": "kept",
+        "verify": "done",
+        "check": "kept",
+        "run": "kept",
+        "report": "kept",
+    }
+    status: Any = machine.json("status")
+    assert (status["active"]["stack"], status["runtime_present"]) == ("zluda-v6p69-sdk64", True)
+    assert status["placements"] == []
+
+
+@pytest.mark.parametrize("style", ["system", "path", "added", "child", "import"])
+def test_with_the_launcher_every_way_of_loading_gets_our_driver(
+    machine: Radeon, program: Path, programs: Path, style: str
+) -> None:
+    own = program.parent / "torch" / "lib"
+    own.mkdir(parents=True)
+    shutil.copyfile(programs / "empty.dll", own / "nvcuda.dll")
+    if style == "added":
+        shutil.copyfile(programs / "cpu-reference" / "nvcuda.dll", own / "nvcuda.dll")
+    before = looks(program.parent)
+    exe = program.with_name("imports_cuda.exe") if style == "import" else program
+    done = machine.run("wrap", f"--exe={exe}", "--via=launcher", "--", style, str(own))
+    [(result, path)] = spoken(done.stdout).values()
+    assert (done.returncode, result) == (0, "0"), done.stdout + done.stderr
+    assert Path(path).is_relative_to(machine.checkout.cache), f"{style} got {path}"
+    assert looks(program.parent) == before
+
+
+@pytest.mark.parametrize("style", ["name", "import", "start"])
+def test_copies_beside_the_program_serve_it_and_go_with_its_last_process(
+    machine: Radeon, program: Path, style: str
+) -> None:
+    before = looks(program.parent)
+    exe = program.with_name("imports_cuda.exe") if style == "import" else program
+    done = machine.run("wrap", f"--exe={exe}", "--via=beside", "--", style)
+    [(result, path)] = spoken(done.stdout).values()
+    assert (done.returncode, result) == (0, "0"), done.stdout + done.stderr
+    assert Path(path).parent == program.parent
+    assert looks(program.parent) == before
+
+
+def test_what_is_kept_is_listed_and_taken_back(machine: Radeon, program: Path) -> None:
+    before = looks(program.parent)
+    assert machine.run("wrap", f"--exe={program}", "--keep", "--", "name").returncode == 0
+    placed = {path.name for path in program.parent.iterdir()}
+    assert {"nvcuda.dll", "cublas64_12.dll", "nvcudart_hybrid64.dll"} <= placed
+    assert not placed & {"trace", "ptxas.exe", "cufft64_11.dll", "zluda.exe"}
+    status: Any = machine.json("status")
+    assert [Path(p["target"]) for p in status["placements"]] == [program.parent]
+    assert machine.run("unwrap", f"--exe={program}").returncode == 0
+    assert looks(program.parent) == before
+
+
+def test_what_the_official_sdk_lacks_is_said_before_the_program_starts(
+    machine: Radeon, program: Path
+) -> None:
+    result: Any = machine.json("wrap", f"--exe={program}", "--explain", "--", "name")
+    [note] = [note for note in result["notes"] if "MIOpen" in note]
+    assert note.startswith("cudnn8, cudnn9 will fail")
+    assert r"MIOpen.dll: not in the layer's folder; not in HIP\bin" in note
+    environment = {change["name"]: change["value"] for change in result["environment"]}
+    assert Path(environment["HIP_PATH"]) == machine.hip
+    assert "CUDA_PATH" not in environment
+
+
+def test_a_back_end_of_the_wrong_generation_is_named_down_to_the_leaf(
+    machine: Radeon, program: Path, programs: Path
+) -> None:
+    assert machine.hip is not None
+    rocblas = machine.hip / "bin" / "rocblas.dll"
+    right = rocblas.read_bytes()
+    rocblas.write_bytes((programs / "hip7" / "rocblas.dll").read_bytes())
+    try:
+        result: Any = machine.json("wrap", f"--exe={program}", "--explain")
+    finally:
+        rocblas.write_bytes(right)
+    [note] = [note for note in result["notes"] if "rocblas" in note]
+    assert "cublas64_11.dll → rocblas.dll → amdhip64_7.dll: HIP\\bin has only amdhip64_6.dll" in note
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"), [("hang", "timeout"), ("half", "not-reached")], ids=["hangs", "ends half-way"]
+)
+def test_a_check_that_does_not_reach_its_end_is_negative(machine: Radeon, fault: str, outcome: str) -> None:
+    result: Any = machine.json("check", "--timeout=6", code=3, env={"STANDIN_FAULT": fault})
+    assert result["loads"] is False
+    assert result["outcome"] == outcome, result["reason"]
+    reached = [c for c in result["capabilities"] if c["outcome"] != "not-reached"]
+    assert 1 <= len(reached) <= 4
+
+
+def test_a_library_that_vanished_is_refused_and_put_back(machine: Radeon, program: Path) -> None:
+    before = looks(program.parent)
+    [victim] = machine.checkout.cache.glob("runtimes-v1/*/cublas64_11.dll")
+    victim.chmod(0o666)
+    victim.unlink()
+    error = reference(machine, "wrap", f"--exe={program}", code=122)
+    assert error["reference"] == "staged-file-missing"
+    assert "cublas64_11.dll" in str(error)
+    assert looks(program.parent) == before
+    machine.json("stage", "--stack=zluda-v6p69-sdk64", "--yes", f"--mirror={machine.mirror}")
+    assert machine.run("wrap", f"--exe={program}", "--", "name").returncode == 0
+
+
+def test_an_integrated_gpu_in_front_is_not_used(machine: Radeon, program: Path) -> None:
+    assert machine.hip is not None
+    listed = machine.hip / "bin" / "hipInfo.txt"
+    integrated = device(0, "AMD Radeon(TM) Graphics", "gfx1036", bus=2, integrated=True)
+    listed.write_text(integrated + device(1, "AMD Radeon RX 9060 XT", "gfx1200"), encoding="utf-8")
+    machine.plug(IGPU, RX9060XT)
+    try:
+        scanned: Any = machine.json("scan")
+        result: Any = machine.json("wrap", f"--exe={program}", "--explain")
+    finally:
+        machine.plug(RX9060XT)
+        listed.write_text(XT_DEVICE, encoding="utf-8")
+    assert scanned["gpus"][scanned["selected"]]["gfx"] == "gfx1200"
+    environment = {change["name"]: change["value"] for change in result["environment"]}
+    assert environment["HIP_VISIBLE_DEVICES"] == "1"
+
+
+def test_a_stale_device_filter_hides_nothing_from_the_scan(machine: Radeon) -> None:
+    scanned: Any = machine.json("scan", env={"HIP_VISIBLE_DEVICES": "9"})
+    assert scanned["gpus"][scanned["selected"]]["hip_index"] == 0
+    assert any("HIP_VISIBLE_DEVICES=9" in note for note in scanned["notes"])
+
+
+@pytest.mark.parametrize(
+    ("hip", "clause"),
+    [("", "found none"), ("7.2.0", "found 7.2.0")],
+    ids=["no HIP", "another major"],
+)
+def test_without_the_right_hip_nothing_is_fetched(
+    machine: Radeon, programs: Path, tmp_path: Path, hip: str, clause: str
+) -> None:
+    root = hip_sdk(tmp_path / "ROCm", programs, hip) if hip else None
+    bare = Radeon(checkout=machine.checkout, folder=machine.folder, programs=programs, hip=root)
+    error = reference(bare, "setup", "--stack=zluda-v6p69-sdk64", "--yes", "--offline", code=50)
+    assert error["reference"] == "stack-unmet"
+    assert any(f"needs HIP SDK >=6.4,<6.5; {clause}" in line or clause in line for line in error["context"])
+    assert "Install AMD HIP SDK 6.4.2" in error["hint"]
+
+
+def test_the_release_of_v7_keeps_its_half_for_32_bit_programs_apart(
+    machine: Radeon, programs: Path, tmp_path: Path
+) -> None:
+    root = hip_sdk(tmp_path / "ROCm", programs, "7.2.0", backends=(*BACKENDS, "MIOpen.dll"))
+    newer = Radeon(checkout=machine.checkout, folder=machine.folder, programs=programs, hip=root)
+    staged: Any = newer.json("stage", "--stack=zluda-v7p10-sdk72", "--yes", f"--mirror={machine.mirror}")
+    folder = Path(staged["path"])
+    assert (folder / "32" / "zluda.exe").is_file()
+    assert (folder / "trace" / "nvcuda.dll").is_file()
+    assert (folder / "nvapi64.dll").is_file()
