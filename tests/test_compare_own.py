@@ -59,6 +59,7 @@ def test_every_finding_is_one_iteration(tmp_path: Path) -> None:
     ("output", "told"),
     [
         pytest.param('step 1: 5 it/s\nstep 2: 5 it/s\n{"learn_s": 1}', "equally often", id="counts-differ"),
+        pytest.param("nothing to see", "none of its metrics", id="nothing"),
         pytest.param('step 1: 5 it/s\n{"learn_s": "NaN"}', "no number", id="nan"),
         pytest.param('step 1: 5 it/s\n{"learn_s": "fast"}', "no number", id="a-word"),
     ],

@@ -263,12 +263,15 @@ def test_starting_kernels_is_refused_where_none_run(mine: Checkout) -> None:
 
 
 PROGRAM = """\
-import json, sys
-loss = sys.argv[1]
-for step in range(3):
-    print(f"step {step}: {100 + step} it/s")
-print("final loss", loss)
-sys.exit(int(sys.argv[2]))
+import sys, time
+loss, code = sys.argv[1:]
+for step in range(3 if code != "silent" else 0):
+    print(f"step {step}: {100 + step} it/s", flush=True)
+if loss != "none":
+    print("final loss", loss, flush=True)
+if code == "hang":
+    time.sleep(600)
+sys.exit(int(code) if code.isdecimal() else 0)
 """
 DESCRIPTION = """\
 name = "train"
@@ -287,22 +290,32 @@ value = 0.25
 @pytest.mark.parametrize(
     ("loss", "code", "outcome", "exit_code"),
     [
-        ("0.25", 0, "pass", 0),
-        ("0.26", 0, "incorrect", 3),
-        ("nan", 0, "incorrect", 3),
-        ("0.25", 7, "crash-after-result", 3),
-        ("0.26", 7, "error", 3),
+        ("0.25", "0", "pass", 0),
+        ("0.26", "0", "incorrect", 3),
+        ("nan", "0", "incorrect", 3),
+        ("none", "0", "error", 3),
+        ("none", "7", "error", 3),
+        ("none", "hang", "timeout", 124),
+        ("0.25", "7", "crash-after-result", 3),
+        ("0.25", "hang", "hang-after-result", 3),
+        ("0.25", "silent", "error", 3),
+        ("0.26", "7", "incorrect", 3),
     ],
-    ids=["right", "wrong", "nan", "right-but-crashes", "wrong-and-crashes"],
+    ids=[
+        *("right", "wrong", "nan", "no-answer", "crash", "hang", "right-then-crash", "right-then-hang"),
+        *("no-figures", "wrong-then-crash"),
+    ],
 )
 def test_a_program_of_ones_own(
-    mine: Checkout, tmp_path: Path, *, loss: str, code: int, outcome: str, exit_code: int
+    mine: Checkout, tmp_path: Path, *, loss: str, code: str, outcome: str, exit_code: int
 ) -> None:
     folder = tmp_path / "mein Programm"
     folder.mkdir()
     (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
     (folder / "w.toml").write_text(DESCRIPTION.format(loss=loss, code=code), encoding="utf-8")
-    got = run(place(mine), workload=str(folder / "w.toml"), record=True)
+    got = run(
+        place(mine), workload=str(folder / "w.toml"), record=True, timeout="4" if code == "hang" else ""
+    )
     assert (got.exit_code, got.result.outcome.value, got.workload) == (exit_code, outcome, "train")
     record = read_record(Path(got.record_path))
     assert (record.warmup, record.primary) == (1, "sps")

@@ -118,23 +118,32 @@ def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attemp
     plan = plan_run(ws, request, staged=lambda _ws, _stack: staged, placer=None, inspect=None)
     captured = capture(plan.command, timeout=workload.timeout)
     text = captured.stdout.decode("utf-8", "replace") + "\n" + captured.stderr.decode("utf-8", "replace")
-    right, answer = workload.answer.judge(text)
-    data: dict[str, object] = {"outcome": "pass" if right else "incorrect", "detail": f"answer: {answer}"}
-    iterations: tuple[Mapping[str, float], ...] = ()
-    try:
-        iterations = workload.iterations(text)
-    except ValueError as error:
-        data = {"outcome": "error", "detail": str(error)}
-    if captured.returncode != 0 and not right:
-        data = {"outcome": "error", "detail": f"it ended with {captured.returncode}; {answer}"}
-    result = _judge(Record(data=data), captured, workload.name, application=True)
+    record, iterations = _read_own(workload, text, captured)
     return Attempt(
-        result=result,
+        result=_judge(record, captured, workload.name, application=True),
         iterations=iterations,
-        data={**data, "answer": answer},
+        data=record.data,
         output=transcript(captured),
         seconds=captured.seconds,
     )
+
+
+def _read_own(
+    workload: OwnWorkload, text: str, captured: Captured
+) -> tuple[Record, tuple[Mapping[str, float], ...]]:
+    """Say in a record's words what a program of the user's printed; no answer is a fault, not a wrong one."""
+    right, answer = workload.answer.judge(text)
+    if answer is None:
+        return Record(data={}, fault="the answer does not stand in its output"), ()
+    if not right:
+        return Record(data={"outcome": "incorrect", "detail": f"answer: {answer}"}), ()
+    try:
+        iterations = workload.iterations(text)
+    except ValueError as error:
+        # What was cut off by the clock or a crash is told as that.
+        ended = captured.timed_out or captured.returncode != 0
+        return Record(data={} if ended else {"outcome": "error", "detail": str(error)}, fault=str(error)), ()
+    return Record(data={"outcome": "pass", "detail": f"answer: {answer}"}), iterations
 
 
 def _judge(

@@ -70,11 +70,11 @@ class Answer:
     value: float = math.nan
     tolerance: float = 0.0
 
-    def judge(self, output: str) -> tuple[bool, str]:
-        """Say whether the answer is right, and what it was."""
+    def judge(self, output: str) -> tuple[bool, str | None]:
+        """Say whether the answer is right, and what it was; ``None`` where there is none."""
         found = list(self.finder.find(output))
         if not found:
-            return False, "the answer does not stand in its output"
+            return False, None
         if self.equals is not None:
             return found[-1] == self.equals, found[-1]
         number = number_of(found[-1])
@@ -99,12 +99,15 @@ class OwnWorkload:
         """Read every metric; the n-th finding of each is its n-th iteration.
 
         Raises:
-            ValueError: one stands there more often than another, or is no number.
+            ValueError: none stands there, one more often than another, or one is no number.
         """
         found = {name: [number_of(text) for text in f.find(output)] for name, f in self.finders.items()}
         counts = {name: len(values) for name, values in found.items()}
         if len(set(counts.values())) != 1:
             msg = f"its metrics do not stand there equally often: {counts}"
+            raise ValueError(msg)
+        if not any(counts.values()):
+            msg = "none of its metrics stands in its output"
             raise ValueError(msg)
         rows = tuple(dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True))
         if not all(math.isfinite(value) for row in rows for value in row.values()):
