@@ -115,6 +115,28 @@ def test_every_driver_function_of_the_runtimes_table_exists(table: str) -> None:
     assert not set(rows["own"]) & set(rows["calls"])
 
 
+def traced() -> dict[str, set[str]]:
+    """Which driver functions the real runtime called, by runtime function, without their versions."""
+    found: dict[str, set[str]] = {}
+    for line in (
+        (Path(__file__).parent / "data" / "cudart" / "trace-13.0.txt")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    ):
+        if match := re.match(r"(\w+)\(.*\) rc=\d+:(.*)", line):
+            found.setdefault(match[1], set()).update(re.sub(r"_v\d$", "", call) for call in match[2].split())
+    return found
+
+
+def test_the_runtimes_table_is_what_was_traced() -> None:
+    calls = tomllib.loads((DATA / "cudart.toml").read_text(encoding="utf-8"))["calls"]
+    compared = traced().keys() & calls.keys()
+    assert len(compared) > 80
+    for function in sorted(compared):
+        claimed = {re.sub(r"_v\d$", "", call) for call in calls[function]}
+        assert claimed <= traced()[function], f"{function}: the runtime did not ask for that"
+
+
 def test_a_chain_over_plugins_is_found_and_named(tmp_path: Path) -> None:
     program = ship(
         tmp_path / "Ein Programm ü",

@@ -207,5 +207,5 @@ def search_path(asker: Path, entries: Sequence[str]) -> Iterator[Path]:
     """Expand ``$ORIGIN`` in RPATH or RUNPATH; what depends on the current folder is left out."""
     for entry in entries:
         text = entry.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(asker.parent))
-        if text.startswith("/") and "$" not in text:
+        if "$" not in text and Path(text).is_absolute():
             yield Path(text)
