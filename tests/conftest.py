@@ -11,7 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests import calibration_counts, placement_counts
+from tests import calibration_counts, doctor_counts, placement_counts
 from tests.checkout import Checkout, make_checkout
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -129,3 +129,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how much the proofs among the tests really ran."""
     placement_counts.pytest_terminal_summary(terminalreporter)
     calibration_counts.pytest_terminal_summary(terminalreporter)
+    doctor_counts.pytest_terminal_summary(terminalreporter)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.reporting.site import refresh
+from tests.doctor_page import write as diagnoses
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -20,7 +21,10 @@ def status_table(*, check: bool) -> bool:
     return refresh(ROOT / "README.md", ROOT / "evidence", check=check)
 
 
-GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (("README.md: what is known to work", status_table),)
+GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
+    ("README.md: what is known to work", status_table),
+    ("docs/diagnoses.md", diagnoses),
+)
 
 
 def main(arguments: list[str]) -> int:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import base64
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from scripts.app.staged import cache_of, lock_of
 from scripts.app.workspace import Workspace
+from scripts.binary.image import Unreadable
+from scripts.binary.pe import read_pe
 from scripts.binary.pe_version import company, file_version
 from scripts.doctor.beside import NVIDIA_NAME, ZLUDA_MARK, Library
+from scripts.doctor.closure import Missing, missing_libraries
 from scripts.errors import WorkspaceError
+from scripts.model import Host
 from scripts.placement.journal import Journal, Step
 from scripts.placement.layout import Layout
 from scripts.placement.state import load
@@ -66,6 +70,35 @@ def placed_files(folder: Path) -> dict[str, str]:
     if journal is None or journal.step is not Step.COMMITTED:
         return {}
     return {action.path: action.sha256 for action in journal.actions}
+
+
+def missing_imports(ws: Workspace, program: Path, libraries: Sequence[Library], host: Host) -> list[Missing]:
+    """Name what the program and its CUDA libraries import and nobody has. On Windows only.
+
+    The loader looks beside the file that asks (libraries are loaded by their full path), beside the program,
+    in System32, on PATH; HIP's folders count as well, since `wrap` puts them there.
+    """
+    if ws.platform != "win32":
+        return []
+    system = Path(ws.environ.get("SYSTEMROOT") or r"C:\Windows")
+    others = [system / "System32", system, *(root.path / "bin" for root in host.hip_roots)]
+    others += [Path(part) for part in ws.environ.get("PATH", "").split(";") if part.strip()]
+
+    def find(asker: Path, name: str) -> Path | None:
+        places = (asker.parent, program.parent, *others)
+        return next((place / name for place in places if (place / name).is_file()), None)
+
+    def needs(path: Path) -> list[str]:
+        if path.is_relative_to(system):
+            return []
+        with suppress(OSError):
+            image = read_pe(path)
+            if not isinstance(image, Unreadable):
+                return [needed.library for needed in image.needed if not needed.delayed]
+        return []
+
+    own = [program.parent / library.path for library in libraries]
+    return list(missing_libraries([program, *(path for path in own if path.is_file())], needs, find))
 
 
 def _named(folder: Path) -> Iterator[Path]:

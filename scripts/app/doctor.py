@@ -9,16 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from scripts.app.beside_look import libraries_of, pinned_hashes, placed_files
+from scripts.app.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
 from scripts.app.machine_look import facts_of, look_around
 from scripts.app.staged import host_of
 from scripts.app.workspace import Workspace
 from scripts.doctor.beside import Beside, judge_folder
+from scripts.doctor.closure import missing_lines
 from scripts.doctor.diagnose import SURE, Finding, diagnose
 from scripts.doctor.examine import examine
 from scripts.doctor.machine import Line, Status
 from scripts.errors import ExitCode, UsageError
 from scripts.launch.request import find_program
+from scripts.model import Host
 
 #: Of a longer log, so much of its begin and of its end is read.
 HALF: Final = 32 * 1024 * 1024
@@ -79,7 +81,7 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "") -> DoctorResult:
     if not log or program is not None:
         lines = examine(look_around(ws, host))
     if program is not None:
-        beside = _beside(ws, program)
+        beside = _beside(ws, program, host)
         lines = (*lines, *beside.lines)
         facts = replace(facts, overwritten=beside.overwritten)
     findings = diagnose(text, facts) if log else ()
@@ -92,10 +94,12 @@ def _program(ws: Workspace, exe: str) -> Path:
     return find_program(exe, cwd=Path.cwd(), search=search, platform=ws.platform)
 
 
-def _beside(ws: Workspace, program: Path) -> Beside:
-    """Judge the CUDA libraries in the program's folder."""
-    folder = program.parent
-    return judge_folder(libraries_of(program), pinned_hashes(ws), placed_files(folder))
+def _beside(ws: Workspace, program: Path, host: Host) -> Beside:
+    """Judge the CUDA libraries in the program's folder, and name what is missing behind them."""
+    libraries = libraries_of(program)
+    judged = judge_folder(libraries, pinned_hashes(ws), placed_files(program.parent))
+    missing = missing_lines(missing_imports(ws, program, libraries, host))
+    return replace(judged, lines=(*judged.lines, *missing))
 
 
 def _read(name: str) -> bytes:

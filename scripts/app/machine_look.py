@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from scripts.app.compiling import compile_cache
 from scripts.app.staged import cache_of, host_of, lock_of
 from scripts.app.verify import verify
 from scripts.app.workspace import Workspace
@@ -26,8 +27,6 @@ from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
 from scripts.system.files import free_space
 
-#: The translation layer compiles into this folder below the user's cache (vosen/ZLUDA@87531d3).
-COMPILE_CACHE: Final = ("zluda", "ComputeCache")
 VC_RUNTIME: Final = ("vcruntime140_1.dll", "msvcp140.dll")
 _DRIVER_RUNTIME: Final = "amdhip64"
 
@@ -93,16 +92,6 @@ def folders_of(ws: Workspace) -> dict[str, str]:
         "home": str(Path.home()),
         "temporary files": tempfile.gettempdir(),
     }
-
-
-def compile_cache(ws: Workspace) -> tuple[str, int] | None:
-    """Return the compile cache's folder and its size in bytes; ``None`` where there is none."""
-    base = ws.environ.get("LOCALAPPDATA") if ws.platform == "win32" else ws.environ.get("XDG_CACHE_HOME")
-    folder = Path(base or Path.home() / ".cache").joinpath(*COMPILE_CACHE)
-    try:
-        return str(folder), sum(path.stat().st_size for path in folder.iterdir())
-    except OSError:
-        return None
 
 
 def _stage(ws: Workspace) -> StageFact | None:

@@ -9,10 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from scripts.app.machine_look import facts_of, look_around
 from scripts.app.running import redactor_of
 from scripts.app.staged import host_of
 from scripts.app.workspace import Workspace
+from scripts.doctor.diagnose import diagnose
+from scripts.doctor.examine import examine
 from scripts.errors import ExitCode, WorkspaceError
+from scripts.model import Host
 from scripts.reporting.bundle import Parts, make_bundle
 from scripts.reporting.document import Document
 from scripts.reporting.exchange import FILE_NAME, dump, read_document, to_json, write_document
@@ -73,7 +77,8 @@ def report(
     """Show the newest documents; file a stranger's document; write a bundle.
 
     An imported document goes to ``stage/reports/imported``, never to ``evidence``: committing it there
-    is a person's decision. ``findings`` are the doctor's, for the bundle.
+    is a person's decision. ``findings`` go into the bundle before what the doctor says of
+    the logs there.
 
     Raises:
         UsageError: the file to import cannot be read or is no valid document.
@@ -123,10 +128,12 @@ def _import(ws: Workspace, source: Path) -> Seen:
 
 
 def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tuple[str, ...]]:
-    """Gather facts, findings, documents and logs; redact; write."""
+    """Gather facts, the doctor's examination and findings, documents and logs; redact; write."""
+    host = host_of(ws)
     data: dict[str, object] = {
-        "machine": asdict(host_of(ws)),
-        "findings": list(findings),
+        "machine": asdict(host),
+        "doctor": [line.to_json() for line in examine(look_around(ws, host))],
+        "findings": [*findings, *_explained(ws, host)],
         "environment": {name: ws.environ[name] for name in sorted(ws.environ) if _telling(name)},
     }
     made = make_bundle(Parts(data=data, logs=_logs(ws)), redactor_of(ws))
@@ -134,6 +141,14 @@ def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tupl
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, made.content)
     return path, made.names
+
+
+def _explained(ws: Workspace, host: Host) -> Iterator[dict[str, object]]:
+    """Yield what the doctor says of each log that goes in."""
+    facts = facts_of(ws, host)
+    for name, raw in _logs(ws):
+        if not name.endswith(".json"):
+            yield from ({"log": name, **finding.to_json()} for finding in diagnose(raw, facts))
 
 
 def _telling(name: str) -> bool:

@@ -6,13 +6,16 @@ import platform as platform_module
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
+from scripts.app.compiling import cache_size, say_when_compiling
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
 from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment
 from scripts.launch.request import parse_timeout
-from scripts.model import HipRoot, HipSource, Host
+from scripts.model import HipRoot, HipSource, Host, StackKind
 from scripts.reporting.document import Revision
 from scripts.staging.select import fitting_root, selected_gpu
 from scripts.system.child import Captured
@@ -49,8 +52,11 @@ def check_environment(ws: Workspace, staged: Staged) -> EnvPlan:
 
 
 def run_ours(ws: Workspace, staged: Staged, argv: Sequence[str], *, timeout: float) -> Captured:
-    """Run one of our own programs under a stack and keep what it says."""
-    return run_captured(list(argv), env=check_environment(ws, staged).environ, timeout=timeout)
+    """Run one of our own programs under a stack and keep what it says; say so when it is compiling."""
+    env = check_environment(ws, staged).environ
+    watch = say_when_compiling(ws.progress.note, partial(cache_size, ws))
+    with watch if staged.stack.kind is StackKind.TRANSLATION else nullcontext():
+        return run_captured(list(argv), env=env, timeout=timeout)
 
 
 def read_seconds(text: str, *, default: float) -> float:

@@ -97,6 +97,14 @@ def diagnose(
     return _one_of_each([finding for finding in ranked if finding.confidence >= LEAST])[:MOST]
 
 
+def fitting(data: bytes | str, *, rules: Knowledge | None = None) -> tuple[str, ...]:
+    """Return the rules whose messages a text holds, whatever they are worth."""
+    known = rules or knowledge()
+    raw = data.encode("utf-8", errors="replace") if isinstance(data, str) else data
+    heard = listen(read(raw, known.strong), known)
+    return tuple(cause.id for cause in known.causes if _fits(cause, heard))
+
+
 def listen(reading: Reading, rules: Knowledge) -> Heard:
     """Find which messages a text holds."""
     found: dict[str, tuple[int, ...]] = {}

@@ -46,8 +46,11 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
             )
     except WorkspaceError as error:
         _show_error(error, out, as_json=as_json)
+        _advise(ws, "wrap", error, out)
         return not_started_code(error)
     _show("wrap", result, out, as_json=as_json)
+    if result.exit_code:
+        _advise(ws, "wrap", result, out, log=str(options.get("log") or ""))
     return leave(result)
 
 
@@ -80,6 +83,7 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
         result: Result = getattr(import_module(f"scripts.app.{module}"), module)(ws, **options)
     except WorkspaceError as error:
         _show_error(error, out, as_json=as_json)
+        _advise(ws, task, error, out)
         return int(error.code)
     except KeyboardInterrupt:
         out.note(
@@ -87,6 +91,8 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
         )
         return int(ExitCode.INTERRUPTED)
     _show(module, result, out, as_json=as_json)
+    if result.exit_code:
+        _advise(ws, task, result, out)
     return int(result.exit_code)
 
 
@@ -119,6 +125,16 @@ def _show(module: str, result: Result, out: Out, *, as_json: bool) -> None:
     except BrokenPipeError:
         # Python would complain again while closing stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
+    """Let the doctor explain what a task of ours printed, if it knows."""
+    from scripts.app.advice import EXPLAINED, best_finding, words_of  # noqa: PLC0415 - only after a failure
+    from scripts.ui.doctor import note_finding  # noqa: PLC0415
+
+    found = best_finding(ws, words_of(failed, log=log)) if task in EXPLAINED else None
+    if found is not None:
+        note_finding(found, out)
 
 
 def _show_error(error: WorkspaceError, out: Out, *, as_json: bool) -> None:

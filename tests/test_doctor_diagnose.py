@@ -1,0 +1,202 @@
+"""Facts decide where one message has several causes; any size and encoding of a log is read."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scripts.doctor import reading
+from scripts.doctor.diagnose import MOST, diagnose
+from scripts.doctor.facts import Facts, holds, with_text
+from scripts.doctor.reading import read
+from scripts.doctor.rules import knowledge
+
+TENSILE = (
+    "rocBLAS error: Cannot read C:\\ROCm\\6.2\\bin\\/rocblas/library/TensileLibrary.dat: "
+    "No such file or directory for GPU arch : gfx1031"
+)
+NO_DEVICE = 'checkHipErrors() HIP API error = 0100 "no ROCm-capable device is detected"'
+NO_CUBLAS = "Error loading torch\\lib\\cublas64_11.dll"
+RADEON = Facts(os="windows", amd=True, gfx=("gfx1100",), mixed=False, hip=("6.4.2",))
+
+
+def first(text: str | bytes, facts: Facts | None = None) -> str:
+    found = diagnose(text, facts)
+    return found[0].reference if found else ""
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "expected"),
+    [
+        (NO_DEVICE, replace(RADEON, gfx=("gfx906",), hip=("7.2",)), "arch-libraries"),
+        (NO_DEVICE, replace(RADEON, mixed=True), "wrong-device"),
+        (NO_DEVICE, replace(RADEON, variables=frozenset({"HIP_VISIBLE_DEVICES"})), "wrong-device"),
+        (NO_CUBLAS, replace(RADEON, overwritten=True), "overwritten-library"),
+        (NO_CUBLAS, replace(RADEON, overwritten=False), "missing-dll"),
+        (
+            "OSError: exception: access violation reading 0x000000C3FF1F0000",
+            replace(RADEON, non_ascii=True),
+            "path-encoding",
+        ),
+    ],
+    ids=[
+        "no device, old GPU", "no device, two GPUs", "no device, filtered", "DLL replaced",
+        "DLL not replaced", "access violation, odd folder",
+    ],
+)  # fmt: skip
+def test_the_machine_decides_where_one_message_has_several_causes(
+    text: str, facts: Facts, expected: str
+) -> None:
+    assert first(text, facts) == expected
+
+
+def test_without_facts_the_answer_lists_what_would_tell() -> None:
+    found = diagnose(NO_DEVICE)
+    assert len(found) > 1
+    assert all(finding.tell for finding in found)
+    decided = diagnose(NO_DEVICE, replace(RADEON, mixed=True))[0]
+    assert decided.tell == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("OSError: [WinError 126] Das angegebene Modul wurde nicht gefunden: nvcuda.dll", "missing-dll"),
+        ("OSError: [WinError 126] Le module spécifié est introuvable. D:\\zluda\\cublas.dll", "missing-dll"),
+        ("[WinError 126] Не найден указанный модуль. Error loading nvrtc64_112_0.dll", "missing-dll"),
+        ("LoadLibraryExW failed (0x7e) for amdhip64_7.dll", "missing-dll"),
+        ("[WinError 193] %1 ist keine zulässige Win32-Anwendung (zluda)", "runtime-or-bitness"),
+        ("OSError: [WinError 193] %1 不是有效的 Win32 应用程序。 zluda.exe", "runtime-or-bitness"),
+        ("zluda: process exited with -1073741701", "runtime-or-bitness"),
+        ("[WinError 1114] Eine DLL-Initialisierungsroutine ist fehlgeschlagen: zluda", "runtime-or-bitness"),
+        ("LoadLibrary failed with error 998 zluda_redirect.dll os error 998", "runtime-or-bitness"),
+        ("Der Prozedureinsprungpunkt hipDeviceSetLimit wurde in nvcuda.dll nicht gefunden", "driver-version"),
+        ("zluda ended with 0xC0000139", "driver-version"),
+        ("[WinError 225] zluda.zip", "antivirus"),
+        ("CUDA_ERROR_NO_BINARY_FOR_GPU (209) at zluda", "unsupported-call"),
+        ("HIP error: invalid device function", "arch-libraries"),
+        ("cuLaunchKernelEx returned 801 (zluda)", "unsupported-call"),
+        ("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED [ZLUDA]", "cudnn-miopen"),
+        ("HIP error: invalid device ordinal", "wrong-device"),
+        ("SSL: CERTIFICATE_VERIFY_FAILED certificate verify failed: zluda.zip", "download-failed"),
+        ("zipfile.BadZipFile: File is not a zip file: zluda.zip", "download-failed"),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_in_any_language(text: str, expected: str) -> None:
+    assert first(text) == expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+def test_every_encoding_of_windows_is_read(encoding: str) -> None:
+    log = f"Größe 12\r\nstarting\r\n{TENSILE}\r\nstopped\r\n"
+    found = diagnose(log.encode(encoding))
+    assert found[0].reference == "arch-libraries"
+    assert found[0].evidence == (f"line 3: {TENSILE}",)
+
+
+def test_colours_and_doubled_slashes_do_not_hide_a_failure() -> None:
+    folder = "C:\\\\ROCm\\\\bin\\\\rocblas\\\\library"
+    coloured = f"\x1b[31mrocBLAS\x1b[0m error: Cannot read {folder}\\\\TensileLibrary.dat"
+    assert first(coloured) == "arch-libraries"
+
+
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0], ids=["begin", "middle", "end"])
+@pytest.mark.parametrize("kind", ["alike", "all different"])
+def test_a_failure_is_found_wherever_it_stands_in_a_large_log(place: float, kind: str) -> None:
+    chance = random.Random(7)  # noqa: S311 - words, no secrets
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    if kind == "alike":
+        lines = [f"step {i} loss {1 / (i + 1):.5f} cuda error rate {i % 97}" for i in range(70_000)]
+    else:
+        lines = [" ".join("".join(chance.choices(letters, k=7)) for _ in range(6)) for _ in range(70_000)]
+    at = int(place * len(lines))
+    log = "\n".join([*lines[:at], TENSILE, *lines[at:]])
+    assert len(log) > reading.LARGE
+    found = diagnose(log)
+    assert found[0].reference == "arch-libraries"
+    assert found[0].evidence[0].startswith(f"line {at + 1}: ")
+
+
+def test_of_a_large_log_little_is_read_line_by_line() -> None:
+    log = "\n".join(f"{i:x} {hash(str(i)):x} token" for i in range(300_000)).encode()
+    assert len(log) > 2 * reading.LARGE
+    kept = read(log, knowledge().strong)
+    assert len(kept.text) <= reading.HEAD + reading.TAIL + 2 * reading.LONGEST
+
+
+def test_an_endless_line_is_read_in_pieces() -> None:
+    log = "x " * 600_000 + TENSILE + " y" * 600_000
+    kept = read(log.encode(), knowledge().strong)
+    assert max(map(len, kept.lines)) <= reading.LONGEST
+    assert first("a " * 3000 + TENSILE) == "arch-libraries"
+
+
+def test_lines_alike_but_for_numbers_are_kept_a_few_times() -> None:
+    kept = read("\n".join(f"step {i}" for i in range(1000)).encode())
+    assert kept.numbers == tuple(range(1, reading.ALIKE + 1))
+
+
+def test_no_more_findings_than_a_person_reads_and_one_of_each_kind() -> None:
+    everything = "\n".join(case.cause for case in knowledge().causes)
+    found = diagnose(everything + "\n" + TENSILE + "\n" + NO_DEVICE, RADEON)
+    references = [finding.reference for finding in found]
+    assert len(found) <= MOST
+    assert len(set(references)) == len(references)
+    assert [f.confidence for f in found] == sorted((f.confidence for f in found), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "gfx", "hip"),
+    [
+        ("using rx 7900 xtx with hip sdk 6.4", ("gfx1100",), ("6.4",)),
+        ("c:/program files/amd/rocm/6.2/bin", (), ("6.2",)),
+        ("gfx1036 and gfx1100, hip 7.2", ("gfx1036", "gfx1100"), ("7.2",)),
+        ("a box of 6600 pieces", (), ()),
+    ],
+)
+def test_the_text_tells_gpu_and_hip(text: str, gfx: tuple[str, ...], hip: tuple[str, ...]) -> None:
+    known = with_text(Facts(), [text])
+    assert (known.gfx, known.hip) == (gfx, hip)
+
+
+def test_a_text_about_another_gpu_is_another_machines() -> None:
+    assert with_text(RADEON, ["gfx1031 has no kernels"]).gfx == ("gfx1031",)
+    assert with_text(RADEON, ["supported: gfx1030, gfx1100"]).gfx == ("gfx1100",)
+
+
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        ({"gfx": ["gfx11*"]}, True),
+        ({"gfx": ["gfx9*"]}, False),
+        ({"hip": ">=7"}, False),
+        ({"hip": ">=6,<7"}, True),
+        ({"support": ["RL"]}, True),
+        ({"mixed": True}, False),
+        ({"absent": "miopen"}, None),
+        ({"overwritten": True}, None),
+        ({"gfx": ["gfx11*"], "overwritten": True}, None),
+        ({"gfx": ["gfx9*"], "overwritten": True}, False),
+        ({"os": "windows"}, True),
+    ],
+    ids=str,
+)
+def test_unknown_is_neither_true_nor_false(when: dict[str, object], expected: bool | None) -> None:
+    assert holds(when, RADEON) is expected
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=3000))
+def test_no_bytes_are_too_odd(data: bytes) -> None:
+    for finding in diagnose(data):
+        assert 0 < finding.confidence <= 1
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=500), st.sampled_from([TENSILE, NO_DEVICE]))
+def test_what_stands_around_a_failure_does_not_hide_it(around: str, failure: str) -> None:
+    assert diagnose(f"{around}\n{failure}\n{around}")

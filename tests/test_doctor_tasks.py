@@ -1,0 +1,250 @@
+"""``doctor`` as a person types it, and what our own tasks say when they fail."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from scripts.app import advice
+from scripts.app.advice import best_finding, words_of
+from scripts.app.beside_look import libraries_of
+from scripts.app.compiling import say_when_compiling
+from scripts.app.doctor import doctor
+from scripts.app.machine_look import facts_of
+from scripts.app.workspace import Workspace
+from scripts.doctor.beside import Maker, maker_of
+from scripts.errors import HostError, UsageError
+from scripts.host.gpu import AMD
+from scripts.model import Gpu, Host
+from scripts.ui.console import Out
+from scripts.ui.doctor import note_finding, show
+from tests.checkout import Checkout
+from tests.pe_version_file import library
+
+TENSILE = (
+    "rocBLAS error: Cannot read C:\\Users\\somebody\\ROCm\\bin\\/rocblas/library/TensileLibrary.dat: "
+    "No such file or directory for GPU arch : gfx1031"
+)
+RADEON = Host(
+    os="windows",
+    machine="AMD64",
+    gpus=(Gpu(index=0, name="RX 7900 XTX", vendor=AMD, gfx="gfx1100", integrated=False, driver="1"),),
+    selected=0,
+)
+
+
+def workspace(root: Path, **environ: str) -> Workspace:
+    return Workspace(
+        root=root,
+        lock_path=root / "pins.lock",
+        custom_lock=False,
+        cache_root=root / "cache",
+        stage=root / "stage",
+        state_root=root / "state",
+        environ=environ,
+    )
+
+
+def test_a_fresh_checkout_is_examined_without_complaint(checkout: Checkout) -> None:
+    data = checkout.json("doctor")
+    assert {line["status"] for line in data["lines"]} <= {"ok", "warn", "unknown"}
+    assert [line["text"] for line in data["lines"] if line["topic"] == "stage"] == [
+        "no stack is active: invoke setup"
+    ]
+    assert data["findings"] == []
+
+
+def test_a_log_is_explained_and_nothing_else_is_examined(checkout: Checkout, tmp_path: Path) -> None:
+    log = tmp_path / "run ü.log"
+    log.write_text(f"starting\n{TENSILE}\n", encoding="utf-16")
+    data = checkout.json("doctor", f"--log={log}", code=3)
+    assert data["lines"] == []
+    finding = data["findings"][0]
+    assert finding["reference"] == "arch-libraries"
+    assert finding["evidence"] == [f"line 2: {TENSILE}"]
+    assert finding["docs"] == "docs/diagnoses.md#arch-libraries"
+    assert {"confidence", "cause", "fix"} <= set(finding)
+    done = checkout.run("doctor", f"--log={log}")
+    assert done.returncode == 3
+    assert "arch-libraries (0.95)" in done.stdout
+    assert "1. See which architectures" in done.stdout
+
+
+def test_a_text_from_standard_input_that_is_no_known_failure(checkout: Checkout) -> None:
+    done = subprocess.run(
+        [sys.executable, str(checkout.root / "scripts"), "doctor", "--log=-"],
+        input=b"everything went well\n",
+        cwd=checkout.root,
+        env=checkout.environ,
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b"not a failure that is known here" in done.stdout
+
+
+def test_a_log_that_is_not_there_is_a_usage_error(checkout: Checkout) -> None:
+    assert checkout.json("doctor", "--log=no such file", code=2)["error"]["reference"] == "log-unreadable"
+
+
+def test_a_damaged_stage_is_a_failure(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.cache = tmp_path / "own store"
+    checkout.json("setup")
+    runtime = checkout.cache / "runtimes-v1" / checkout.json("status")["active"]["digest"]
+    victim = next(path for path in sorted(runtime.rglob("*")) if path.is_file() and path.stem != "manifest")
+    victim.parent.chmod(0o755)
+    victim.chmod(0o644)
+    victim.unlink()
+    lines = checkout.json("doctor", code=3)["lines"]
+    assert [line["topic"] for line in lines if line["status"] == "fail"] == ["stage"]
+
+
+def test_the_programs_folder_is_looked_into(checkout: Checkout, tmp_path: Path) -> None:
+    program = tmp_path / "app ü" / "app.exe"
+    program.parent.mkdir()
+    program.write_bytes(library((1, 0, 0, 0)))
+    (program.parent / "nvcuda.dll").write_bytes(b"MZ made by ZLUDA")
+    (program.parent / "cublas64_12.dll").write_bytes(library((12, 4, 5, 8)))
+    data = checkout.json("doctor", f"--exe={program}", code=0)
+    told = {(line["status"], line["text"]) for line in data["lines"] if line["topic"] == "program"}
+    assert ("warn", "nvcuda.dll: ZLUDA's, of a release that is not pinned here") in told
+    assert ("unknown", "cublas64_12.dll: nobody's known 12.4.5.8") in told
+    assert data["program"] == str(program)
+
+
+def test_no_such_program(checkout: Checkout) -> None:
+    assert checkout.json("doctor", "--exe=no/such/app", code=60)["error"]["reference"] == "program-not-found"
+
+
+def test_what_pip_installed_is_compared_with_its_record(tmp_path: Path) -> None:
+    site = tmp_path / "Lib" / "site-packages"
+    (site / "torch" / "lib").mkdir(parents=True)
+    (site / "torch-2.3.0.dist-info").mkdir()
+    python = tmp_path / "Scripts" / "python.exe"
+    python.parent.mkdir()
+    python.write_bytes(b"MZ")
+    (tmp_path / "pyvenv.cfg").write_text("home = C:\\Python\n", encoding="utf-8")
+    original, now = b"made by NVIDIA", b"made by zluda"
+    (site / "torch" / "lib" / "cublas64_11.dll").write_bytes(now)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(original).digest()).rstrip(b"=").decode()
+    (site / "torch-2.3.0.dist-info" / "RECORD").write_text(
+        f"torch/lib/cublas64_11.dll,sha256={digest},{len(original)}\n", encoding="utf-8"
+    )
+    (found,) = libraries_of(python)
+    assert found.path == "torch/lib/cublas64_11.dll"
+    assert found.recorded == hashlib.sha256(original).hexdigest() != found.sha256
+    assert maker_of(found, {}) is Maker.ZLUDA
+
+
+def test_a_machine_without_a_radeon_tells_nothing_about_a_text(tmp_path: Path) -> None:
+    facts = facts_of(workspace(tmp_path, HIP_VISIBLE_DEVICES="1"), Host(os="linux", machine="x86_64"))
+    assert (facts.os, facts.gfx, facts.variables) == ("", (), None)
+    here = facts_of(workspace(tmp_path, HIP_VISIBLE_DEVICES="1"), RADEON)
+    assert here.gfx == ("gfx1100",)
+    assert here.variables == frozenset({"HIP_VISIBLE_DEVICES"})
+
+
+@pytest.fixture
+def on_a_radeon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "host_of", lambda _ws: RADEON)
+
+
+@pytest.mark.usefixtures("on_a_radeon")
+def test_the_best_finding_is_said_under_an_error(tmp_path: Path) -> None:
+    found = best_finding(workspace(tmp_path), TENSILE)
+    assert found is not None
+    stdout, stderr = io.StringIO(), io.StringIO()
+    note_finding(found, Out(stdout, stderr))
+    assert stderr.getvalue().startswith("doctor: arch-libraries (0.95): rocBLAS has no kernels")
+    assert stdout.getvalue() == ""
+
+
+@pytest.mark.usefixtures("on_a_radeon")
+@pytest.mark.parametrize("text", ["", "all is well", "HIP listed no agent, maybe"], ids=repr)
+def test_a_guess_is_not_said_under_an_error(tmp_path: Path, text: str) -> None:
+    assert best_finding(workspace(tmp_path), text) is None
+
+
+@dataclass(frozen=True)
+class Finished:
+    output: bytes = b""
+    ending: tuple[str, ...] = ()
+    evidence: str = ""
+
+
+def test_the_words_of_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "check.log").write_bytes(b"logged")
+    (tmp_path / "wrap.txt").write_bytes(b"program said")
+    error = HostError("x", "a sentence", context=("a fact",), hint="a hint")
+    assert words_of(error) == b"a sentence\na fact"
+    assert words_of(Finished(output=b"printed")) == b"printed"
+    assert words_of(Finished(ending=("ended with 1",)), log=str(tmp_path / "wrap.txt")) == (
+        b"ended with 1\nprogram said"
+    )
+    assert words_of(Finished(evidence=str(tmp_path / "evidence.json"))) == b"logged"
+    assert words_of(Finished(), log=str(tmp_path / "gone")) == b""
+
+
+def test_a_failing_check_says_nothing_that_is_not_known(ready: Checkout) -> None:
+    done = ready.run("check", env={"CUDA_AMD_CPU_FAULT": "missing:nvcuda"})
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrapped_program_that_fails_is_explained_from_its_log(ready: Checkout, tmp_path: Path) -> None:
+    script, log = tmp_path / "fails.py", tmp_path / "out.log"
+    script.write_text(f"import sys; print({TENSILE!r}); sys.exit(7)\n", encoding="utf-8")
+    done = ready.run("wrap", f"--exe={sys.executable}", f"--log={log}", "--", str(script))
+    assert done.returncode == 7
+    assert "doctor: arch-libraries" in done.stderr
+
+
+def test_a_growing_cache_means_compiling() -> None:
+    sizes, said = iter([0, 0, 5 * 1024**2, 5 * 1024**2]), list[str]()
+    with say_when_compiling(said.append, lambda: next(sizes, 5 * 1024**2), interval=0.01):
+        end = time.monotonic() + 20
+        while not said and time.monotonic() < end:
+            time.sleep(0.01)
+    assert said == ["compiling, not hanging: the compile cache has grown to 5.0 MiB"]
+
+
+def test_the_bundle_holds_the_examination_and_no_names(checkout: Checkout) -> None:
+    logs = checkout.root / "stage" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "wrap.log").write_text(f"{TENSILE}\n", encoding="utf-16")
+    bundle = checkout.json("report", "--bundle")["bundle"]
+    with zipfile.ZipFile(bundle) as archive:
+        content = {name: archive.read(name).decode("utf-8", "replace") for name in archive.namelist()}
+    assert "no stack is active" in content["doctor.json"]
+    (finding,) = [f for f in json.loads(content["findings.json"]) if f["reference"] == "arch-libraries"]
+    assert finding["log"] == "logs/wrap.log"
+    assert "C:\\Users\\<user>\\ROCm" in finding["evidence"][0]
+    for name, text in content.items():
+        assert "somebody" not in text.replace("\0", ""), name
+
+
+def test_every_status_and_a_guess_are_shown_in_any_encoding(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("HIP listed: no agent was found\n", encoding="utf-8")
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="replace")
+    show(doctor(workspace(tmp_path), log=str(log)), Out(stdout, io.StringIO()))
+    stdout.seek(0)
+    text = stdout.read()
+    assert "wrong-device (0.60)" in text
+    assert "What would tell:" in text
+
+
+def test_an_unreadable_log_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        doctor(workspace(tmp_path), log=str(tmp_path))
