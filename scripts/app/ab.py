@@ -65,6 +65,7 @@ class AbResult:
             "record": self.record,
             "picture": self.picture,
             "failure": self.failure,
+            "verdict": self.result.comparison.verdict.value if self.result else None,
             "comparison": self.result.to_json() if self.result else None,
         }
 
