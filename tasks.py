@@ -189,6 +189,7 @@ def ab(
             "report",
             "explain",
             "strict",
+            "no-profile",
             "args-file",
             "json",
         )
@@ -207,6 +208,7 @@ def wrap(
     report="",
     explain=False,
     strict=False,
+    no_profile=False,
     args_file="",
     json=False,
 ):

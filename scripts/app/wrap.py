@@ -49,6 +49,7 @@ def wrap(
     report: str = "",
     explain: bool = False,
     strict: bool = False,
+    no_profile: bool = False,
     args_file: str = "",
     program_args: Sequence[str] = (),
     staged: StagedRuntime = staged_runtime,
@@ -75,6 +76,7 @@ def wrap(
         cwd=cwd,
         log=log,
         strict=strict,
+        no_profile=no_profile,
         args_file=args_file,
         program_args=tuple(program_args),
     )

@@ -12,6 +12,7 @@ from typing import Final
 
 from scripts.app.backend_notes import backend_notes
 from scripts.app.layer_folder import layer_folder
+from scripts.app.profile import Profiled, profile_of
 from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
@@ -42,6 +43,7 @@ class Request:
     cwd: str = ""
     log: str = ""
     strict: bool = False
+    no_profile: bool = False
     args_file: str = ""
     program_args: tuple[str, ...] = ()
 
@@ -86,14 +88,15 @@ def plan_run(
     read = _read(ws, request)
     ready = staged(ws, request.stack)
     choice, notes = _way_in(ws, read, ready, inspect, strict=request.strict)
-    root = hip_root_of(ready)
+    known = Profiled() if request.no_profile else profile_of(ws, ready, read.program, read.args)
     environ = plan_environment(
         ws.environ,
         platform=ws.platform,
         stack=ready.stack,
         runtime=ready.runtime,
-        hip_root=root,
+        hip_root=hip_root_of(ready),
         gpu=gpu_choice(ready.host),
+        profile=known.changes,
         user_set=read.settings,
     )
     command, line = _command(ws, ready, choice.via, read, environ)
@@ -110,6 +113,7 @@ def plan_run(
         cwd=read.cwd,
         notes=(
             *notes,
+            *known.notes,
             *backend_notes(ws, ready, read.program, environ.environ),
             *(CAVEATS if choice.via is Via.LAUNCHER else ()),
         ),

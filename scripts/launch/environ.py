@@ -74,6 +74,7 @@ def plan_environment(
     hip_root: HipRoot | None = None,
     gpu: GpuChoice | None = None,
     purpose: Purpose = "program",
+    profile: Iterable[EnvChange] = (),
     user_set: Mapping[str, str] | None = None,
 ) -> EnvPlan:
     """Plan a child's environment.
@@ -86,6 +87,7 @@ def plan_environment(
         hip_root: the installed HIP runtime, where the stack uses one.
         gpu: the chosen device; named to the program only where there is more than one.
         purpose: ``check`` for cuda_check and probes of ours, ``program`` for anything else.
+        profile: what is known to be safe for this program; a variable that is set already stays.
         user_set: variables the user set for this run; they win over everything.
 
     Raises:
@@ -103,6 +105,13 @@ def plan_environment(
         _add_host_facts(plan, stack, runtime, hip_root, platform)
         _select_device(plan, gpu, user)
     _extend_search_path(plan, runtime, hip_root, platform)
+    for change in profile:
+        if change.action == "prepend":
+            plan.prepend(
+                change.name, [(_pure(PurePath(change.value), platform), change.why)], separator(platform)
+            )
+        elif plan.get(change.name) is None:
+            plan.set(change.name, change.value, change.why)
     for name, value in user.items():
         plan.set(name, value, "you set it for this run")
     _check_capability(plan.get(COMPUTE_CAPABILITY))
@@ -216,7 +225,12 @@ def _extend_search_path(plan: _Planned, runtime: Runtime, hip_root: HipRoot | No
         libraries = _pure(hip_root.path, platform) / ("bin" if windows else "lib")
         folders.insert(1, (libraries, f"the HIP runtime ({hip_root.version or 'version unknown'})"))
     if folders:
-        plan.prepend("PATH" if windows else "LD_LIBRARY_PATH", folders, ";" if windows else ":")
+        plan.prepend("PATH" if windows else "LD_LIBRARY_PATH", folders, separator(platform))
+
+
+def separator(platform: str) -> str:
+    """Return what stands between the folders of a search path."""
+    return ";" if platform == "win32" else ":"
 
 
 def _check_capability(value: str | None) -> None:
