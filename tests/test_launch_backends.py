@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import HostError
-from scripts.launch.backends import Places, missing_backends, refuse_or_note
+from scripts.launch.backends import Places, missing_backends, refuse_or_note, shadowing
 from scripts.model import Runtime, RuntimeFile
 from tests.pe_files import pe
 
@@ -135,3 +135,10 @@ def test_a_library_nobody_can_read_is_not_judged(places: Places) -> None:
     assert places.hip is not None
     (places.hip / "rocblas.dll").write_bytes(b"MZ damaged")
     assert sentences(places) == []
+
+
+def test_hip_libraries_of_the_programs_own_are_seen(places: Places) -> None:
+    put(places.program, {"AMDHIP64_6.dll": (), "MIOpen.dll": (), "amd_comgr.dll": ()})
+    assert places.program is not None
+    assert shadowing(places.program) == ("AMDHIP64_6.dll", "MIOpen.dll")
+    assert shadowing(places.program / "nowhere") == ()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from scripts.app.profile import profile_of
+from scripts.app.wrap import wrap
+from scripts.app.wrapping import Inspected
 from scripts.launch.environ import plan_environment
 from scripts.launch.profiles import AppFacts, changes, document, kept_out, matching
 from scripts.model import Runtime, Stack, StackKind
@@ -118,6 +121,26 @@ def test_profiles_are_for_translation_layers_alone(tmp_path: Path) -> None:
     ):
         known = profile_of(workspace(tmp_path), staged_over(runtime, kind=kind), program, ())
         assert bool(known.notes) is some
+
+
+@pytest.mark.parametrize("no_profile", [False, True])
+def test_wrap_says_what_is_set_and_leaves_it_out_when_told(tmp_path: Path, no_profile: bool) -> None:
+    program = tmp_path / ("llama-cli.exe" if sys.platform == "win32" else "llama-cli")
+    program.write_bytes(b"MZ")
+    staged = staged_over(runtime_in(tmp_path / "runtime"), kind=StackKind.TRANSLATION)
+    runtime = replace(staged.runtime, path=None) if sys.platform == "win32" else staged.runtime
+    result = wrap(
+        workspace(tmp_path),
+        exe=str(program),
+        via="env",
+        explain=True,
+        no_profile=no_profile,
+        staged=lambda _ws, _stack: replace(staged, runtime=runtime),
+        inspect=lambda _staged, _program, facts: Inspected(facts=facts, kinds=("electron",)),
+    )
+    said = "\n".join(result.notes)
+    assert ("llama.cpp (by llama-cli" in said) is not no_profile
+    assert ("an Electron program (by its kind, electron)" in said) is not no_profile
 
 
 def test_torch_in_the_programs_own_environment_is_seen(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,41 @@ def test_a_library_that_vanished_is_refused_and_put_back(machine: Radeon, progra
     assert looks(program.parent) == before
     machine.json("stage", "--stack=zluda-v6p69-sdk64", "--yes", f"--mirror={machine.mirror}")
     assert machine.run("wrap", f"--exe={program}", "--", "name").returncode == 0
+
+
+def test_a_hip_library_of_the_programs_own_is_said_to_win(
+    machine: Radeon, program: Path, programs: Path
+) -> None:
+    shutil.copyfile(programs / "hip6" / "rocblas.dll", program.with_name("rocblas.dll"))
+    words = ("wrap", f"--exe={program}", "--explain", "--via=beside")
+    result: Any = machine.json(*words)
+    assert "rocblas.dll beside the program will be loaded instead of the HIP runtime's" in result["notes"]
+
+
+def test_a_shim_starts_the_program_by_a_double_click(machine: Radeon, programs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "Program Files (x86) & more"
+    folder.mkdir()
+    exe = folder / "uses_cuda.exe"
+    shutil.copyfile(programs / "uses_cuda.exe", exe)
+    (tmp_path / "args.json").write_text('["system", "100% a^b"]', encoding="utf-8")
+    made: Any = machine.json("shim", f"--exe={exe}", f"--args-file={tmp_path / 'args.json'}")
+    assert made["via"] == "launcher"
+    first, *_rest = Path(made["written"]).read_text(encoding="ascii").splitlines()
+    assert "without verifying the stack's files, without undo" in first
+    done = subprocess.run(
+        ["cmd", "/c", made["written"]], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    [(result, path)] = spoken(done.stdout).values()
+    assert (done.returncode, result) == (0, "0"), done.stdout + done.stderr
+    assert Path(path).is_relative_to(machine.checkout.cache)
+    machine.json("shim", f"--exe={exe}", "--remove")
+    assert not Path(made["written"]).exists()
+
+
+def test_a_shim_that_cmd_could_not_read_is_refused(machine: Radeon, program: Path) -> None:
+    error = reference(machine, "shim", f"--exe={program}", code=60)
+    assert error["reference"] == "shim-not-ascii"
+    assert not list((machine.checkout.root / "stage").glob("shims/*"))
 
 
 def test_an_integrated_gpu_in_front_is_not_used(machine: Radeon, program: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from scripts.app.running import hip_root_of
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
-from scripts.launch.backends import Places, missing_backends, refuse_or_note
+from scripts.launch.backends import Places, missing_backends, refuse_or_note, shadowing
 from scripts.launch.environ import hip_home
 from scripts.model import StackKind
 
 
 def backend_notes(
-    ws: Workspace, staged: Staged, program: Path, environ: Mapping[str, str]
+    ws: Workspace, staged: Staged, program: Path, environ: Mapping[str, str], *, beside: bool = False
 ) -> tuple[str, ...]:
     """Return one sentence for each file that is missing behind the layer (Windows: it asks by a box).
 
@@ -23,6 +23,7 @@ def backend_notes(
         staged: the stack.
         program: its folder is one that Windows searches.
         environ: what the program will get; its PATH is searched for the HIP runtime.
+        beside: the layer's files will lie in the program's folder, and look for HIP there first.
 
     Raises:
         HostError: ``hip-library-missing``: no CUDA program could start.
@@ -33,10 +34,12 @@ def backend_notes(
     hip = hip_home(staged.runtime, hip_root_of(staged), ws.platform)
     entries = environ.get("PATH", "").split(";")
     places = Places(
-        layer=home,
+        layer=program.parent if beside else home,
         hip=None if hip is None else Path(hip) / "bin",
         program=program.parent,
         system=Path(environ.get("SYSTEMROOT") or r"C:\Windows") / "System32",
         path=tuple(Path(entry) for entry in entries if entry),
     )
-    return refuse_or_note(missing_backends(staged.runtime, places))
+    own = shadowing(program.parent) if beside else ()
+    shadows = f"{', '.join(own)} beside the program will be loaded instead of the HIP runtime's"
+    return (*((shadows,) if own else ()), *refuse_or_note(missing_backends(staged.runtime, places)))

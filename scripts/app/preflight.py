@@ -166,10 +166,12 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
         own_copies=seen.own_copies,
     )
     heavy = [reason for reason in judged.reasons if reason.effect is judged.verdict]
+    kinds = tuple(recognised.kind.id for recognised in examined.kinds)
     if judged.verdict is Verdict.REFUSES:
-        return Inspected(facts=known, notes=_notes(heavy[1:]), refusal=f"preflight: {heavy[0].text}")
+        refusal = f"preflight: {heavy[0].text}"
+        return Inspected(facts=known, notes=_notes(heavy[1:]), refusal=refusal, kinds=kinds)
     worth_saying = judged.verdict is Verdict.PARTIAL
-    return Inspected(facts=known, notes=_notes(heavy) if worth_saying else ())
+    return Inspected(facts=known, notes=_notes(heavy) if worth_saying else (), kinds=kinds)
 
 
 def _refuse_guarded(stack: Stack, examined: Examined) -> None:

@@ -16,7 +16,15 @@ from scripts.app.profile import Profiled, profile_of
 from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
-from scripts.app.wrapping import Inspect, Placement, Placer, StagedRuntime, WrapResult, command_words
+from scripts.app.wrapping import (
+    Inspect,
+    Inspected,
+    Placement,
+    Placer,
+    StagedRuntime,
+    WrapResult,
+    command_words,
+)
 from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import LaunchError, UsageError
 from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
@@ -87,8 +95,11 @@ def plan_run(
     """
     read = _read(ws, request)
     ready = staged(ws, request.stack)
-    choice, notes = _way_in(ws, read, ready, inspect, strict=request.strict)
-    known = Profiled() if request.no_profile else profile_of(ws, ready, read.program, read.args)
+    seen = _seen(ws, read, ready, inspect, strict=request.strict)
+    choice = choose_via(seen.facts) if read.way is None else ViaChoice(via=read.way, reason="you chose it")
+    known = Profiled()
+    if not request.no_profile:
+        known = profile_of(ws, ready, read.program, read.args, kinds=seen.kinds)
     environ = plan_environment(
         ws.environ,
         platform=ws.platform,
@@ -112,9 +123,10 @@ def plan_run(
         environ=environ,
         cwd=read.cwd,
         notes=(
-            *notes,
+            *seen.notes,
+            *((seen.refusal,) if seen.refusal else ()),
             *known.notes,
-            *backend_notes(ws, ready, read.program, environ.environ),
+            *backend_notes(ws, ready, read.program, environ.environ, beside=choice.via is Via.BESIDE),
             *(CAVEATS if choice.via is Via.LAUNCHER else ()),
         ),
     )
@@ -172,27 +184,22 @@ def _wanted_way(request: Request) -> Via | None:
     return None if request.via == AUTO else Via(request.via)
 
 
-def _way_in(
-    ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *, strict: bool
-) -> tuple[ViaChoice, tuple[str, ...]]:
-    """Choose how the libraries get in, after a look into the program's files if somebody offers one."""
+def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *, strict: bool) -> Inspected:
+    """Gather what decides how the libraries get in: by a look into the program, if somebody offers one."""
     bits = BITS.get(_machine(read.program))
     launcher = (
         ws.platform == "win32" and bits is not None and launcher_in(ready.runtime, bits=bits) is not None
     )
     facts = ViaFacts(platform=ws.platform, kind=ready.stack.kind, launcher=launcher)
-    notes: tuple[str, ...] = ()
-    if inspect is not None:
-        seen = inspect(ready, read.program, facts)
-        if seen.refusal and strict:
-            raise LaunchError("preflight-refused", seen.refusal, hint="`invoke preflight` explains it")
-        facts, notes = seen.facts, (*seen.notes, *((seen.refusal,) if seen.refusal else ()))
-    elif strict:
-        msg = "--strict needs a look into the program's files, which is not offered here"
-        raise UsageError("strict-unavailable", msg, hint="leave --strict out")
-    if read.way is None:
-        return choose_via(facts), notes
-    return ViaChoice(via=read.way, reason="you chose it"), notes
+    if inspect is None:
+        if strict:
+            msg = "--strict needs a look into the program's files, which is not offered here"
+            raise UsageError("strict-unavailable", msg, hint="leave --strict out")
+        return Inspected(facts=facts)
+    seen = inspect(ready, read.program, facts)
+    if seen.refusal and strict:
+        raise LaunchError("preflight-refused", seen.refusal, hint="`invoke preflight` explains it")
+    return seen
 
 
 def _command(ws: Workspace, ready: Staged, via: Via, read: _Read, environ: EnvPlan) -> tuple[Command, str]:

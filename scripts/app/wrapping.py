@@ -78,11 +78,15 @@ class Placer(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Inspected:
-    """What a look into the program's files showed; ``refusal`` says why it will be refused, if so."""
+    """What a look into the program's files showed.
+
+    ``refusal`` says why it will be refused, if so; ``kinds`` are the ids of what the program was taken for.
+    """
 
     facts: ViaFacts
     notes: tuple[str, ...] = ()
     refusal: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 #: Reads the program's files without running it, and completes the facts that decide the way in.

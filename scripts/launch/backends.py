@@ -204,6 +204,15 @@ def _joined(one: MissingBackend, other: MissingBackend) -> MissingBackend:
     )
 
 
+def shadowing(folder: Path) -> tuple[str, ...]:
+    """Return the HIP libraries that lie in a folder that is searched before HIP's own."""
+    wanted = {name.lower() for names in FILES.values() for name in names}
+    try:
+        return tuple(sorted(path.name for path in folder.iterdir() if path.name.lower() in wanted))
+    except OSError:
+        return ()
+
+
 def refuse_or_note(missing: Sequence[MissingBackend]) -> tuple[str, ...]:
     """Refuse when nothing could work; otherwise return one sentence for each file that is missing.
 
