@@ -63,7 +63,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path, program: Path, change: str
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"format": 99}', '{"format":1,"tables":"x","files":{}}', "[" * 100_000],
+    ["", "{", "[]", '{"format": 99}', '{"format":2,"tables":"x","files":{}}', "[" * 100_000],
     ids=["empty", "cut", "list", "newer", "other-tables", "deep"],
 )
 def test_a_damaged_cache_is_as_good_as_none(tmp_path: Path, program: Path, text: str) -> None:

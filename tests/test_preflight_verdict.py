@@ -220,11 +220,29 @@ def test_device_code_beside_the_program_counts_as_reached_by_nothing(tmp_path: P
     assert first(found).startswith("1 of 1 modules in k.cubin")
 
 
-def test_a_runtime_linked_in_hides_its_calls(tmp_path: Path) -> None:
-    code = {".nv_fatb": container(ptx()), ".data": b"nvcuda.dll\0"}
-    found = verdict(tmp_path, {"app.exe": exe(sections=code)})
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {".nv_fatb": container(ptx()), ".data": b"nvcuda.dll\0"},
+        {".data": b"nvcuda.dll\0cudaErrorMissingConfiguration\0cudart64_110.dll\0"},
+    ],
+    ids=["device-code", "table-of-errors"],
+)
+def test_a_runtime_linked_in_hides_its_calls(tmp_path: Path, sections: dict[str, bytes]) -> None:
+    found = verdict(tmp_path, {"app.exe": exe(sections=sections)})
     assert found.verdict is Verdict.UNKNOWN
     assert "runtime linked in" in first(found)
+
+
+def test_the_shared_runtime_itself_is_not_taken_for_a_linked_one(tmp_path: Path) -> None:
+    runtime = dll(sections={".data": b"nvcuda.dll\0cudaErrorMissingConfiguration\0"})
+    found = verdict(tmp_path, {"app.exe": exe(KERNELS), "cudart64_12.dll": runtime})
+    assert found.verdict is Verdict.RUNS
+
+
+def test_a_name_of_nvapi_alone_says_nothing_bad(tmp_path: Path) -> None:
+    found = verdict(tmp_path, {"app.exe": exe(GEMM, sections={".data": b"nvapi64.dll\0"})})
+    assert found.verdict is Verdict.RUNS
 
 
 @pytest.mark.parametrize(

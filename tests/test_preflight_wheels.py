@@ -108,6 +108,11 @@ def test_bitsandbytes_has_no_code_that_could_be_translated(sites: dict[str, Path
     assert linked.ptx == ((89, "7.8", 2),)
 
 
+def test_where_the_runtime_is_linked_in_is_seen(sites: dict[str, Path]) -> None:
+    linked = {key: facts_of(sites, key).static_runtime for key in FILES}
+    assert {key for key, there in linked.items() if there} == {"ctranslate2", "cupy-runtime", "cupy-cub"}
+
+
 def test_ctranslate2_brings_ptx_in_every_module_and_hides_the_runtime(sites: dict[str, Path]) -> None:
     facts = facts_of(sites, "ctranslate2")
     assert [(c.ptx, c.modules, c.sass_only, c.stubs) for c in facts.code] == [(((86, "8.2", 24),), 24, 0, 0)]

@@ -13,7 +13,7 @@ from scripts.binary.source import FileBytes
 from scripts.binary.strings import Swept, sweep
 from scripts.preflight.devicecode import Code, bare_code, code_of, is_device_section
 from scripts.preflight.kinds import byte_signs, tail_signs
-from scripts.preflight.libraries import library_of, named
+from scripts.preflight.libraries import Part, library_of, named
 
 #: Functions that say how a program loads libraries later.
 LOADERS: Final = frozenset(
@@ -40,6 +40,9 @@ _NO_STRINGS: Final = (
     ".symtab",
 )
 _PTX_MARK: Final = b".target sm_"
+#: A name of the runtime's table of errors that programs do not spell out.
+_RUNTIME_MARK: Final = b"cudaErrorMissingConfiguration\0"
+STATIC_RUNTIME: Final = "static-cudart"
 _BARE: Final = frozenset({".ptx", ".cubin", ".fatbin"})
 
 
@@ -82,12 +85,18 @@ class FileFacts:
 
     @property
     def static_runtime(self) -> bool:
-        """Whether the CUDA runtime is linked into it: its driver calls cannot be seen then."""
+        """Whether the CUDA runtime is linked into it: its driver calls cannot be seen then.
+
+        The signs: it names the driver, imports no shared runtime, and holds the runtime's own table of
+        errors or, where nothing names a shared one, registers device code.
+        """
+        meant = [(ask, n.library.id) for ask in self.asks if (n := named(ask.library)) is not None]
+        ids = {library for _, library in meant}
+        imported = {library for ask, library in meant if ask.how != "string"}
+        if "nvcuda" not in ids or "cudart" in imported:
+            return False
         embeds = any(name.startswith((".nvFatBi", ".nv_fatb")) for name in self.sections)
-        names = [named(ask.library) for ask in self.asks]
-        driver = any(n is not None and n.library.id == "nvcuda" for n in names)
-        shared = any(n is not None and n.library.id == "cudart" for n in names)
-        return embeds and driver and not shared
+        return STATIC_RUNTIME in self.signs or (embeds and "cudart" not in ids)
 
 
 def look(path: Path) -> FileFacts:
@@ -100,8 +109,11 @@ def look(path: Path) -> FileFacts:
         if isinstance(image, Unreadable):
             return FileFacts(faults=(image.reason,))
         with FileBytes(path) as source:
-            needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, **byte_signs()}
+            needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK, **byte_signs()}
             swept = sweep(source, _data(image), image.format, needles)
+            own = named(path.name)
+            if own is not None and own.library.part is Part.RUNTIME:
+                swept.hits[STATIC_RUNTIME].clear()  # the runtime itself
             return _facts(image, source, swept)
     except OSError as error:
         return FileFacts(faults=(f"it cannot be read: {error.strerror or error}",))
@@ -112,7 +124,7 @@ def _facts(image: Image, source: FileBytes, swept: Swept) -> FileFacts:
     faults = image.faults
     if not swept.complete:
         faults = (*faults, "it holds more text than was searched")
-    signs = [name for name in byte_signs() if swept.hits[name]]
+    signs = [name for name in (STATIC_RUNTIME, *byte_signs()) if swept.hits[name]]
     return FileFacts(
         format=image.format.value,
         machine=image.machine,
