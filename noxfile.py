@@ -168,6 +168,15 @@ def validate_summary(session: nox.Session) -> None:
 
 
 @nox.session
+def rollback_proof(session: nox.Session) -> None:
+    """Let upgrades die after every step, between all pairs of three stacks; arguments go to pytest."""
+    install(session, "requirements.lock")
+    session.run(
+        *("python", "-m", "pytest", "-p", "no:cacheprovider", "tests/rollback_proof.py"), *session.posargs
+    )
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Write the generated parts of README and docs anew from their sources; `-- --check` only compares."""
     install(session, "requirements.lock")
