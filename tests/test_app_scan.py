@@ -15,8 +15,9 @@ from scripts.app import scan as scan_module
 from scripts.app.scan import ScanResult, scan
 from scripts.app.workspace import Workspace
 from scripts.errors import UsageError
-from scripts.host.facts import Sources, scan_host
+from scripts.host.facts import scan_host
 from scripts.host.hip import Places
+from scripts.host.sources import Sources
 from scripts.model import Host
 from scripts.ui.console import Out
 from scripts.ui.scan import show

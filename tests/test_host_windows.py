@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from scripts.host import compare, hipinfo, windows
-from scripts.host.facts import Sources, scan_host
+from scripts.host.facts import scan_host
 from scripts.host.hip import Places
+from scripts.host.sources import Sources
 from scripts.host.winregistry import WinRegistry
 from scripts.model import Gpu, Host
 from tests.pe_version_file import library

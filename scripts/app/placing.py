@@ -15,7 +15,7 @@ from scripts.errors import TargetError
 from scripts.model import Runtime, RuntimeFile, StackKind
 from scripts.placement.place import Placement as Placing
 from scripts.placement.place import explain, place
-from scripts.placement.plan import PlacementItem, Plan
+from scripts.placement.plan import Deed, PlacementItem, Plan
 from scripts.placement.registry import Registry
 from scripts.placement.session import Session, placed
 from scripts.placement.status import PlacementStatus, placements
@@ -128,6 +128,20 @@ class Beside:
             digest=staged.runtime.digest,
             program=program,
             system_folders=system_folders(self._ws.environ),
+        )
+
+    def sentences(self, staged: Staged, program: Path) -> tuple[str, ...]:
+        """Say what would be placed, file by file, or why not; changes nothing."""
+        plan = self.explain(staged, program)
+        verbs = {
+            Deed.CREATE: "would create",
+            Deed.REPLACE: "would replace (the original is kept and put back)",
+        }
+        return (
+            *(f"{verbs[action.deed]}: {plan.target / action.path}" for action in plan.actions),
+            *(f"already the same: {plan.target / path}" for path in plan.identical),
+            *(f"refused: {refusal.message}" for refusal in plan.refusals),
+            *plan.warnings,
         )
 
     def _items(self, staged: Staged, program: Path) -> tuple[PlacementItem, ...]:

@@ -15,6 +15,7 @@ from scripts.app.staged import staged_runtime
 from scripts.app.workspace import Workspace
 from scripts.app.wrap_plan import Plan, Request, plan_run
 from scripts.app.wrapping import (
+    ExplainPlacement,
     Inspect,
     Placement,
     Placer,
@@ -54,6 +55,7 @@ def wrap(
     program_args: Sequence[str] = (),
     staged: StagedRuntime = staged_runtime,
     placer: Placer | None = None,
+    explain_placement: ExplainPlacement | None = None,
     inspect: Inspect | None = None,
     redact: Callable[[object], object] | None = None,
 ) -> WrapResult:
@@ -83,7 +85,7 @@ def wrap(
     body: dict[str, object] = {}
     try:
         plan = plan_run(ws, request, staged=staged, placer=placer, inspect=inspect)
-        result = plan.shown if explain else _run(ws, plan)
+        result = _explained(plan, explain_placement) if explain else _run(ws, plan)
         body = result.to_json()
     except WorkspaceError as error:
         body = {**error.to_json(), "exit_code": not_started_code(error)}
@@ -92,6 +94,13 @@ def wrap(
         if report and body:
             write_report(Path(report).absolute(), body if redact is None else redact(body))
     return result
+
+
+def _explained(plan: Plan, look: ExplainPlacement | None) -> WrapResult:
+    """Say what would be done; for a placement file by file. Nothing is changed."""
+    if look is None or plan.shown.via is not Via.BESIDE:
+        return plan.shown
+    return replace(plan.shown, notes=(*plan.shown.notes, *look(plan.ready, plan.shown.program)))
 
 
 def _run(ws: Workspace, plan: Plan) -> WrapResult:

@@ -61,6 +61,7 @@ class Plan:
     """One run, decided: what is shown, what is started, and how it is watched."""
 
     shown: WrapResult
+    ready: Staged
     command: Command
     timeout: float | None = None
     log: LogTo | None = None
@@ -131,7 +132,9 @@ def plan_run(
         ),
     )
     placement = _placement(choice, placer, ready, read.program, keep=request.keep)
-    return Plan(shown=shown, command=command, timeout=read.timeout, log=read.log, placement=placement)
+    return Plan(
+        shown=shown, ready=ready, command=command, timeout=read.timeout, log=read.log, placement=placement
+    )
 
 
 def _read(ws: Workspace, request: Request) -> _Read:

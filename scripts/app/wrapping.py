@@ -76,6 +76,10 @@ class Placer(Protocol):
         """Plan; entering acts, and raises before anything is changed where it must not."""
 
 
+#: Says in sentences what a placement would do to a program's folder, without doing it.
+ExplainPlacement = Callable[[Staged, Path], tuple[str, ...]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inspected:
     """What a look into the program's files showed.

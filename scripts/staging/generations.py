@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
-
 from scripts.errors import ConflictError, StagedFileError, UsageError
 from scripts.system.files import write_atomic
 
@@ -94,6 +92,8 @@ def _unreadable(path: Path, why: str) -> StagedFileError:
 @contextmanager
 def changing(stage: Path) -> Iterator[None]:
     """Keep other processes from changing the history meanwhile."""
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - slow to import, and reading takes no lock
+
     stage.mkdir(parents=True, exist_ok=True)
     lock = FileLock(stage / ".generations.lock", timeout=WAIT_SECONDS)
     try:

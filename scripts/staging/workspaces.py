@@ -6,10 +6,9 @@ Pruning asks every checkout that is still there what it may go back to; one that
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
-
-from filelock import FileLock
 
 from scripts.system.files import write_atomic
 
@@ -30,7 +29,7 @@ def remember_stage(state_root: Path, stage: Path) -> None:
     if stage in known_stages(state_root):
         return
     state_root.mkdir(parents=True, exist_ok=True)
-    with FileLock(state_root / f".{NAME}.lock", timeout=60):
+    with _changing(state_root):
         stages = sorted({str(stage), *map(str, known_stages(state_root))})
         write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())
 
@@ -39,6 +38,13 @@ def forget_stage(state_root: Path, stage: Path) -> None:
     """Take a checkout out of the index."""
     if not (state_root / NAME).exists():
         return
-    with FileLock(state_root / f".{NAME}.lock", timeout=60):
+    with _changing(state_root):
         stages = sorted(str(s) for s in known_stages(state_root) if s != stage)
         write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())
+
+
+def _changing(state_root: Path) -> AbstractContextManager[object]:
+    """Keep other processes from changing the index meanwhile."""
+    from filelock import FileLock  # noqa: PLC0415 - slow to import, and most runs only read
+
+    return FileLock(state_root / f".{NAME}.lock", timeout=60)

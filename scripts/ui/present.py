@@ -6,9 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scripts.app.workspace import Workspace, workspace_from_environ
 from scripts.errors import ExitCode, WorkspaceError
@@ -18,14 +20,17 @@ from scripts.ui.commandline import refuse_stray_words
 from scripts.ui.console import Out
 from scripts.ui.progress import TerminalProgress
 
+if TYPE_CHECKING:
+    from scripts.app.staged import Staged
+    from scripts.app.wrapping import Placement
+
 
 def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json: bool) -> int:
     """Run a program: its arguments are what follows ``--``, its exit code is ours.
 
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
-    from scripts.app.placing import Beside  # noqa: PLC0415 - `invoke --list` stays quick
-    from scripts.app.preflight import inspect_program  # noqa: PLC0415
+    from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
     from scripts.app.running import redactor_of  # noqa: PLC0415
     from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415
     from scripts.launch.argv import split_argv  # noqa: PLC0415
@@ -40,7 +45,8 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
                 ws,
                 **options,  # type: ignore[arg-type]  # as typed by Invoke
                 program_args=arguments,
-                placer=Beside(ws),
+                placer=partial(_beside, ws),
+                explain_placement=partial(_beside_explained, ws),
                 inspect=partial(inspect_program, ws),
                 redact=redactor_of(ws).data,
             )
@@ -52,6 +58,20 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
     if result.exit_code:
         _advise(ws, "wrap", result, out, log=str(options.get("log") or ""))
     return leave(result)
+
+
+def _beside(ws: Workspace, staged: Staged, program: Path, *, keep: bool) -> AbstractContextManager[Placement]:
+    """Place beside a program; loaded only where something is placed, which is seldom."""
+    from scripts.app.placing import Beside  # noqa: PLC0415 - see above
+
+    return Beside(ws)(staged, program, keep=keep)
+
+
+def _beside_explained(ws: Workspace, staged: Staged, program: Path) -> tuple[str, ...]:
+    """Say what would be placed."""
+    from scripts.app.placing import Beside  # noqa: PLC0415 - as above
+
+    return Beside(ws).sentences(staged, program)
 
 
 @contextmanager

@@ -1,0 +1,23 @@
+"""Where a scan looks; every source can be a recorded one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scripts.host import hip, linux, nvidia
+
+if TYPE_CHECKING:
+    from scripts.host import windows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where to look instead of at this machine; ``None`` means here."""
+
+    tree: linux.Reader | None = None
+    registry: windows.Registry | None = None
+    system32: Path | None = None
+    places: hip.Places | None = None
+    runner: nvidia.Run = nvidia.run

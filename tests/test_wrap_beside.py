@@ -1,0 +1,55 @@
+"""``wrap --via=beside`` as a person types it: explained first, gone afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import Checkout
+
+pytestmark = pytest.mark.posix_only  # a script is the program here; Windows has its own tests of placing
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    folder = tmp_path / "ein Programm ü"
+    folder.mkdir()
+    (folder / "libcuda.so.1").write_bytes(b"the program's own")
+    path = folder / "app"
+    path.write_text('#!/bin/sh\nls "$(dirname "$0")"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def names(program: Path) -> list[str]:
+    return sorted(path.name for path in program.parent.iterdir())
+
+
+def test_explaining_names_every_file_and_changes_nothing(ready: Checkout, program: Path) -> None:
+    before = names(program)
+    told = ready.json("wrap", f"--exe={program}", "--via=beside", "--explain")
+    notes = "\n".join(told["notes"])
+    assert f"would replace (the original is kept and put back): {program.parent / 'libcuda.so.1'}" in notes
+    assert f"would create: {program.parent / 'libcublas.so.12'}" in notes
+    assert names(program) == before
+
+
+def test_what_is_placed_is_there_while_it_runs_and_gone_afterwards(ready: Checkout, program: Path) -> None:
+    before = names(program)
+    done = ready.run("wrap", f"--exe={program}", "--via=beside")
+    assert done.returncode == 0, done.stderr
+    assert "libcublas.so.12" in done.stdout.split()
+    assert names(program) == before
+    assert (program.parent / "libcuda.so.1").read_bytes() == b"the program's own"
+    assert ready.json("status")["placements"] == []
+
+
+def test_what_is_kept_is_shown_by_status_and_taken_back_by_unwrap(ready: Checkout, program: Path) -> None:
+    before = names(program)
+    assert ready.run("wrap", f"--exe={program}", "--keep").returncode == 0
+    (placed,) = ready.json("status")["placements"]
+    assert Path(placed["target"]) == program.parent
+    assert ready.run("unwrap", "--all").returncode == 0
+    assert names(program) == before
+    assert (program.parent / "libcuda.so.1").read_bytes() == b"the program's own"
