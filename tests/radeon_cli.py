@@ -7,7 +7,6 @@ Names are compared without regard to case, as Windows does.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -31,12 +30,11 @@ def main(registry: Path, words: list[str]) -> int:
     """Run the command line of the checkout in the current folder."""
     sys.path[0] = str(Path.cwd())
     import tasks  # noqa: PLC0415
-    from scripts.host import facts  # noqa: PLC0415 - from the checkout, not from beside this file
+    from scripts.host.winregistry import WinRegistry  # noqa: PLC0415
 
     recorded = Recorded(json.loads(registry.read_text(encoding="utf-8")))
-    vars(facts)["WinRegistry"] = lambda: recorded  # the one thing that is replaced
-    if "STANDIN_SYSTEMROOT" in os.environ:
-        os.environ["SYSTEMROOT"] = os.environ["STANDIN_SYSTEMROOT"]
+    for name in ("keys", "values"):
+        setattr(WinRegistry, name, staticmethod(getattr(recorded, name)))  # the one thing that is replaced
     sys.argv = ["invoke", *words]
     return tasks.main(words)
 

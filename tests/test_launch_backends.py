@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from scripts.errors import HostError
+from scripts.app.backend_notes import refuse_foreign_driver
+from scripts.errors import HostError, LaunchError
 from scripts.launch.backends import Places, missing_backends, refuse_or_note, shadowing
-from scripts.model import Runtime, RuntimeFile
+from scripts.launch.via import Via
+from scripts.model import Runtime, RuntimeFile, StackKind
 from tests.pe_files import pe
+from tests.wrapping import runtime_in, staged_over, workspace
 
 
 def file(name: str, provides: str, *needs: str) -> RuntimeFile:
@@ -142,3 +145,24 @@ def test_hip_libraries_of_the_programs_own_are_seen(places: Places) -> None:
     assert places.program is not None
     assert shadowing(places.program) == ("AMDHIP64_6.dll", "MIOpen.dll")
     assert shadowing(places.program / "nowhere") == ()
+
+
+@pytest.mark.parametrize("kind", list(StackKind))
+@pytest.mark.parametrize("via", list(Via))
+def test_an_nvidia_driver_is_never_mixed_with_a_layer(tmp_path: Path, via: Via, kind: StackKind) -> None:
+    (tmp_path / "System32").mkdir()
+    (tmp_path / "System32" / "nvcuda.dll").write_bytes(b"NVIDIA's")
+    ws = workspace(tmp_path, platform="win32", environ={"SYSTEMROOT": str(tmp_path)})
+    staged = staged_over(runtime_in(tmp_path / "layer", "nvcuda.dll"), kind=kind)
+    if (kind, via) == (StackKind.TRANSLATION, Via.ENV):
+        with pytest.raises(LaunchError) as caught:
+            refuse_foreign_driver(ws, staged, via)
+        assert "--via=launcher" in caught.value.hint
+    else:
+        refuse_foreign_driver(ws, staged, via)
+
+
+def test_without_an_nvidia_driver_the_search_path_may_be_used(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, platform="win32", environ={"SYSTEMROOT": str(tmp_path)})
+    staged = staged_over(runtime_in(tmp_path / "layer"), kind=StackKind.TRANSLATION)
+    refuse_foreign_driver(ws, staged, Via.ENV)

@@ -8,8 +8,10 @@ from pathlib import Path
 from scripts.app.running import hip_root_of
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
+from scripts.errors import LaunchError
 from scripts.launch.backends import Places, missing_backends, refuse_or_note, shadowing
 from scripts.launch.environ import hip_home
+from scripts.launch.via import Via
 from scripts.model import StackKind
 
 
@@ -37,9 +39,31 @@ def backend_notes(
         layer=program.parent if beside else home,
         hip=None if hip is None else Path(hip) / "bin",
         program=program.parent,
-        system=Path(environ.get("SYSTEMROOT") or r"C:\Windows") / "System32",
+        system=system32(environ),
         path=tuple(Path(entry) for entry in entries if entry),
     )
     own = shadowing(program.parent) if beside else ()
     shadows = f"{', '.join(own)} beside the program will be loaded instead of the HIP runtime's"
     return (*((shadows,) if own else ()), *refuse_or_note(missing_backends(staged.runtime, places)))
+
+
+def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:
+    """Refuse a way in that an NVIDIA driver would cut off: Windows looks into System32 before PATH.
+
+    Half of the program's CUDA would be NVIDIA's and half the layer's, and its numbers would be nobody's.
+
+    Raises:
+        LaunchError: ``foreign-driver``.
+    """
+    if ws.platform != "win32" or staged.stack.kind is not StackKind.TRANSLATION or via is not Via.ENV:
+        return
+    driver = system32(ws.environ) / "nvcuda.dll"
+    if driver.is_file():
+        msg = f"{driver} belongs to an NVIDIA driver, and --via=env would give that one to the program"
+        hint = "use --via=launcher, which puts the stack's own library in its place for this program"
+        raise LaunchError("foreign-driver", msg, hint=hint)
+
+
+def system32(environ: Mapping[str, str]) -> Path:
+    """Return the folder of Windows' own libraries."""
+    return Path(environ.get("SYSTEMROOT") or r"C:\Windows") / "System32"

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import Final
 
-from scripts.app.backend_notes import backend_notes
+from scripts.app.backend_notes import backend_notes, refuse_foreign_driver
 from scripts.app.layer_folder import layer_folder
 from scripts.app.profile import Profiled, profile_of
 from scripts.app.running import gpu_choice, hip_root_of
@@ -98,6 +98,7 @@ def plan_run(
     ready = staged(ws, request.stack)
     seen = _seen(ws, read, ready, inspect, strict=request.strict)
     choice = choose_via(seen.facts) if read.way is None else ViaChoice(via=read.way, reason="you chose it")
+    refuse_foreign_driver(ws, ready, choice.via)
     known = Profiled()
     if not request.no_profile:
         known = profile_of(ws, ready, read.program, read.args, kinds=seen.kinds)
