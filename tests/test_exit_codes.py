@@ -112,6 +112,13 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("run", "--size=64", env={"CUDA_AMD_CPU_FAULT": "wrong"})
 
 
+@scenario("known-failure")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    log = folder / "program.log"
+    log.write_text("rocBLAS error: Cannot read TensileLibrary.dat for GPU arch : gfx1031\n", encoding="utf-8")
+    return checkout.run("doctor", f"--log={log}")
+
+
 @scenario("negative-setup")
 def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("setup", env={"CUDA_AMD_CPU_FAULT": "wrong"})
