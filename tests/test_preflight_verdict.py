@@ -11,7 +11,8 @@ from scripts.model import StackKind
 from scripts.preflight.backends import from_files, from_root, kernels
 from scripts.preflight.calls import Call, api_table
 from scripts.preflight.coverage import StackFacts, cover
-from scripts.preflight.verdict import Judged, Verdict
+from scripts.preflight.reasons import Verdict, grouped
+from scripts.preflight.verdict import Judged
 from tests.elf_files import elf
 from tests.fatbins import container, cubin, ptx, sass
 from tests.pe_files import pe
@@ -286,6 +287,17 @@ def test_the_program_must_be_for_a_processor_the_stack_serves(
     tmp_path: Path, machine: int, word: str
 ) -> None:
     assert verdict(tmp_path, {"app.exe": exe(GEMM, machine=machine)}).verdict == word
+
+
+def test_people_read_reasons_that_are_alike_once(tmp_path: Path) -> None:
+    plugins = {
+        f"p{n}.dll": dll(sections={".nv_fatb": container(sass(80 + n, ["a"] * (n + 1)))}) for n in range(4)
+    }
+    found = verdict(tmp_path, {"app.exe": exe({"cufft64_11.dll": ["cufftPlan1d"]}), **plugins})
+    assert len(found.reasons) == 5
+    texts = [said.text for said in grouped(found.reasons)]
+    assert len(texts) == 2
+    assert any(t.startswith("1 of 1 modules in p0.dll") and t.endswith("(and 3 files alike)") for t in texts)
 
 
 def test_the_heaviest_reason_comes_first(tmp_path: Path) -> None:

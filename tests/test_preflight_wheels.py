@@ -17,7 +17,8 @@ from scripts.binary.read import read_image
 from scripts.preflight.coverage import cover
 from scripts.preflight.filefacts import FileFacts, look
 from scripts.preflight.loading import loading_of
-from scripts.preflight.verdict import Verdict, judge
+from scripts.preflight.reasons import Verdict
+from scripts.preflight.verdict import judge
 from tests.preflight_programs import NEEDS, examined, exe, ship, zluda
 from tests.wheels import unpacked
 

@@ -22,7 +22,8 @@ from scripts.preflight.examine import Examined, examine
 from scripts.preflight.gain import gain
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import loading_of
-from scripts.preflight.verdict import Judged, Reason, Verdict, judge
+from scripts.preflight.reasons import Reason, Verdict, grouped
+from scripts.preflight.verdict import Judged, judge
 from scripts.staging.generations import read_history
 
 CACHE_FOLDER: Final = "preflight-v1"
@@ -184,8 +185,9 @@ def _refuse_guarded(stack: Stack, examined: Examined) -> None:
 
 def _notes(reasons: list[Reason]) -> tuple[str, ...]:
     """Say the heaviest reasons, and how many more there are."""
-    said = [f"preflight: {reason.text}" for reason in reasons[:WARNINGS]]
-    more = len(reasons) - WARNINGS
+    groups = grouped(reasons)
+    said = [f"preflight: {group.text}" for group in groups[:WARNINGS]]
+    more = len(groups) - WARNINGS
     if more > 0:
         said.append(f"preflight: and {more} more; `invoke preflight` lists them")
     return tuple(said)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from scripts.model import StackKind
@@ -21,44 +20,13 @@ from scripts.preflight.devicecode import Code
 from scripts.preflight.kinds import Recognised
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Visited
-
-
-class Verdict(StrEnum):
-    """The four words, best first."""
-
-    RUNS = "runs"
-    PARTIAL = "partial"
-    UNKNOWN = "unknown"
-    REFUSES = "refuses"
-
+from scripts.preflight.reasons import Reason, Verdict, count_of
 
 #: How many names a sentence lists.
 SHOWN: Final = 5
 #: How much lighter a reason is whose file is shipped, but named by nothing.
 UNREACHED: Final = 30
 _ORDER: Final = {Verdict.REFUSES: 0, Verdict.PARTIAL: 1, Verdict.UNKNOWN: 2, Verdict.RUNS: 3}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reason:
-    """One reason: what it leads to, how heavy it is, the file and the functions it is about."""
-
-    effect: Verdict
-    weight: int
-    text: str
-    file: str = ""
-    functions: tuple[str, ...] = ()
-    count: int = 0
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "effect": self.effect.value,
-            "text": self.text,
-            "file": self.file or None,
-            "functions": list(self.functions),
-            "count": self.count,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +111,7 @@ def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
         yield _reason(Verdict.PARTIAL, weight, _missing_sentence(item), asker, item.missing)
     if item.unknown:
         why = "nobody has read its calls" if stack.api is None else "they are not in its call table"
-        count = _count(len(item.unknown), "function")
+        count = count_of(len(item.unknown), "function")
         text = f"{count} of {need.named.title} unknown for {stack.id}: {why}"
         yield _reason(Verdict.UNKNOWN, 20, text, asker, item.unknown)
     if need.unknown:
@@ -182,7 +150,7 @@ def _missing_sentence(item: Covered) -> str:
     """Say what is not supported, and whether that is all of a library."""
     need, count = item.need, len(item.missing)
     via = f", by way of {need.chain[-1]}," if need.chain[-1] != need.asker.name else ""
-    total = f"{_count(len(need.functions), 'function')} of {need.named.title}"
+    total = f"{count_of(len(need.functions), 'function')} of {need.named.title}"
     if count == len(need.functions):
         what = f"{total} and would always get NOT_SUPPORTED"
     else:
@@ -242,7 +210,7 @@ def _device_code(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
 def _code(name: str, code: Code, *, hopeless: bool) -> Iterator[Reason]:
     """Say what is wrong with the device code of one file's section."""
     if code.sass_only:
-        kernels = f" (at most {_count(code.kernels_lost, 'kernel')})" if code.kernels_lost else ""
+        kernels = f" (at most {count_of(code.kernels_lost, 'kernel')})" if code.kernels_lost else ""
         text = (
             f"{code.sass_only} of {code.modules} modules in {name}{kernels} hold NVIDIA machine code alone "
             f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
@@ -297,11 +265,6 @@ def _reason(effect: Verdict, weight: int, text: str, file: str, functions: tuple
     return Reason(
         effect=effect, weight=weight, text=text, file=file, functions=functions, count=len(functions)
     )
-
-
-def _count(number: int, noun: str) -> str:
-    """Say a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _list(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from scripts.app.preflight import PreflightResult
 from scripts.preflight.coverage import Covered
 from scripts.preflight.devicecode import Code
-from scripts.preflight.verdict import Verdict
+from scripts.preflight.reasons import Verdict, grouped
 from scripts.ui.console import Out
 
 _MARKS: Final = {
@@ -22,7 +22,7 @@ _SAYS: Final = {
     Verdict.UNKNOWN: "unknown: its files do not tell",
     Verdict.REFUSES: "will not run",
 }
-#: So many reasons, and files of device code, are listed.
+#: So many reasons, asking files, and files of device code are listed.
 SHOWN: Final = 12
 
 
@@ -31,10 +31,11 @@ def show(result: PreflightResult, out: Out) -> None:
     verdict = result.judged.verdict
     gpu = f" on {result.stack.gfx}" if result.stack.gfx else ""
     out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {_SAYS[verdict]}")
-    for reason in result.judged.reasons[:SHOWN]:
-        out.line(f"  {'note: ' if reason.effect is Verdict.RUNS else ''}{reason.text}")
-    if len(result.judged.reasons) > SHOWN:
-        out.line(f"  and {len(result.judged.reasons) - SHOWN} more reasons; --json lists all")
+    reasons = grouped(result.judged.reasons)
+    for said in reasons[:SHOWN]:
+        out.line(f"  {'note: ' if said.reason.effect is Verdict.RUNS else ''}{said.text}")
+    if len(reasons) > SHOWN:
+        out.line(f"  and {len(reasons) - SHOWN} more reasons; --json lists all")
     _needs(result, out)
     _code(result, out)
     for other in result.better:
@@ -53,11 +54,13 @@ def _needs(result: PreflightResult, out: Out) -> None:
     by_chain: dict[tuple[str, ...], list[Covered]] = {}
     for item in result.covered:
         by_chain.setdefault(item.need.chain, []).append(item)
-    for chain, items in by_chain.items():
+    for chain, items in list(by_chain.items())[:SHOWN]:
         out.line(" > ".join(chain))
         for item in items:
             mark = {"ok": "ok", "fail": "fail", "unknown": "unknown"}[item.status]
             out.mark(mark, f"  {_need(item)}")
+    if len(by_chain) > SHOWN:
+        out.line(f"and {len(by_chain) - SHOWN} more files that ask for CUDA; --json lists all")
 
 
 def _need(item: Covered) -> str:

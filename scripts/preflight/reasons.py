@@ -1,0 +1,71 @@
+"""What a verdict is made of: words, reasons, and how people read many that are alike. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """The four words, best first."""
+
+    RUNS = "runs"
+    PARTIAL = "partial"
+    UNKNOWN = "unknown"
+    REFUSES = "refuses"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """One reason: what it leads to, how heavy it is, the file and the functions it is about."""
+
+    effect: Verdict
+    weight: int
+    text: str
+    file: str = ""
+    functions: tuple[str, ...] = ()
+    count: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "effect": self.effect.value,
+            "text": self.text,
+            "file": self.file or None,
+            "functions": list(self.functions),
+            "count": self.count,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """One reason, and how many other files have one like it."""
+
+    reason: Reason
+    others: int = 0
+
+    @property
+    def text(self) -> str:
+        """The sentence, with the number of the others."""
+        return (
+            f"{self.reason.text} (and {count_of(self.others, 'file')} alike)"
+            if self.others
+            else self.reason.text
+        )
+
+
+def grouped(reasons: Sequence[Reason]) -> tuple[Said, ...]:
+    """Put together reasons that differ in file, functions and numbers alone, for people; order is kept."""
+    groups: dict[tuple[Verdict, str], list[Reason]] = {}
+    for reason in reasons:
+        words = reason.text.replace(reason.file, "*") if reason.file else reason.text
+        shape = re.sub(r"(?:sm_)?\d+\s?(?:kernels?)?|: .*", "#", words)
+        groups.setdefault((reason.effect, re.sub("#+", "#", shape)), []).append(reason)
+    return tuple(Said(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values())
+
+
+def count_of(number: int, noun: str) -> str:
+    """Say a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
