@@ -105,3 +105,15 @@ def test_without_a_folder_the_files_are_asked_for(checkout: Checkout, tmp_path: 
     error = stage(checkout, tmp_path, "", code=2)["error"]
     assert error["reference"] == "supply-files"
     assert error["context"] == ["one.dll", "two.dll"]
+
+
+@pytest.mark.usefixtures("lock")
+def test_what_was_brought_once_is_not_asked_for_again(checkout: Checkout, tmp_path: Path) -> None:
+    words = ["setup", "--stack=overlaid", "--yes", f"--mirror={tmp_path / 'mirror'}"]
+    brought = bring(tmp_path / "brought")
+    first = checkout.json(*words, f"--supplied={brought}")
+    for path in brought.iterdir():
+        path.unlink()
+    again = checkout.json(*words)
+    assert again["generation"] == first["generation"]
+    assert {s["name"]: s["status"] for s in again["steps"]}["supplied"] == "kept"

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 from scripts.app.bill import Bill, make_bill, require_consent
+from scripts.app.brought import brought_files
 from scripts.app.kernels import kernel_notes
 from scripts.app.proof import worth_here
 from scripts.app.staged import cache_of, host_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.app.zig import provide_compiler
-from scripts.errors import HostError, UsageError
+from scripts.errors import HostError
 from scripts.model import Artifact, ArtifactFormat, Host, Lock, Runtime, Stack
 from scripts.pins.resolve import Resolved, resolve
 from scripts.staging.assemble import assemble, load_runtime, verify_runtime
@@ -26,7 +26,7 @@ from scripts.staging.layout import lay_out
 from scripts.staging.native import native_files
 from scripts.staging.plan import PlannedFile, RuntimePlan, plan_runtime
 from scripts.staging.select import Selection, select_stack
-from scripts.store.archive import Tree, load_tree, supplied_files, unpack
+from scripts.store.archive import Tree, load_tree, unpack
 from scripts.store.fetch import FetchOptions, fetch, plan_fetch
 
 
@@ -143,7 +143,9 @@ class Flow:
         absent = [a for a in resolved.artifacts if a.id not in trees]
         published = [a for a in absent if a.format is not ArtifactFormat.SUPPLIED]
         # First what costs nothing: wrong files are said before a download.
-        trees |= {a.id: self._supplied(a) for a in absent if a.format is ArtifactFormat.SUPPLIED}
+        for artifact in absent:
+            if artifact.format is ArtifactFormat.SUPPLIED:
+                trees[artifact.id] = self._supplied(artifact, resolved.stack)
         with self.step("fetch") as notes:
             blobs = [fetch(a, cache, options=self.request.fetching, progress=progress) for a in published]
             notes.status = "done" if blobs else "kept" if trees else "skipped"
@@ -155,16 +157,11 @@ class Flow:
             notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
         return tuple((a, trees[a.id]) for a in resolved.artifacts)
 
-    def _supplied(self, artifact: Artifact) -> Tree:
+    def _supplied(self, artifact: Artifact, stack: Stack) -> Tree:
         """Verify the files a person brings for a part that nobody publishes."""
-        if not self.request.supplied:
-            msg = f"{artifact.id} is not published anywhere: its files have to be supplied"
-            names = tuple(member.name for member in artifact.members)
-            raise UsageError("supply-files", msg, context=names, hint="name their folder: --supplied=FOLDER")
         with self.step("supplied") as notes:
-            tree = supplied_files(artifact, Path(self.request.supplied), progress=self.ws.progress)
-            for name in tree.surplus:
-                self.ws.progress.note(f"{name} is not part of {artifact.id} and was left out")
+            tree = brought_files(self.ws, artifact, stack, self.request.supplied)
+            notes.status = "done" if self.request.supplied else "kept"
             notes.detail = f"{len(tree.files)} files are those the lock names"
         return tree
 
