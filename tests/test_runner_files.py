@@ -22,7 +22,7 @@ import pathlib
 folder = pathlib.Path(".venv", "bin")
 folder.mkdir(parents=True)
 python = folder / "python"
-lines = ("#!/bin/sh", 'ls stage/reports > "$SAID"', 'echo "$@" >> "$SAID"', "mkdir -p stage/reports/new", "exit 7")
+lines = ["#!/bin/sh", 'ls stage/reports > "$SAID"', 'echo "$@" >> "$SAID"', "mkdir stage/reports/new; exit 7"]
 python.write_text(chr(10).join(lines))
 python.chmod(0o755)
 """

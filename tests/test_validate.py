@@ -34,7 +34,7 @@ from scripts.reporting.validation import (
     unfinished,
     write_validation,
 )
-from tests.checkout import Checkout
+from tests.checkout import ROOT, Checkout
 
 START = datetime(2026, 9, 1, tzinfo=UTC)
 
@@ -428,3 +428,51 @@ def test_every_stack_of_the_lock_has_its_own_session_and_folder(checkout: Checko
     stacks = [row["id"] for row in checkout.json("stacks")["stacks"]]
     assert names == [f"validate({stack})" for stack in stacks]
     assert len({name.lower().replace(".", "-") for name in names}) == len(names)
+
+
+def test_the_noxfile_needs_nothing_but_nox() -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import noxfile; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT)], capture_output=True, text=True, check=True, timeout=60
+    )
+    ours = {
+        "requests",
+        "rich",
+        "tomlkit",
+        "invoke",
+        "numpy",
+        "jsonschema",
+        "psutil",
+        "pefile",
+        "elftools",
+        "truststore",
+    }
+    assert not ours & {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_in_parallel_the_summary_comes_last_and_knows_the_whole_round(checkout: Checkout) -> None:
+    stacks = ("validate(cpu-reference)", "validate(native-cuda)")
+    done = nox(checkout, "-j", "2", "-s", *stacks, "validate_summary")
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert "validate_summary: success" in said
+    (folder,) = (checkout.root / "stage" / "reports" / "rounds").iterdir()
+    page = (folder / "summary.md").read_text(encoding="utf-8")
+    assert "| cpu-reference | simulated | passed |" in page
+    assert "| native-cuda | - | skipped |" in page
+
+
+@pytest.mark.posix_only
+def test_an_undo_that_is_incomplete_fails_the_stack(checkout: Checkout, tmp_path: Path) -> None:
+    program = tmp_path / "home" / "app"
+    program.parent.mkdir()
+    change = "[ ! -e libcuda.so.1 ] || { rm -f libcuda.so.1; echo mine > libcuda.so.1; }"
+    script = f'#!/bin/sh\ncd "$(dirname "$0")"\n{change}\n'
+    program.write_text(script, encoding="utf-8")
+    program.chmod(0o755)
+    result = checkout.json("validate", "--stack=cpu-reference", f"--exe={program}", code=3)
+    steps = {step["name"]: step for step in result["steps"]}
+    assert (steps["wrap-beside"]["status"], steps["undo-beside"]["status"]) == ("done", "failed")
+    assert "libcuda.so.1" in steps["undo-beside"]["detail"]
+    assert result["verdict"] == "failed"
+    assert "undo-beside" in result["reason"]
