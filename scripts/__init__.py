@@ -42,7 +42,6 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "filelock": ("system", "store", "staging"),
     "platformdirs": ("app",),
     "jsonschema": ("reporting",),
-    "jinja2": ("reporting",),
     "matplotlib": ("reporting",),
     "ctypes": ("system", "host", "inside"),
     "winreg": ("host",),

@@ -28,7 +28,7 @@ NEEDED = (3, 11)
 #: Import names that tell whether an environment (a Nox session, uv, `.venv`) can run the tasks.
 PROBES = (
     *("invoke", "nox", "requests", "tomlkit", "rich", "pytest", "filelock", "platformdirs"),
-    *("pefile", "elftools", "psutil", "truststore", "numpy", "jsonschema", "jinja2", "packaging"),
+    *("pefile", "elftools", "psutil", "truststore", "numpy", "jsonschema", "packaging"),
 )
 CODE_USAGE, CODE_HOST, CODE_FETCH = 2, 50, 20
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import scripts
+import scripts.__main__ as front_door
 
 PACKAGE = Path(scripts.__file__).parent
 ROW = {room: row for row, rooms in enumerate(scripts.LAYERS) for room in rooms}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
+
+
+#: Where a distribution's import name is another one.
+IMPORTED_AS = {"pyelftools": "elftools"}
 
 
 def room_of(path: Path) -> str:
@@ -79,3 +86,22 @@ def test_only_app_host_and_main_read_the_environment() -> None:
 def test_modules_stay_small(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= 330, f"{path.name} has {lines} lines: a room is missing"
+
+
+def dependencies() -> set[str]:
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.split(r"[ ;<>=!\[]", line)[0] for line in project["dependencies"]}
+    return {IMPORTED_AS.get(name, name) for name in names}
+
+
+def test_every_dependency_is_imported_by_something() -> None:
+    root = PACKAGE.parent
+    sources = [*MODULES, root / "tasks.py", root / "noxfile.py", *(root / "tests").rglob("*.py")]
+    used = {name.split(".")[0] for path in sources for name, _line in imports(path)}
+    assert dependencies() <= used, (
+        "a package that nothing imports: take it out of pyproject.toml and the lock"
+    )
+
+
+def test_the_front_door_asks_for_exactly_the_dependencies() -> None:
+    assert set(front_door.PROBES) == dependencies()
