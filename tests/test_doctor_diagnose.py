@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -119,6 +121,15 @@ def test_a_failure_is_found_wherever_it_stands_in_a_large_log(place: float, kind
     found = diagnose(log)
     assert found[0].reference == "arch-libraries"
     assert found[0].evidence[0].startswith(f"line {at + 1}: ")
+
+
+def test_ten_megabytes_are_read_and_the_time_is_told(record_property: Any) -> None:
+    lines = "\n".join(f"step {i} loss {1 / (i + 1):.5f} cuda error rate {i % 97}" for i in range(240_000))
+    log = f"{lines}\n{TENSILE}\n".encode()
+    assert len(log) > 10_000_000
+    begin = time.process_time()
+    assert first(log) == "arch-libraries"
+    record_property("doctor: a 10 MB log", f"{time.process_time() - begin:.2f} s of processor time")
 
 
 def test_of_a_large_log_little_is_read_line_by_line() -> None:

@@ -74,7 +74,7 @@ def test_ids_are_unique() -> None:
 def test_every_message_is_used() -> None:
     used = {name for cause in knowledge().causes for name in (*cause.on, *cause.without)}
     used |= {name for cause in knowledge().causes for group in cause.needs for name in group}
-    assert set(knowledge().messages) - used == {"amd", "nvidia"}
+    assert set(knowledge().messages) - used <= {"amd", "nvidia"}  # they say whose software it is about
 
 
 @pytest.mark.parametrize("cause", knowledge().causes, ids=lambda cause: cause.id)

@@ -92,9 +92,10 @@ def diagnose(
         return ()
     told = with_text(facts or Facts(), _about_machine(heard.reading))
     context = CONTEXT in heard.messages or (bool(told.amd) and OTHER not in heard.messages)
-    found = [_weigh(cause, heard, told, context=context) for cause in known.causes if _fits(cause, heard)]
-    ranked = sorted(found, key=lambda finding: -finding.confidence)
-    return _one_of_each([finding for finding in ranked if finding.confidence >= LEAST])[:MOST]
+    fitting_ones = [cause for cause in known.causes if _fits(cause, heard)]
+    found = [(_weigh(cause, heard, told, context=context), cause.confidence) for cause in fitting_ones]
+    ranked = sorted(found, key=lambda pair: (-pair[0].confidence, -pair[1]))
+    return _one_of_each([finding for finding, _ in ranked if finding.confidence >= LEAST])[:MOST]
 
 
 def fitting(data: bytes | str, *, rules: Knowledge | None = None) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from scripts.doctor.facts import CONDITIONS
 
 KNOWLEDGE: Final = Path(__file__).resolve().parents[1] / "data" / "knowledge.toml"
 
+#: How sure a rule is at most, unless it says otherwise, where nothing speaks of AMD's software.
+ALONE: Final = 0.45
 #: The kinds of failure; a finding's ``reference`` is one of them.
 REFERENCES: Final = (
     "missing-dll",
@@ -164,7 +166,7 @@ def _cause(body: Mapping[str, Any]) -> Cause:
         needs=tuple(tuple(group.split("|")) for group in body.get("with", ())),
         without=tuple(body.get("without", ())),
         confidence=confidence,
-        alone=float(body.get("alone", confidence)),
+        alone=float(body.get("alone", min(confidence, ALONE))),
         facts=_facts(body.get("facts", ())),
         cause=body["cause"],
         fix=tuple(body["fix"]),
