@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from scripts.errors import IntegrityError, StagedFileError
+from scripts.errors import HostError, IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Runtime, Trust
 from scripts.staging.assemble import (
     assemble,
@@ -17,7 +21,7 @@ from scripts.staging.assemble import (
 )
 from scripts.staging.plan import RuntimePlan, plan_runtime
 from scripts.store.archive import Tree, TreeFile
-from scripts.store.cache import Cache
+from scripts.store.cache import Cache, CacheEntry, EntryKind
 
 QUIET = NoProgress()
 
@@ -171,6 +175,59 @@ def test_what_a_crash_left_is_thrown_away(layer: Tree, cache: Cache) -> None:
     runtime = staged(plan, cache)
     assert runtime.path is not None
     assert not (runtime.path / "half.dll").exists()
+
+
+class Overheard(NoProgress):
+    """Keeps what is said to the person."""
+
+    def __init__(self) -> None:
+        self.said = queue.Queue[str]()
+
+    def note(self, message: str) -> None:
+        self.said.put(message)
+
+
+class Meanwhile(NoProgress):
+    """Does something else as soon as the assembly has begun."""
+
+    def __init__(self, deed: Callable[[], None]) -> None:
+        self.deed = deed
+
+    def task(
+        self, label: str, total: int | None = None, *, unit: str = "bytes"
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        self.deed()
+        return super().task(label, total, unit=unit)
+
+
+def test_pruning_waits_for_an_assembly_in_progress(layer: Tree, cache: Cache) -> None:
+    plan = plan_runtime("s", [(LAYER, layer, "")])
+    overheard = Overheard()
+    pruner = Cache(cache.root, overheard)
+
+    def remove(entry: CacheEntry) -> None:
+        pruner.remove(entry)
+        overheard.said.put("removed")
+
+    def prune() -> None:
+        (half,) = (entry for entry in pruner.entries() if entry.kind is EntryKind.LEFTOVER)
+        threads.append(threading.Thread(target=remove, args=(half,)))
+        threads[0].start()
+        assert overheard.said.get(timeout=30).startswith("waiting for another run")
+
+    threads: list[threading.Thread] = []
+    runtime = assemble(plan, cache, progress=Meanwhile(prune))
+    threads[0].join(30)
+    verify_runtime(runtime, progress=QUIET)
+
+
+def test_a_runtime_that_does_not_fit_is_refused_first(
+    layer: Tree, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.staging.assemble.free_space", lambda _: 3)
+    with pytest.raises(HostError) as caught:
+        staged(plan_runtime("s", [(LAYER, layer, "")]), cache)
+    assert (caught.value.reference, cache.entries()) == ("no-space", ())
 
 
 def make_writable(path: Path) -> None:

@@ -10,19 +10,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from scripts.errors import IntegrityError, StagedFileError
+from scripts.errors import HostError, StagedFileError
 from scripts.model import Progress, Runtime, RuntimeFile
 from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan
-from scripts.store.cache import Cache
+from scripts.store.cache import Cache, manifest_path
 from scripts.system.files import (
     free_space,
     hash_file,
     long_path,
     make_read_only,
     remove_tree,
+    replace,
     sync_folder,
     write_atomic,
 )
@@ -35,7 +37,7 @@ def assemble(plan: RuntimePlan, cache: Cache, *, progress: Progress) -> Runtime:
     if found is not None:
         return found
     cache.ensure()
-    with cache.locked(f"runtime-{digest}"):
+    with cache.making(cache.runtime_path(digest)):
         found = load_runtime(cache, digest, stack=plan.stack)
         return found if found is not None else _assemble_locked(plan, digest, cache, progress)
 
@@ -58,9 +60,9 @@ def _assemble_locked(plan: RuntimePlan, digest: str, cache: Cache, progress: Pro
             _bring(planned, work / planned.file.name, link=ours)
             advance(planned.file.size)
     make_read_only(work)
-    os.replace(work, final)  # noqa: PTH105 - the design speaks of rename
+    replace(work, final)
     sync_folder(final.parent)
-    write_atomic(_manifest_path(final), _manifest(plan, digest))
+    write_atomic(manifest_path(final), _manifest(plan, digest))
     return _runtime(plan.stack, digest, final, plan.runtime_files)
 
 
@@ -69,7 +71,7 @@ def _require_space(plan: RuntimePlan, folder: Path) -> None:
     have = free_space(folder)
     if have < plan.bytes:
         msg = f"not enough free space to assemble {plan.stack}: {plan.bytes:,} bytes needed, {have:,} free"
-        raise IntegrityError(
+        raise HostError(
             "no-space",
             msg,
             context=(str(folder),),
@@ -102,11 +104,6 @@ def _linked(source: Path, destination: Path) -> bool:
     return True
 
 
-def _manifest_path(folder: Path) -> Path:
-    """Where a runtime's manifest lies: beside it, so that the folder holds the stack's files alone."""
-    return folder.with_name(folder.name + ".json")
-
-
 def _manifest(plan: RuntimePlan, digest: str) -> bytes:
     """Describe a runtime for later runs."""
     rows = [
@@ -127,7 +124,7 @@ def load_runtime(cache: Cache, digest: str, *, stack: str) -> Runtime | None:
     """Return an assembled runtime as its manifest tells, or ``None`` when it was never finished."""
     folder = cache.runtime_path(digest)
     try:
-        data = json.loads(_manifest_path(folder).read_bytes())
+        data = json.loads(manifest_path(folder).read_bytes())
         files = tuple(RuntimeFile(**{**row, "needs": tuple(row["needs"])}) for row in data["files"])
         intact = data["format"] == FORMAT and data["digest"] == digest and folder.is_dir()
     except (OSError, ValueError, KeyError, TypeError):
@@ -170,12 +167,12 @@ def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
         raise StagedFileError("staged-file-changed", msg, context=(str(root), *changed), hint=hint)
 
 
-def _state(path: Path, file: RuntimeFile, advance: object) -> str:
+def _state(path: Path, file: RuntimeFile, advance: Callable[[int], None]) -> str:
     """Compare one file with its manifest."""
     try:
         if path.stat().st_size != file.size:
             return "changed"
-        got = hash_file(path, advance=advance)  # type: ignore[arg-type]  # a progress callable
+        got = hash_file(path, advance=advance)
     except FileNotFoundError:
         return "missing"
     except OSError:
@@ -186,7 +183,7 @@ def _state(path: Path, file: RuntimeFile, advance: object) -> str:
 def discard_runtime(cache: Cache, digest: str) -> None:
     """Take a runtime away so that it is assembled anew; the manifest goes first."""
     folder = cache.runtime_path(digest)
-    with cache.locked(f"runtime-{digest}"):
-        _manifest_path(folder).unlink(missing_ok=True)
+    with cache.making(folder):
+        manifest_path(folder).unlink(missing_ok=True)
         if folder.exists():
             remove_tree(folder)

@@ -11,7 +11,7 @@ from scripts.model import Progress, RuntimeFile, Stack, StackKind
 from scripts.staging.build import build, find_compiler, host_cpu, key_of
 from scripts.staging.plan import PlannedFile
 from scripts.staging.recipe import Compiler
-from scripts.store.cache import Cache
+from scripts.store.cache import Cache, manifest_path
 from scripts.system.files import hash_file, make_read_only, remove_tree, replace, write_atomic
 
 PREFIX: Final = "native:"
@@ -49,16 +49,11 @@ def _is_check(name: str) -> bool:
     return Path(name).stem == CHECK_PROGRAM
 
 
-def _manifest(folder: Path) -> Path:
-    """Where the list of built files lies: beside them, written last."""
-    return folder.with_name(folder.name + ".json")
-
-
 def _load(cache: Cache, key: str) -> list[PlannedFile] | None:
     """Return an earlier build as its manifest tells; the runtime made from it is what gets verified."""
     folder = cache.tree_path(key)
     try:
-        rows = json.loads(_manifest(folder).read_bytes())["built"]
+        rows = json.loads(manifest_path(folder).read_bytes())["built"]
         files = [RuntimeFile(**row, origin=PREFIX + key) for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -68,11 +63,11 @@ def _load(cache: Cache, key: str) -> list[PlannedFile] | None:
 def _build(root: Path, cache: Cache, key: str, compiler: Compiler, progress: Progress) -> list[PlannedFile]:
     """Compile beside the final folder, then rename; another process may have been faster."""
     cache.ensure()
-    with cache.locked(f"native-{key}"):
+    final = cache.tree_path(key)
+    with cache.making(final):
         found = _load(cache, key)
         if found is not None:
             return found
-        final = cache.tree_path(key)
         work = final.with_name(final.name + ".new")
         final.parent.mkdir(parents=True, exist_ok=True)
         for leftover in (work, final):
@@ -90,6 +85,6 @@ def _build(root: Path, cache: Cache, key: str, compiler: Compiler, progress: Pro
         ]
         make_read_only(work)
         replace(work, final)
-        write_atomic(_manifest(final), (json.dumps({"built": rows}, indent=1) + "\n").encode())
+        write_atomic(manifest_path(final), (json.dumps({"built": rows}, indent=1) + "\n").encode())
     loaded = _load(cache, key)
     return loaded if loaded is not None else []

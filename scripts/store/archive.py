@@ -68,7 +68,7 @@ def unpack(
     if tree is not None and not verify_tree(tree, deep=False):
         return tree
     cache.ensure()
-    with cache.locked(f"trees-{sha256}"):
+    with cache.making(cache.tree_path(sha256)):
         tree = load_tree(artifact, cache)
         if tree is not None:
             findings = verify_tree(tree, deep=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -68,7 +68,7 @@ class Cache:
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            if not files.has_cachedir_tag(self.root):
+            if not files.has_own_cachedir_tag(self.root):
                 self._refuse_foreign_folder()
                 files.write_cachedir_tag(self.root)
             for bucket in (BLOBS, TREES, RUNTIMES, LOCKS):
@@ -80,10 +80,6 @@ class Cache:
         """Return where the archive with this hash lies, or would."""
         key = _checked(_SHA256, sha256)
         return self.root / BLOBS / key[:2] / key
-
-    def has_blob(self, sha256: str) -> bool:
-        """Say whether an archive that was verified when it came is here."""
-        return self.blob_path(sha256).is_file()
 
     def tree_path(self, sha256: str) -> Path:
         """Return the folder an archive is unpacked into."""
@@ -119,6 +115,11 @@ class Cache:
         finally:
             lock.release()
 
+    def making(self, path: Path) -> AbstractContextManager[None]:
+        """Hold one entry, named by its path, against all others who make or remove it."""
+        bucket = path.relative_to(self.root).parts[0]
+        return self.locked(f"{bucket.partition('-')[0]}-{_key_in(path.name)}")
+
     def entries(self) -> tuple[CacheEntry, ...]:
         """List what is in the store, in a stable order."""
         return tuple(
@@ -141,8 +142,7 @@ class Cache:
         if bucket not in {(BLOBS,), (TREES,), (RUNTIMES,)}:
             msg = f"{entry.path} is not an entry of this store"
             raise ConflictError("not-a-cache-entry", msg, hint="List what is there with `invoke cache.list`.")
-        lock = entry.key if entry.kind is not EntryKind.LEFTOVER else _key_of_leftover(entry.key)
-        with self.locked(f"{bucket[0].split('-', maxsplit=1)[0]}-{lock}"):
+        with self.making(entry.path):
             try:
                 if entry.kind in {EntryKind.TREE, EntryKind.RUNTIME}:
                     files.remove(manifest_path(entry.path))
@@ -165,13 +165,13 @@ class Cache:
             files.remove(self.root / files.CACHEDIR_TAG)
         except PermissionError as error:
             raise in_use(self.root, error) from error
-        if not any(self.root.iterdir()):
+        if not any(self.root.iterdir()) and not files.is_link(self.root):
             self.root.rmdir()
 
     def _refuse_foreign_folder(self) -> None:
         """Refuse a folder that holds anything but a tag another run is just writing."""
         strangers = [p.name for p in self.root.iterdir() if not p.name.startswith(f".{files.CACHEDIR_TAG}")]
-        if not strangers or files.has_cachedir_tag(self.root):
+        if not strangers or files.has_own_cachedir_tag(self.root):
             return
         msg = f"{self.root} is not empty and not a store of ours"
         raise UsageError(
@@ -183,8 +183,8 @@ class Cache:
 
     def _require_tag(self) -> None:
         """Refuse to delete in a folder that does not say that it is a cache."""
-        if not files.has_cachedir_tag(self.root):
-            msg = f"{self.root} has no valid CACHEDIR.TAG, so nothing in it is deleted"
+        if not files.has_own_cachedir_tag(self.root):
+            msg = f"{self.root} has no CACHEDIR.TAG of ours, so nothing in it is deleted"
             hint = "Check that CUDA_AMD_CACHE points at the store; remove other folders by hand."
             raise ConflictError("cache-tag-missing", msg, hint=hint)
 
@@ -244,10 +244,12 @@ def _checked(pattern: re.Pattern[str], key: str) -> str:
     return key
 
 
-def _key_of_leftover(name: str) -> str:
-    """Return the key a leftover belongs to, which is the first hash in its name."""
+def _key_in(name: str) -> str:
+    """Return the key in the name of an entry or of what a killed run left of it: the first hash in it."""
     found = _SHA256.search(name)
-    return found.group() if found else "leftover"
+    if found:
+        return found.group()
+    return name if _LOCK_NAME.fullmatch(name) else "leftover"
 
 
 def _children(folder: Path) -> list[Path]:

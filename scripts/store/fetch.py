@@ -120,7 +120,7 @@ def fetch(
     blob = cache.blob_path(artifact.sha256)
     if _present(artifact, cache):
         return blob
-    with cache.locked(f"blobs-{artifact.sha256}"), _storage(blob):
+    with cache.making(blob), _storage(blob):
         if _present(artifact, cache):
             return blob
         if blob.exists():
