@@ -46,7 +46,7 @@ def fill(cache: Cache) -> None:
 
 
 def test_a_store_is_made_once_and_tagged(cache: Cache) -> None:
-    assert files.has_cachedir_tag(cache.root)
+    assert files.has_own_cachedir_tag(cache.root)
     cache.ensure()
     assert sorted(p.name for p in cache.root.iterdir()) == [
         "CACHEDIR.TAG",
@@ -65,6 +65,29 @@ def test_a_folder_with_other_peoples_files_does_not_become_a_store(tmp_path: Pat
     assert caught.value.context == ("holds thesis.txt",)
     assert "CUDA_AMD_CACHE" in caught.value.hint
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_another_programs_cache_is_neither_used_nor_cleared(tmp_path: Path) -> None:
+    (tmp_path / "CACHEDIR.TAG").write_bytes(files.CACHEDIR_SIGNATURE + b"\n# made by cargo\n")
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks/theirs").write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match="not a store of ours"):
+        Cache(tmp_path).ensure()
+    with pytest.raises(ConflictError, match="CACHEDIR"):
+        Cache(tmp_path).clear()
+    assert (tmp_path / "locks/theirs").exists()
+    assert (tmp_path / "CACHEDIR.TAG").exists()
+
+
+@pytest.mark.posix_only
+def test_a_store_behind_a_link_is_cleared_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "store").symlink_to(tmp_path / "disk")
+    cache = Cache(tmp_path / "store")
+    cache.ensure()
+    cache.clear()
+    assert (tmp_path / "store").is_symlink()
+    assert list((tmp_path / "disk").iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_names_the_variable(tmp_path: Path) -> None:
@@ -136,7 +159,7 @@ def test_a_linked_tag_is_no_tag(cache: Cache, tmp_path: Path) -> None:
     tag = cache.root / "CACHEDIR.TAG"
     tag.rename(tmp_path / "tag")
     tag.symlink_to(tmp_path / "tag")
-    assert not files.has_cachedir_tag(cache.root)
+    assert not files.has_own_cachedir_tag(cache.root)
 
 
 @pytest.mark.parametrize("path", ["blobs-v1/../../victim", "locks/x", "."])

@@ -147,15 +147,17 @@ def test_long_windows_paths_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "valid"),
-    [(files.CACHEDIR_SIGNATURE + b"\n#", True), (b"Signature: 8a477f", False), (b"", False)],
+    "content",
+    [files.CACHEDIR_SIGNATURE + b"\n# This file is a cache directory tag created by cargo.\n", b"Sig", b""],
+    ids=["another program's", "cut off", "empty"],
 )
-def test_a_cache_tag_is_recognised_by_its_signature(tmp_path: Path, content: bytes, valid: bool) -> None:
-    assert not files.has_cachedir_tag(tmp_path)
+def test_only_the_tag_that_we_write_makes_a_cache_ours(tmp_path: Path, content: bytes) -> None:
+    assert not files.has_own_cachedir_tag(tmp_path)
     (tmp_path / "CACHEDIR.TAG").write_bytes(content)
-    assert files.has_cachedir_tag(tmp_path) is valid
+    assert not files.has_own_cachedir_tag(tmp_path)
     files.write_cachedir_tag(tmp_path)
-    assert files.has_cachedir_tag(tmp_path)
+    assert files.has_own_cachedir_tag(tmp_path)
+    assert (tmp_path / "CACHEDIR.TAG").read_bytes().startswith(files.CACHEDIR_SIGNATURE)
 
 
 @pytest.mark.parametrize("executable", [False, True])

@@ -23,6 +23,10 @@ CHUNK: Final = 256 * 1024
 #: The signature that https://bford.info/cachedir/ prescribes; backup programs skip such folders.
 CACHEDIR_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
 CACHEDIR_TAG: Final = "CACHEDIR.TAG"
+#: What our own tag says beyond the signature: many programs tag their caches, and theirs are not ours.
+_OWN_TAG: Final = (
+    CACHEDIR_SIGNATURE + b"\n# Made by the CUDA-on-AMD workspace; see https://bford.info/cachedir/\n"
+)
 
 
 def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> str:
@@ -185,18 +189,17 @@ def long_path(path: Path) -> Path:
 
 
 def write_cachedir_tag(folder: Path) -> None:
-    """Mark ``folder`` as a cache: backup programs skip it, and we may delete what is in it."""
-    text = CACHEDIR_SIGNATURE + b"\n# Made by the CUDA-on-AMD workspace; see https://bford.info/cachedir/\n"
-    write_atomic(folder / CACHEDIR_TAG, text)
+    """Mark ``folder`` as a cache of ours: backup programs skip it, and we may delete what is in it."""
+    write_atomic(folder / CACHEDIR_TAG, _OWN_TAG)
 
 
-def has_cachedir_tag(folder: Path) -> bool:
-    """Say whether ``folder`` carries a valid ``CACHEDIR.TAG`` of its own (not a link)."""
+def has_own_cachedir_tag(folder: Path) -> bool:
+    """Say whether ``folder`` carries the ``CACHEDIR.TAG`` that we write (not a link to one)."""
     tag = folder / CACHEDIR_TAG
     try:
         if is_link(tag):
             return False
         with tag.open("rb") as file:
-            return file.read(len(CACHEDIR_SIGNATURE)) == CACHEDIR_SIGNATURE
+            return file.read(len(_OWN_TAG) + 1) == _OWN_TAG
     except OSError:
         return False

@@ -1,0 +1,118 @@
+"""``remove`` takes what is ours by name, wherever its folders were pointed at, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.app.remove import IN_STAGE, IN_STATE, remove
+from scripts.app.workspace import Workspace
+from scripts.errors import ConflictError
+from scripts.staging.generations import activate
+from scripts.staging.workspaces import remember_stage
+from scripts.store.cache import Cache
+
+
+def workspace(folder: Path) -> Workspace:
+    return Workspace(
+        root=folder,
+        lock_path=folder / "pins.lock",
+        custom_lock=False,
+        cache_root=folder / "store",
+        stage=folder / "stage",
+        state_root=folder / "state",
+        environ={},
+        platform=sys.platform,
+    )
+
+
+def fill(ws: Workspace) -> None:
+    activate(ws.stage, stack="one", digest="a" * 64, lock="l", reason="setup")
+    remember_stage(ws.state_root, ws.stage)
+    Cache(ws.cache_root).ensure()
+    for folder, names in ((ws.stage, IN_STAGE), (ws.state_root, IN_STATE)):
+        for name in names:
+            if not Path(name).suffix:
+                (folder / name).mkdir()
+                (folder / name / "x").write_text("ours", encoding="utf-8")
+        (folder / f".{names[0]}.0123abcd.tmp").write_text("half", encoding="utf-8")
+    for name in ("README.md", ".gitignore"):
+        (ws.stage / name).write_text("tracked", encoding="utf-8")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_everything_of_ours_goes(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    result = remove(ws, yes=True)
+    assert result.done
+    assert result.kept == ()
+    assert names(tmp_path) == ["stage/.gitignore", "stage/README.md"]
+    assert not ws.state_root.exists()
+    assert not ws.cache_root.exists()
+
+
+def test_without_consent_nothing_goes(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    before = names(tmp_path)
+    assert not remove(ws).done
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("which", ["stage", "state", "store"])
+def test_a_strangers_file_beside_ours_stays(tmp_path: Path, which: str) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    mine = tmp_path / which / "thesis" / "chapter.txt"
+    mine.parent.mkdir()
+    mine.write_text("dear", encoding="utf-8")
+    result = remove(ws, yes=True)
+    assert mine.read_text(encoding="utf-8") == "dear"
+    assert str(mine.parent) not in result.paths
+    tracked = ["stage/.gitignore", "stage/README.md"]
+    assert names(tmp_path) == sorted([*tracked, f"{which}/thesis/chapter.txt"])
+    assert any("thesis" in line for line in result.kept) is (which == "stage")
+
+
+def test_a_state_folder_that_is_a_home_keeps_everything_in_it(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    home = ws.state_root
+    for name in (".ssh/id_ed25519", "Documents/a.txt", "registry.txt"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("dear", encoding="utf-8")
+    before = names(home)
+    remove(ws, yes=True)
+    assert names(home) == before
+
+
+@pytest.mark.posix_only
+def test_a_stage_that_leads_elsewhere_is_left_alone(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    mine = tmp_path / "documents" / "reports" / "year.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("dear", encoding="utf-8")
+    ws.stage.symlink_to(tmp_path / "documents")
+    with pytest.raises(ConflictError) as caught:
+        remove(ws, yes=True)
+    assert caught.value.reference == "stage-is-a-link"
+    assert mine.read_text(encoding="utf-8") == "dear"
+    assert ws.stage.is_symlink()
+
+
+@pytest.mark.posix_only
+def test_links_below_the_stage_go_and_what_they_lead_to_stays(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "a.txt").write_text("dear", encoding="utf-8")
+    (ws.stage / "reports" / "link").symlink_to(mine)
+    (ws.state_root / "registry-v1" / "link").symlink_to(mine)
+    remove(ws, yes=True)
+    assert (mine / "a.txt").read_text(encoding="utf-8") == "dear"
