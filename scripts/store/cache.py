@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -81,10 +81,6 @@ class Cache:
         key = _checked(_SHA256, sha256)
         return self.root / BLOBS / key[:2] / key
 
-    def has_blob(self, sha256: str) -> bool:
-        """Say whether an archive that was verified when it came is here."""
-        return self.blob_path(sha256).is_file()
-
     def tree_path(self, sha256: str) -> Path:
         """Return the folder an archive is unpacked into."""
         return self.root / TREES / _checked(_SHA256, sha256)
@@ -119,6 +115,11 @@ class Cache:
         finally:
             lock.release()
 
+    def making(self, path: Path) -> AbstractContextManager[None]:
+        """Hold one entry, named by its path, against all others who make or remove it."""
+        bucket = path.relative_to(self.root).parts[0]
+        return self.locked(f"{bucket.partition('-')[0]}-{_key_in(path.name)}")
+
     def entries(self) -> tuple[CacheEntry, ...]:
         """List what is in the store, in a stable order."""
         return tuple(
@@ -141,8 +142,7 @@ class Cache:
         if bucket not in {(BLOBS,), (TREES,), (RUNTIMES,)}:
             msg = f"{entry.path} is not an entry of this store"
             raise ConflictError("not-a-cache-entry", msg, hint="List what is there with `invoke cache.list`.")
-        lock = entry.key if entry.kind is not EntryKind.LEFTOVER else _key_of_leftover(entry.key)
-        with self.locked(f"{bucket[0].split('-', maxsplit=1)[0]}-{lock}"):
+        with self.making(entry.path):
             try:
                 if entry.kind in {EntryKind.TREE, EntryKind.RUNTIME}:
                     files.remove(manifest_path(entry.path))
@@ -244,10 +244,12 @@ def _checked(pattern: re.Pattern[str], key: str) -> str:
     return key
 
 
-def _key_of_leftover(name: str) -> str:
-    """Return the key a leftover belongs to, which is the first hash in its name."""
+def _key_in(name: str) -> str:
+    """Return the key in the name of an entry or of what a killed run left of it: the first hash in it."""
     found = _SHA256.search(name)
-    return found.group() if found else "leftover"
+    if found:
+        return found.group()
+    return name if _LOCK_NAME.fullmatch(name) else "leftover"
 
 
 def _children(folder: Path) -> list[Path]:
