@@ -12,23 +12,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from scripts.app.check import CheckResult, check_program, check_staged
+from scripts.app.check import check_program, check_staged
+from scripts.app.findings import Findings, write_papers
 from scripts.app.flow import Flow, read_request
-from scripts.app.ladder import Subject, climb, look_inside, rung, subject_of
-from scripts.app.run import WORKLOADS, RunResult, run_staged
-from scripts.app.running import redactor_of, revision_of
+from scripts.app.ladder import climb, look_inside, rung, subject_of
+from scripts.app.run import WORKLOADS, run_staged
 from scripts.app.staged import Staged, cache_of, lock_of
 from scripts.app.throw_away import copy_program
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, HostError, UsageError, WorkspaceError
 from scripts.launch.request import find_program
-from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.reporting.document import Document, build_document
-from scripts.reporting.exchange import FILE_NAME, read_document, report_folder, write_document
-from scripts.reporting.regressions import Earlier, Regression, find_regressions
-from scripts.reporting.validation import Rung, Validation, Verdict, junit, unsatisfied, write_validation
+from scripts.model import StackKind
+from scripts.reporting.regressions import Regression
+from scripts.reporting.validation import Validation, Verdict, unsatisfied
 from scripts.staging.select import selected_gpu
-from scripts.system.files import remove_tree, write_atomic
+from scripts.system.files import remove_tree
 
 CHECK_SECONDS: Final = 120.0
 RUN_SECONDS: Final = 900.0
@@ -68,38 +66,6 @@ class ValidateResult:
         }
 
 
-@dataclass
-class _Found:
-    """What the ladder has shown so far."""
-
-    staged: Staged | None = None
-    checked: CheckResult | None = None
-    ran: RunResult | None = None
-    subject: Subject | None = None
-    skip: str = ""
-    failure: str = ""
-
-    @property
-    def loads(self) -> bool:
-        """Whether the check went well."""
-        return self.checked is not None and self.checked.exit_code == ExitCode.OK
-
-    @property
-    def results(self) -> list[CapabilityResult]:
-        """Every result."""
-        checked = self.checked.verdict.results if self.checked else ()
-        wrapped = self.subject.results if self.subject else []
-        return [*checked, *([self.ran.result] if self.ran else []), *wrapped]
-
-    @property
-    def logs(self) -> dict[str, bytes]:
-        """What the programs printed, by file name."""
-        logs = dict(self.subject.logs) if self.subject else {}
-        if self.checked:
-            logs["cuda_check.log"] = self.checked.output
-        return logs | ({f"{self.ran.workload}.log": self.ran.output} if self.ran else {})
-
-
 def validate(
     ws: Workspace,
     *,
@@ -134,10 +100,16 @@ def validate(
     request = read_request(
         stack=_known(ws, stack), yes=yes, offline=offline, mirror=mirror, supplied=supplied
     )
-    flow, found = Flow(ws, request), _Found()
+    flow, found = Flow(ws, request), Findings()
     with _throw_away_folder() as folder:
         _ladder(flow, found, program, folder)
-    return _documents(flow, found, created, program=program, require=require, report=report)
+    papers = write_papers(flow, found, created, program=program, report=report)
+    return ValidateResult(
+        validation=papers.validation,
+        regressions=papers.regressions,
+        missing=unsatisfied([papers.validation], require),
+        folder=papers.folder,
+    )
 
 
 def _known(ws: Workspace, stack: str) -> str:
@@ -171,7 +143,7 @@ def _throw_away_folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ladder(flow: Flow, found: _Found, program: Path | None, folder: Path) -> None:
+def _ladder(flow: Flow, found: Findings, program: Path | None, folder: Path) -> None:
     """Climb as far as it goes; what stops it is written down, not raised."""
     try:
         staged = found.staged = _stage(flow)
@@ -207,7 +179,7 @@ def _alone_on_its_gpu(ws: Workspace, staged: Staged) -> Iterator[None]:
         yield
 
 
-def _show(flow: Flow, found: _Found, staged: Staged, program: Path | None, folder: Path) -> None:
+def _show(flow: Flow, found: Findings, staged: Staged, program: Path | None, folder: Path) -> None:
     """Check, run, and wrap."""
     with rung(flow, "check") as notes:
         checked = found.checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
@@ -227,92 +199,3 @@ def _show(flow: Flow, found: _Found, staged: Staged, program: Path | None, folde
     if found.subject is not None:
         seen = look_inside(flow, found.subject)
         climb(flow, found.subject, seen, why_not=why_not if found.subject.own else "")
-
-
-def _documents(
-    flow: Flow, found: _Found, created: datetime, *, program: Path | None, require: str, report: str
-) -> ValidateResult:
-    """Write evidence, JUnit file, logs and the validation itself into one new folder."""
-    ws, staged = flow.ws, found.staged
-    name = staged.stack.id if staged else flow.request.stack or "no-stack"
-    folder = report_folder(ws.stage / "reports", stack=name, created=created)
-    redactor = redactor_of(ws)
-    for file, data in found.logs.items():
-        (folder / file).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
-    document = _evidence(ws, found, staged, created, program) if staged and found.results else None
-    regressions = find_regressions(document, _earlier(ws)) if document else ()
-    evidence = write_document(folder, document) if document else None
-    validation = _validation(
-        flow, found, document, regressions, name=name, created=created, evidence=evidence
-    )
-    write_atomic(folder / "junit.xml", junit(validation))
-    write_validation(folder / "validation.json", validation)
-    if report:
-        write_validation(Path(report).absolute(), validation)
-    missing = unsatisfied([validation], require)
-    return ValidateResult(validation=validation, regressions=regressions, missing=missing, folder=folder)
-
-
-def _evidence(
-    ws: Workspace, found: _Found, staged: Staged, created: datetime, program: Path | None
-) -> Document:
-    """Make the evidence document of this validation."""
-    return build_document(
-        host=staged.host,
-        stack=staged.stack,
-        lock=staged.lock,
-        runtime=staged.runtime,
-        results=found.results,
-        redactor=redactor_of(ws),
-        revision=revision_of(ws),
-        created=created,
-        application=program.name if program else "",
-        attachments=[*found.logs, "junit.xml", "validation.json"],
-        not_exercised=() if found.ran else [workload.shows for workload in WORKLOADS.values()],
-    )
-
-
-def _earlier(ws: Workspace) -> Iterator[Earlier]:
-    """Yield every document of this workspace: what was committed, then what was made here."""
-    own = sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}"))
-    for path in (*sorted(ws.evidence.glob("*.json")), *own):
-        try:
-            where = path.relative_to(ws.root).as_posix() if path.is_relative_to(ws.root) else str(path)
-            yield Earlier(path=where, document=read_document(path, trusted=True))
-        except WorkspaceError:
-            continue  # damaged by hand: it proves nothing, and `report` names it
-
-
-def _validation(
-    flow: Flow,
-    found: _Found,
-    document: Document | None,
-    regressions: tuple[Regression, ...],
-    *,
-    name: str,
-    created: datetime,
-    evidence: Path | None,
-) -> Validation:
-    """Put everything into the form that a round is judged by."""
-    gpu = document.subject.gpu if document else None
-    failure = found.failure or "; ".join(f"worse than before: {r.sentence}" for r in regressions)
-    verdict = Verdict.SKIPPED if found.skip else Verdict.FAILED if failure else Verdict.PASSED
-    text = redactor_of(flow.ws).text
-    level = document.level.value if document and document.level else ""
-    return Validation(
-        stack=name,
-        gfx=(gpu.gfx or "") if gpu else "",
-        gpu=gpu.name if gpu else "",
-        simulated=document.simulated if document else False,
-        verdict=verdict,
-        reason=text(found.skip or failure or f"every step that applies went well: {level}"),
-        started=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        level=level,
-        steps=tuple(
-            Rung(name=s.name, status=s.status, seconds=round(s.seconds, 3), detail=text(s.detail))
-            for s in flow.steps
-        ),
-        passed=tuple(r.capability for r in document.results if r.outcome is Outcome.PASS) if document else (),
-        regressions=tuple(r.to_json() for r in regressions),
-        evidence=str(evidence) if evidence else "",
-    )
