@@ -116,6 +116,12 @@ def test_a_runtime_that_cannot_start_is_refused_as_well(places: Places) -> None:
     assert caught.value.message.startswith("the HIP runtime lacks rocm_kpack.dll")
 
 
+def test_what_the_runtime_imports_may_lie_in_path(places: Places) -> None:
+    put(places.hip, {"amdhip64_7.dll": ("amd_comgr.dll",)})
+    put(places.path[0], {"amd_comgr.dll": ()})
+    assert not [m for m in missing_backends(RUNTIME, places) if m.library == "amdhip64"]
+
+
 def test_what_is_loaded_later_is_said_to_be_missed_later(places: Places) -> None:
     put(places.hip, {**HIP6, "libhipblaslt.dll": ("amdhip64_6.dll",)})
     put(places.hip, {"rocblas.dll": ("hipsolver.dll", "amdhip64_6.dll")}, delayed=("hipsolver.dll",))

@@ -84,7 +84,7 @@ class _Walk:
     places: Places
     read: Callable[[Path], Image | Unreadable]
     listings: dict[Path, dict[str, Path]] = field(default_factory=dict)
-    walked: dict[Path, tuple[_Lack, ...]] = field(default_factory=dict)
+    walked: dict[tuple[Path, bool], tuple[_Lack, ...]] = field(default_factory=dict)
 
     def find(self, name: str, folders: Sequence[Path | None]) -> Path | None:
         """Return the first file of that name; names are compared as Windows does."""
@@ -109,17 +109,20 @@ class _Walk:
         names = FILES.get(library, (f"{library}.dll",))
         return next((found for name in names if (found := self.find(name, [*own, *bare]))), None)
 
-    def lacking(self, file: Path, depth: int = 0) -> tuple[_Lack, ...]:
-        """Return what one of HIP's libraries lacks, itself or further down."""
-        if file in self.walked or depth > MAX_DEPTH:
-            return self.walked.get(file, ())
-        self.walked[file] = ()  # libraries may import each other
-        self.walked[file] = tuple(self._lacking(file, depth))
-        return self.walked[file]
+    def lacking(self, file: Path, *, bare: bool, depth: int = 0) -> tuple[_Lack, ...]:
+        """Return what one of HIP's libraries lacks, itself or further down.
 
-    def _lacking(self, file: Path, depth: int) -> Iterator[_Lack]:
+        ``bare``: it may have been loaded by its bare name, and then PATH counts for what it imports.
+        """
+        if (file, bare) in self.walked or depth > MAX_DEPTH:
+            return self.walked.get((file, bare), ())
+        self.walked[file, bare] = ()  # libraries may import each other
+        self.walked[file, bare] = tuple(self._lacking(file, bare=bare, depth=depth))
+        return self.walked[file, bare]
+
+    def _lacking(self, file: Path, *, bare: bool, depth: int) -> Iterator[_Lack]:
         image, at = self.read(file), self.places
-        folders = [file.parent, at.program, at.system]
+        folders = [file.parent, at.program, at.system, *(at.path if bare else ())]
         for needed in image.needed if isinstance(image, Image) else ():
             name = needed.library
             if name.lower().startswith(API_SETS):
@@ -128,7 +131,7 @@ class _Walk:
             if found is None:
                 yield _Lack(chain=(name,), searched=self.clauses(name, folders), delayed=needed.delayed)
             elif found.parent in {at.layer, at.hip}:
-                for lack in self.lacking(found, depth + 1):
+                for lack in self.lacking(found, bare=bare, depth=depth + 1):
                     yield replace(
                         lack, chain=(found.name, *lack.chain), delayed=lack.delayed or needed.delayed
                     )
@@ -183,7 +186,8 @@ def _of_need(walk: _Walk, name: str, provides: str, need: str) -> Iterator[Missi
             library=need, chain=(name, " or ".join(wanted)), searched=clauses, provides=(provides,)
         )
         return
-    for lack in walk.lacking(backend) if backend.parent in {at.layer, at.hip} else ():
+    inside = backend.parent in {at.layer, at.hip}
+    for lack in walk.lacking(backend, bare=need in ESSENTIAL) if inside else ():
         chain = (name, backend.name, *lack.chain)
         yield MissingBackend(
             library=need, chain=chain, searched=lack.searched, provides=(provides,), delayed=lack.delayed
