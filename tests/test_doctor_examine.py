@@ -98,6 +98,8 @@ def test_a_machine_in_order_has_only_ok_lines() -> None:
         ({"variables": {"AMD_LOG_LEVEL": "4"}}, "environment", "warn", "log lines"),
         ({"variables": {"AMD_LOG_LEVEL": "0"}}, "environment", "ok", "no variable"),
         ({"variables": {"HIP_PATH": "/ROCm/6.4/"}}, "environment", "ok", "no variable"),
+        ({"on_path": {"C:\\old\\bin": ("amdhip64.dll",)}}, "path", "warn", "amdhip64.dll in C:\\old\\bin"),
+        ({"on_path": {"/ROCm/6.4/bin/": ("rocblas.dll",)}}, "path", "ok", "the HIP runtime in use"),
         ({"folders": {"home": "C:\\Users\\Jürgen"}}, "folders", "warn", "outside ASCII"),
         ({"free": {"store": 1024**2}}, "space", "warn", "0.0 GiB"),
         ({"free": {"store": None}}, "space", "unknown", "store"),

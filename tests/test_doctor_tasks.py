@@ -22,7 +22,7 @@ from scripts.app.advice import best_finding, words_of
 from scripts.app.beside_look import libraries_of
 from scripts.app.compiling import say_when_compiling
 from scripts.app.doctor import doctor
-from scripts.app.machine_look import facts_of
+from scripts.app.machine_look import facts_of, on_path
 from scripts.app.workspace import Workspace
 from scripts.doctor.beside import Maker, maker_of
 from scripts.errors import HostError, LaunchError, UsageError
@@ -172,6 +172,16 @@ def test_a_machine_without_a_radeon_tells_nothing_about_a_text(tmp_path: Path) -
     here = facts_of(workspace(tmp_path, HIP_VISIBLE_DEVICES="1"), RADEON)
     assert here.gfx == ("gfx1100",)
     assert here.variables == frozenset({"HIP_VISIBLE_DEVICES"})
+
+
+def test_libraries_on_path_are_seen_in_the_order_of_the_search(tmp_path: Path) -> None:
+    files = {"b": "amdhip64_6.dll", "a": "NVCUDA.DLL", "c": "readme.txt", "System32": "nvcuda.dll"}
+    for name, file in files.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_bytes(b"")
+    names = ("b", "gone", "a", "c", "System32", "b")
+    found = on_path({"Path": ";".join(str(tmp_path / name) for name in names)})
+    assert found == {str(tmp_path / "b"): ("amdhip64_6.dll",), str(tmp_path / "a"): ("NVCUDA.DLL",)}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -29,6 +30,8 @@ from scripts.system.files import free_space
 
 VC_RUNTIME: Final = ("vcruntime140_1.dll", "msvcp140.dll")
 _DRIVER_RUNTIME: Final = "amdhip64"
+#: What programs find on PATH before what is meant.
+_OFFERED: Final = re.compile(r"(?:amdhip64\w*|rocblas|nvcuda|cublas64_\d+|cudnn64_\d+)\.dll", re.IGNORECASE)
 
 
 def look_around(ws: Workspace, host: Host | None = None) -> Machine:
@@ -44,6 +47,7 @@ def look_around(ws: Workspace, host: Host | None = None) -> Machine:
         kernels={str(root.path): kernels(root.path, gfx or "") for root in seen.hip_roots},
         stage=stage,
         variables=variables_of(ws.environ),
+        on_path=on_path(ws.environ) if windows else {},
         folders=folders_of(ws),
         free={"store": _free(ws.cache_root), "stage": _free(ws.stage)},
         vc_runtime=_vc_runtime(_system32(ws.environ)) if windows else None,
@@ -92,6 +96,20 @@ def folders_of(ws: Workspace) -> dict[str, str]:
         "home": str(Path.home()),
         "temporary files": tempfile.gettempdir(),
     }
+
+
+def on_path(environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the folders in PATH that hold HIP or CUDA libraries; the system folder has the driver's own."""
+    path = next((value for name, value in environ.items() if name.upper() == "PATH"), "")
+    found: dict[str, tuple[str, ...]] = {}
+    for part in dict.fromkeys(part.strip().strip('"') for part in path.split(";")):
+        folder = Path(part)
+        if not part or folder.name.lower() == "system32":
+            continue
+        with suppress(OSError):
+            names = sorted(entry.name for entry in folder.iterdir() if _OFFERED.fullmatch(entry.name))
+            found |= {part: tuple(names)} if names else {}
+    return found
 
 
 def _stage(ws: Workspace) -> StageFact | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scripts.doctor.machine import AMD, Line, Machine, Status
-from scripts.doctor.variables import Around, interfering
+from scripts.doctor.variables import Around, interfering, same_folder
 from scripts.host.support import Verdict, driver_notes, support
 from scripts.model import Gpu, HipRoot, Host
 
@@ -32,6 +32,7 @@ def examine(machine: Machine) -> tuple[Line, ...]:
         *_libraries(machine),
         *_stage(machine),
         *_variables(machine),
+        *_path(machine),
         *_folders(machine),
         *_space(machine),
         *(_windows_only(machine) if machine.windows else ()),
@@ -162,6 +163,17 @@ def _variables(machine: Machine) -> Iterator[Line]:
         yield _line("ok", "environment", "no variable interferes", "the environment")
     for status, text in said:
         yield _line(status, "environment", text, "the environment")
+
+
+def _path(machine: Machine) -> Iterator[Line]:
+    """Look at libraries that PATH offers before, or instead of, the HIP runtime in use."""
+    used = machine.host.hip_roots[0] if machine.host.hip_roots else None
+    for folder, names in machine.on_path.items():
+        listed = f"{', '.join(names[:3])} in {folder}"
+        if used is not None and same_folder(folder, str(used.path / "bin")):
+            yield _line("ok", "path", f"{listed}: the HIP runtime in use", "PATH")
+        else:
+            yield _line("warn", "path", f"{listed}: programs may load it instead of what is meant", "PATH")
 
 
 def _folders(machine: Machine) -> Iterator[Line]:

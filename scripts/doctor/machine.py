@@ -59,6 +59,7 @@ class Machine:
         kernels: by HIP root and library, whether it has kernels for the GPU in use.
         stage: the active stack.
         variables: the environment variables that bear on CUDA, HIP and loading.
+        on_path: folders in PATH that hold HIP or CUDA libraries, and which, in the order they are searched.
         folders: what for, and the path.
         free: bytes free, by what for.
         vc_runtime: version of the Visual C++ runtime; empty where it is not installed.
@@ -71,6 +72,7 @@ class Machine:
     kernels: Mapping[str, Mapping[str, bool | None]] = field(default_factory=dict)
     stage: StageFact | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    on_path: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
     free: Mapping[str, int | None] = field(default_factory=dict)
     vc_runtime: str | None = None

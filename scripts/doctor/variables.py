@@ -46,6 +46,11 @@ def _stale(value: str, around: Around) -> bool:
     return _plain(value) not in {_plain(root) for root in around.roots}
 
 
+def same_folder(one: str, other: str) -> bool:
+    """Whether two paths are written for the same folder, as Windows compares them."""
+    return _plain(one) == _plain(other)
+
+
 def _plain(path: str) -> str:
     return path.strip().strip('"').replace("\\", "/").rstrip("/").casefold()
 
