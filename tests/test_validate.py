@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,9 +18,11 @@ import pytest
 from scripts.app.ladder import obstacle
 from scripts.app.staged import Staged
 from scripts.app.throw_away import copy_program, differences, tree_of
+from scripts.app.validate import alone_on_its_gpu
+from scripts.app.workspace import workspace_from_environ
 from scripts.errors import TargetError
 from scripts.launch.via import Via, ViaFacts
-from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
+from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from scripts.reporting.document import Document, GpuKey, LockFact, Machine, Provenance, Source, Subject
 from scripts.reporting.exchange import read_document
 from scripts.reporting.regressions import Earlier, find_regressions
@@ -476,3 +480,35 @@ def test_an_undo_that_is_incomplete_fails_the_stack(checkout: Checkout, tmp_path
     assert "libcuda.so.1" in steps["undo-beside"]["detail"]
     assert result["verdict"] == "failed"
     assert "undo-beside" in result["reason"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "gpus", "waits"),
+    [
+        pytest.param(CONTROL, (0, 0), True, id="the same GPU"),
+        pytest.param(CONTROL, (0, 1), False, id="two GPUs"),
+        pytest.param(REFERENCE, (0, 0), False, id="the CPU disturbs nobody"),
+    ],
+)
+def test_stacks_on_one_gpu_wait_for_each_other(
+    tmp_path: Path, kind: StackKind, gpus: tuple[int, int], waits: bool
+) -> None:
+    ws = workspace_from_environ({"CUDA_AMD_CACHE": str(tmp_path / "store")}, root=tmp_path)
+    cards = tuple(Gpu(index=n, name=f"card {n}", vendor="nvidia") for n in (0, 1))
+
+    def on(index: int) -> Staged:
+        host = Host(os="linux", machine="x86_64", gpus=cards, selected=index)
+        return replace(staged(kind), host=host)
+
+    entered = threading.Event()
+
+    def second() -> None:
+        with alone_on_its_gpu(ws, on(gpus[1])):
+            entered.set()
+
+    other = threading.Thread(target=second)
+    with alone_on_its_gpu(ws, on(gpus[0])):
+        other.start()
+        assert entered.wait(0.5 if waits else 60) is not waits
+    other.join(60)
+    assert entered.is_set()

@@ -155,7 +155,7 @@ def _ladder(flow: Flow, found: Findings, program: Path | None, folder: Path) -> 
             replace(step, status="skipped" if skip else "failed", detail=words) for step in flow.steps[-1:]
         ]
         return
-    with _alone_on_its_gpu(flow.ws, staged):
+    with alone_on_its_gpu(flow.ws, staged):
         _show(flow, found, staged, program, folder)
     found.failure = "; ".join(f"{s.name}: {s.detail}" for s in flow.steps if s.status == "failed")
 
@@ -170,7 +170,7 @@ def _stage(flow: Flow) -> Staged:
 
 
 @contextmanager
-def _alone_on_its_gpu(ws: Workspace, staged: Staged) -> Iterator[None]:
+def alone_on_its_gpu(ws: Workspace, staged: Staged) -> Iterator[None]:
     """Keep other validations off the same GPU meanwhile; those on the CPU disturb nobody."""
     gpu = None if staged.stack.kind is StackKind.REFERENCE else selected_gpu(staged.host)
     cache = cache_of(ws)
