@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
-from scripts.binary.image import Image
-from scripts.binary.read import read_image
+from scripts.binary.image import Unreadable
 from scripts.launch.folders import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
 from scripts.preflight.backends import from_files, from_root, kernels
@@ -37,7 +36,7 @@ def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -
         os=stack.requires.os or (host.os if stack.kind is StackKind.REFERENCE else ""),
         providers=_providers(lock, stack, runtime),
         api=api_table(stack.api) if stack.api else None,
-        exports=_exports(runtime) if not stack.api else {},
+        exports=_Exports(runtime) if not stack.api else {},
         backends=backends,
         kernels=kernels(places, gfx) if places is not None else {},
         machines=_machines(stack, names),
@@ -90,12 +89,31 @@ def _machines(stack: Stack, names: Iterable[str]) -> frozenset[str]:
     return frozenset({"x86_64", *({"x86"} if f"32/{LAUNCHER}" in set(names) else ())})
 
 
-def _exports(runtime: Runtime | None) -> dict[str, frozenset[str]]:
-    """Read what the staged files really export, for stacks without a call table."""
-    found: dict[str, frozenset[str]] = {}
-    for file in runtime.files if runtime is not None and runtime.path is not None else ():
-        if file.provides and runtime is not None and runtime.path is not None:
-            image = read_image(runtime.path / file.name, exports=True)
-            if isinstance(image, Image):
-                found[file.provides] = frozenset(image.exports)
-    return found
+class _Exports(Mapping[str, frozenset[str]]):
+    """What the staged files really export, for stacks without a call table; read file by file when asked.
+
+    Most programs need few of a stack's libraries and many need none, and reading takes time.
+    """
+
+    def __init__(self, runtime: Runtime | None) -> None:
+        path = runtime.path if runtime is not None else None
+        files = runtime.files if runtime is not None else ()
+        self._files = {f.provides: path / f.name for f in files if f.provides and path is not None}
+        self._read: dict[str, frozenset[str]] = {}
+
+    def __getitem__(self, library: str) -> frozenset[str]:
+        """Read one library's exports, once. A file that is no image answers for nothing."""
+        if library not in self._read:
+            from scripts.binary.read import read_image  # noqa: PLC0415 - see above
+
+            image = read_image(self._files[library], exports=True)
+            if isinstance(image, Unreadable):
+                raise KeyError(library)
+            self._read[library] = frozenset(image.exports)
+        return self._read[library]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
