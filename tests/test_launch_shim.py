@@ -25,6 +25,7 @@ CHANGES = (
     EnvChange(name="HIP_VISIBLE_DEVICES", action="set", value="1", why="w"),
     EnvChange(name="PATH", action="prepend", value=r"C:\store", why="w"),
     EnvChange(name="PATH", action="prepend", value=r"C:\ROCm\bin", why="w"),
+    EnvChange(name="PYTHONPATH", action="prepend", value=r"C:\safe", why="w"),
 )
 
 
@@ -45,6 +46,8 @@ def test_a_cmd_file_is_what_a_person_would_have_written() -> None:
             'if not defined ROCR_VISIBLE_DEVICES set "HIP_VISIBLE_DEVICES=1"'
         ),
         r'set "PATH=C:\store;C:\ROCm\bin;%PATH%"',
+        'if defined PYTHONPATH set "PYTHONPATH=;%PYTHONPATH%"',
+        r'set "PYTHONPATH=C:\safe%PYTHONPATH%"',
         (
             r'"C:\store\zluda.exe" -- "\"C:\Program Files ^(x86^)\a ^& b\game.exe\"" '
             r'"\"--name=a b\""'

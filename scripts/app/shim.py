@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.app.placing import registry_of
+from scripts.app.profile import profile_of
 from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.shims import ShimStatus, digest_of, shims_here
 from scripts.app.staged import Staged, staged_runtime
@@ -106,6 +107,7 @@ def shim(
 
 def _text(ws: Workspace, ready: Staged, plan: Plan) -> bytes:
     """Write the script for what ``wrap`` would start, in an environment nobody knows yet."""
+    shown = plan.shown
     environ = plan_environment(
         {},
         platform=ws.platform,
@@ -113,8 +115,8 @@ def _text(ws: Workspace, ready: Staged, plan: Plan) -> bytes:
         runtime=ready.runtime,
         hip_root=hip_root_of(ready),
         gpu=gpu_choice(ready.host),
+        profile=profile_of(ws, ready, shown.program, shown.args).changes,
     )
-    shown = plan.shown
     made = Shim(
         name=shown.program.name,
         stack=ready.stack.id,

@@ -56,7 +56,11 @@ def cmd_text(shim: Shim) -> str:
         guard = unchosen if change.name in DEVICE_CHOICES else ""
         lines.append(f'{guard}set "{change.name}={_percent(change.value)}"')
     for name, folders in _prepends(shim.changes):
-        lines.append(f'set "{name}={";".join(map(_percent, folders))};%{name}%"')
+        separator = ";"
+        if name != "PATH":  # which is never empty; an empty part would be the current folder
+            lines.append(f'if defined {name} set "{name}=;%{name}%"')
+            separator = ""
+        lines.append(f'set "{name}={";".join(map(_percent, folders))}{separator}%{name}%"')
     lines += [for_cmd(shim.line), "exit /b %ERRORLEVEL%"]
     text = "".join(f"{line}\r\n" for line in lines)
     _refuse_line_breaks([*(c.value for c in shim.changes), shim.line])
