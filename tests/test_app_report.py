@@ -133,7 +133,8 @@ def test_the_bundle_holds_facts_findings_documents_and_logs_but_no_secrets(tmp_p
         content = {name: archive.read(name) for name in archive.namelist()}
     folder = path.parent.name
     assert set(content) == {
-        "CONTENTS.txt", "doctor.json", "environment.json", "findings.json", "machine.json", "logs/logs/wrap.log",
+        "CONTENTS.txt", "doctor.json", "environment.json", "findings.json", "machine.json",
+        "logs/logs/wrap.log",
         f"logs/{folder}/check.log", f"logs/{folder}/evidence.json",
     }  # fmt: skip
     for name, raw in content.items():

@@ -258,9 +258,7 @@ def test_the_page_is_brought_up_to_date_once_and_check_only_looks(tmp_path: Path
 
 
 def test_the_readme_says_what_evidence_says() -> None:
-    assert refresh(EVIDENCE.parent / "README.md", EVIDENCE, check=True), (
-        "bring it up to date: nox -s docs"
-    )
+    assert refresh(EVIDENCE.parent / "README.md", EVIDENCE, check=True), "bring it up to date: nox -s docs"
 
 
 @pytest.mark.parametrize("text", ["", BEGIN, f"{END}{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])

@@ -1,4 +1,4 @@
-"""Print every figure: ``python -m tests.figures [NAME …]``; names are those of the modules beside this one."""
+"""Print every figure: ``python -m tests.figures [NAME …]``; the names are those of the modules here."""
 
 from __future__ import annotations
 
