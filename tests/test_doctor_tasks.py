@@ -265,7 +265,7 @@ def test_the_bundle_holds_the_examination_and_no_names(checkout: Checkout) -> No
 
 def test_every_status_and_a_guess_are_shown_in_any_encoding(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
-    log.write_text("HIP listed: no agent was found\n", encoding="utf-8")
+    log.write_text("ROCm: no agent was found\n", encoding="utf-8")
     stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="replace")
     show(doctor(workspace(tmp_path), log=str(log)), Out(stdout, io.StringIO()))
     stdout.seek(0)
