@@ -144,9 +144,3 @@ class LaunchError(WorkspaceError):
     """A program could not be started."""
 
     code = ExitCode.LAUNCH
-
-
-class TimeoutExpiredError(WorkspaceError):
-    """Something ran longer than it was allowed to."""
-
-    code = ExitCode.TIMEOUT

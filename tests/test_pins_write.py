@@ -170,7 +170,6 @@ TEXTS = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=8
 ).filter(lambda text: text.strip())
 IDS = st.from_regex(r"[a-z0-9]{1,4}(-[a-z0-9]{1,3}){0,2}", fullmatch=True)
-GFX = [(), ("gfx1200",), ("gfx1100", "gfx1030")]
 HASHES = st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
 FILES = st.from_regex(r"[a-z]{3,6}(/[a-z]{3,6})?\.dll", fullmatch=True).filter(
     lambda path: not path.startswith(("con", "nul", "aux", "prn", "com", "lpt")) and "/" not in path

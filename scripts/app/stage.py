@@ -1,4 +1,4 @@
-"""``fetch`` and ``stage``: single steps of the flow."""
+"""``stage``: assemble a stack in the store, or repair it, without making it active."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ MAX_SYMBOLS: Final = 1 << 21
 MAX_NAMES: Final = 1 << 28
 _NEEDED, _STRTAB, _SONAME, _RPATH, _RUNPATH = 1, 5, 14, 15, 29
 _EXECUTABLE: Final = 4
-_NOBITS: Final = 8
 _GLOBALS: Final = frozenset({1, 2, 10})
 #: What pyelftools is known to let through on damaged files, beside its own error.
 _DAMAGED: Final = (
