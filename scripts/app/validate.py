@@ -15,7 +15,7 @@ from typing import Final
 from scripts.app.check import check_program, check_staged
 from scripts.app.findings import Findings, write_papers
 from scripts.app.flow import Flow, read_request
-from scripts.app.ladder import climb, look_inside, rung, subject_of
+from scripts.app.ladder import Subject, climb, look_inside, rung, subject_of
 from scripts.app.run import WORKLOADS, run_staged
 from scripts.app.staged import Staged, cache_of, lock_of
 from scripts.app.throw_away import copy_program
@@ -180,7 +180,9 @@ def alone_on_its_gpu(ws: Workspace, staged: Staged) -> Iterator[None]:
 
 
 def _show(flow: Flow, found: Findings, staged: Staged, program: Path | None, folder: Path) -> None:
-    """Check, run, and wrap."""
+    """Look into the program, check, run, and wrap."""
+    found.subject = _copy(flow, staged, program, folder)
+    seen = look_inside(flow, found.subject) if found.subject is not None else None
     with rung(flow, "check") as notes:
         checked = found.checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
         notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
@@ -192,10 +194,14 @@ def _show(flow: Flow, found: Findings, staged: Staged, program: Path | None, fol
             ran = found.ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
             notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
             notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
+    if found.subject is not None and seen is not None:
+        climb(flow, found.subject, seen, why_not=why_not if found.subject.own else "")
+
+
+def _copy(flow: Flow, staged: Staged, program: Path | None, folder: Path) -> Subject | None:
+    """Make the throw-away copy; ``None`` where its step has failed."""
     with rung(flow, "copy") as notes:
         copy = copy_program(program or check_program(staged.runtime), folder, alone=program is None)
-        found.subject = subject_of(flow.ws, staged, copy, own=program is None)
         notes.detail = "a throw-away copy of " + ("its folder" if program else "the stack's own cuda_check")
-    if found.subject is not None:
-        seen = look_inside(flow, found.subject)
-        climb(flow, found.subject, seen, why_not=why_not if found.subject.own else "")
+        return subject_of(flow.ws, staged, copy, own=program is None)
+    return None
