@@ -221,7 +221,7 @@ def test_ab_ends_with_the_first_wrong_answer_which_is_never_compared(mine: Check
     ("options", "reference"),
     [
         ({"b": ""}, "two-stacks-needed"),
-        ({"b": "nonsense"}, "no-such-stack"),
+        ({"b": "nonsense"}, "unknown-stack"),
         ({"b": "native-cuda"}, "not-staged"),
         ({"rounds": "0"}, "bad-number"),
         ({"width": "0"}, "bad-width"),

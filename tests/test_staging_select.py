@@ -265,7 +265,8 @@ def test_the_cpu_reference_can_be_named_beside_a_gpu() -> None:
 def test_an_unknown_stack_lists_those_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         choose(machine(XTX), want="zluda-v8")
-    assert "zluda-v6-linux" in caught.value.context
+    assert caught.value.reference == "unknown-stack"
+    assert "zluda-v6-linux" in caught.value.hint
 
 
 def test_only_proven_refuses_what_has_no_evidence() -> None:

@@ -9,6 +9,7 @@ from scripts.errors import StagedFileError, UsageError
 from scripts.host.facts import scan_host
 from scripts.model import Host, Lock, Runtime, Stack
 from scripts.pins.lock import read_lock
+from scripts.pins.resolve import find_stack
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.cache import Cache
@@ -72,14 +73,7 @@ def _generation(ws: Workspace, lock: Lock, stack: str) -> Generation:
                 "nothing-active", "no stack is active in this workspace yet", hint="run `invoke setup` first"
             )
         return history.active
-    if stack not in lock.stacks:
-        msg = f"there is no stack {stack!r} in the lock"
-        raise UsageError(
-            "no-such-stack",
-            msg,
-            context=(f"stacks: {', '.join(lock.stacks)}",),
-            hint="`invoke stacks` explains them",
-        )
+    find_stack(lock, stack)
     active = history.active
     if active is not None and active.stack == stack:
         return active

@@ -9,10 +9,11 @@ from typing import Final, NoReturn
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from scripts.errors import HostError, UsageError
+from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
 from scripts.host.support import Verdict, release_for, support, where_to_get
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
+from scripts.pins.resolve import find_stack
 from scripts.staging.age import newest_first
 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.
@@ -117,10 +118,7 @@ def _judged(
 
 def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: bool, force: bool) -> Selection:
     """Check the stack the user named against this machine."""
-    stack = lock.stacks.get(want)
-    if stack is None:
-        msg = f"There is no stack {want!r} in the lock."
-        raise UsageError("stack-unknown", msg, context=tuple(sorted(lock.stacks)), hint="Name one of these.")
+    stack = find_stack(lock, want)
     gpu = selected_gpu(host)
     loud = _foreign_gpu(stack, gpu) if force and gpu is not None else ()
     if loud:
