@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import queue
 import threading
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from scripts.staging.assemble import (
 )
 from scripts.staging.plan import RuntimePlan, plan_runtime
 from scripts.store.archive import Tree, TreeFile
-from scripts.store.cache import Cache, CacheEntry, EntryKind
+from scripts.store.cache import Cache, CacheEntry, EntryKind, manifest_path
 
 QUIET = NoProgress()
 
@@ -241,8 +242,9 @@ def make_writable(path: Path) -> None:
         (lambda p: p.unlink(), "staged-file-missing"),
         (lambda p: p.write_bytes(b"driveR"), "staged-file-changed"),
         (lambda p: p.write_bytes(b"longer than before"), "staged-file-changed"),
+        (lambda p: p.with_name("nvcuda.dll.local").write_bytes(b"loaded too"), "staged-file-changed"),
     ],
-    ids=["vanished", "one byte", "another size"],
+    ids=["vanished", "one byte", "another size", "one more"],
 )
 def test_verification_reads_every_byte(layer: Tree, cache: Cache, spoil: object, reference: str) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
@@ -255,7 +257,7 @@ def test_verification_reads_every_byte(layer: Tree, cache: Cache, spoil: object,
     with pytest.raises(StagedFileError) as caught:
         verify_runtime(runtime, progress=QUIET)
     assert caught.value.reference == reference
-    assert "nvcuda.dll" in caught.value.context
+    assert any(line.startswith("nvcuda.dll") for line in caught.value.context)
     assert "turn" not in caught.value.hint
     assert "disable" not in caught.value.hint
 
@@ -276,7 +278,51 @@ def test_a_runtime_is_read_only(layer: Tree, cache: Cache) -> None:
             assert path.stat().st_mode & 0o222 == 0
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"format": 99}', "null"])
+@pytest.mark.posix_only
+def test_a_link_to_the_same_bytes_is_a_change(layer: Tree, cache: Cache, tmp_path: Path) -> None:
+    runtime = staged(plan_runtime("s", [(LAYER, layer, "")]), cache)
+    assert runtime.path is not None
+    (tmp_path / "elsewhere").write_bytes(b"driver")
+    (runtime.path / "nvcuda.dll").unlink()
+    (runtime.path / "nvcuda.dll").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StagedFileError) as caught:
+        verify_runtime(runtime, progress=QUIET)
+    assert caught.value.reference == "staged-file-changed"
+
+
+@pytest.mark.parametrize("field", ["sha256", "name", "provides", "needs"])
+def test_a_manifest_that_tells_of_other_files_is_not_believed(layer: Tree, cache: Cache, field: str) -> None:
+    plan = plan_runtime("s", [(LAYER, layer, "")])
+    runtime = staged(plan, cache)
+    manifest = manifest_path(cache.runtime_path(plan.digest))
+    body = json.loads(manifest.read_bytes())
+    lies = {"sha256": sha(b"evil"), "name": "../../evil.dll", "provides": "cublas", "needs": ["rocblas"]}
+    body["files"][0][field] = lies[field]
+    manifest.write_text(json.dumps(body), encoding="utf-8")
+    assert load_runtime(cache, runtime.digest, stack="s") is None
+    assert staged(plan, cache) == runtime
+
+
+def test_files_changed_together_with_their_manifest_are_made_anew(layer: Tree, cache: Cache) -> None:
+    plan = plan_runtime("s", [(LAYER, layer, "")])
+    runtime = staged(plan, cache)
+    assert runtime.path is not None
+    evil, victim = b"loaded instead", runtime.path / "nvcuda.dll"
+    victim.chmod(0o644)
+    victim.unlink()
+    victim.write_bytes(evil)
+    manifest = manifest_path(runtime.path)
+    body = json.loads(manifest.read_bytes())
+    for row in body["files"]:
+        if row["name"] == "nvcuda.dll":
+            row.update(sha256=sha(evil), size=len(evil))
+    manifest.write_text(json.dumps(body), encoding="utf-8")
+    again = staged(plan, cache)
+    verify_runtime(again, progress=QUIET)
+    assert victim.read_bytes() == b"driver"
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 99}', "null", "[" * 100_000, '{"files": ["x"]}'])
 def test_a_damaged_manifest_means_not_there(layer: Tree, cache: Cache, text: str) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     runtime = staged(plan, cache)

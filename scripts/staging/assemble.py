@@ -16,11 +16,13 @@ from pathlib import Path
 
 from scripts.errors import HostError, StagedFileError
 from scripts.model import Progress, Runtime, RuntimeFile
-from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan
+from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan, digest_of
 from scripts.store.cache import Cache, manifest_path
+from scripts.store.trees import paths_below
 from scripts.system.files import (
     free_space,
     hash_file,
+    is_link,
     long_path,
     make_read_only,
     remove_tree,
@@ -81,7 +83,7 @@ def _require_space(plan: RuntimePlan, folder: Path) -> None:
 
 def _bring(planned: PlannedFile, destination: Path, *, link: bool) -> None:
     """Link (both sides are ours and read-only) or copy one file, then read it in full: its bytes decide."""
-    if not (link and _linked(planned.source, destination)):
+    if not (link and not is_link(long_path(planned.source)) and _linked(planned.source, destination)):
         shutil.copyfile(long_path(planned.source), long_path(destination))
     got = hash_file(destination)
     if got != planned.file.sha256:
@@ -121,13 +123,17 @@ def _manifest(plan: RuntimePlan, digest: str) -> bytes:
 
 
 def load_runtime(cache: Cache, digest: str, *, stack: str) -> Runtime | None:
-    """Return an assembled runtime as its manifest tells, or ``None`` when it was never finished."""
+    """Return an assembled runtime as its manifest tells, or ``None`` when there is none to trust.
+
+    A manifest is believed only if its files give the digest again: others than those that were asked for
+    cannot hide behind the name.
+    """
     folder = cache.runtime_path(digest)
     try:
         data = json.loads(manifest_path(folder).read_bytes())
         files = tuple(RuntimeFile(**{**row, "needs": tuple(row["needs"])}) for row in data["files"])
-        intact = data["format"] == FORMAT and data["digest"] == digest and folder.is_dir()
-    except (OSError, ValueError, KeyError, TypeError):
+        intact = data["format"] == FORMAT and digest_of(files) == digest and folder.is_dir()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return _runtime(stack, digest, folder, files) if intact else None
 
@@ -139,6 +145,9 @@ def _runtime(stack: str, digest: str, folder: Path, files: tuple[RuntimeFile, ..
 
 def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
     """Read and hash every file of a runtime.
+
+    Files beside them count as changes: programs search the whole folder, and would load a library that
+    was slipped in.
 
     Raises:
         StagedFileError: ``staged-file-missing`` (antivirus programs do that) or ``staged-file-changed``,
@@ -154,6 +163,8 @@ def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
         states = list(pool.map(lambda f: _state(root / f.name, f, advance), runtime.files))
     missing = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "missing"]
     changed = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "changed"]
+    listed = {f.name for f in runtime.files}
+    changed += sorted(f"{name} (nobody assembled it)" for name in paths_below(root) if name not in listed)
     if missing:
         msg = f"{len(missing)} file(s) of {runtime.stack} have vanished since they were assembled"
         hint = (
@@ -170,9 +181,10 @@ def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
 def _state(path: Path, file: RuntimeFile, advance: Callable[[int], None]) -> str:
     """Compare one file with its manifest."""
     try:
-        if path.stat().st_size != file.size:
+        here = long_path(path)
+        if is_link(here) or here.stat().st_size != file.size:
             return "changed"
-        got = hash_file(path, advance=advance)
+        got = hash_file(here, advance=advance)
     except FileNotFoundError:
         return "missing"
     except OSError:

@@ -38,12 +38,8 @@ class RuntimePlan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over format, and place, content and role of every file; independent of paths and time."""
-        rows = [
-            [FORMAT],
-            *sorted([f.name, f.sha256, f.provides or "", list(f.needs)] for f in self.runtime_files),
-        ]
-        return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
+        """The name of the runtime that this will be."""
+        return digest_of(self.runtime_files)
 
     @property
     def runtime_files(self) -> tuple[RuntimeFile, ...]:
@@ -54,6 +50,12 @@ class RuntimePlan:
     def bytes(self) -> int:
         """Disk the runtime takes when nothing can be linked."""
         return sum(f.size for f in self.runtime_files)
+
+
+def digest_of(files: Iterable[RuntimeFile]) -> str:
+    """SHA-256 over format, and place, content and role of every file; independent of paths and time."""
+    rows = [[FORMAT], *sorted([f.name, f.sha256, f.provides or "", list(f.needs)] for f in files)]
+    return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
 
 
 def plan_runtime(
