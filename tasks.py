@@ -7,13 +7,14 @@ switch, because Invoke passes nothing else faithfully; the use cases read them a
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from invoke.collection import Collection
 from invoke.context import Context
-from invoke.exceptions import Exit
+from invoke.exceptions import Exit, ParseError
 from invoke.parser.argument import Argument
 from invoke.program import Program
 from invoke.tasks import Task
@@ -328,11 +329,26 @@ ns = Collection(
 )
 
 
+class FrontDoor(Program):
+    """Invoke's program, whose complaint about a line also says what to do."""
+
+    def parse_tasks(self) -> None:
+        """Read the line."""
+        try:
+            super().parse_tasks()
+        except ParseError as error:
+            from scripts.ui.unreadable import complain  # noqa: PLC0415 - seldom needed
+
+            raise Exit(code=complain(str(error), self.argv, list(ns.task_names))) from error
+
+
 def main(arguments: list[str]) -> int:
     """Run tasks from anywhere; the same as ``invoke`` inside the checkout."""
-    program = Program(name="cuda-on-amd", version=__version__, namespace=ns, binary="invoke")
+    program = FrontDoor(name="cuda-on-amd", version=__version__, namespace=ns, binary="invoke")
     try:
-        program.run(["invoke", *arguments])
+        program.run(["invoke", *(arguments or ["--list"])])
     except SystemExit as leaving:
         return int(leaving.code or 0)
+    except BrokenPipeError:  # `--list | head`: Python would complain again while closing stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final, TextIO
 
 from rich import box
@@ -90,11 +93,33 @@ class Out:
         return box.ROUNDED if self.unicode else box.ASCII
 
 
+class _Patient(Console):
+    """A console whose reader may go away (``| head``) without changing how the task ends."""
+
+    def on_broken_pipe(self) -> None:
+        """Write the rest to nowhere; Rich would end the process with 1."""
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        with contextlib.suppress(OSError):  # a stream without a descriptor
+            os.dup2(nowhere, self.file.fileno())
+        os.close(nowhere)
+
+
+def open_closed_streams() -> None:
+    """Let a stream that was closed (``>&-``, Windows without a console) swallow what is written to it.
+
+    A program that is started later still finds it closed: what Python opens is not inherited.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
+
+
 def _console(stream: TextIO) -> Console:
     """Make a console that replaces what the stream cannot encode instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
-    return Console(file=stream, highlight=False, legacy_windows=False, emoji=False)
+    return _Patient(file=stream, highlight=False, legacy_windows=False, emoji=False)
 
 
 def _can_encode(stream: object, text: str) -> bool:

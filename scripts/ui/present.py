@@ -17,7 +17,7 @@ from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import NoProgress, Result
 from scripts.ui.bill import ask_about
 from scripts.ui.commandline import refuse_stray_words
-from scripts.ui.console import Out
+from scripts.ui.console import Out, open_closed_streams
 from scripts.ui.progress import TerminalProgress
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
     from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415
     from scripts.launch.argv import split_argv  # noqa: PLC0415
 
+    open_closed_streams()
     out = Out()
     ws = _workspace(out, as_json=as_json)
     try:
@@ -95,6 +96,7 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
     A ``WorkspaceError`` becomes a panel (or an ``error`` object with ``--json``). Anything else is a
     bug of ours and keeps its traceback.
     """
+    open_closed_streams()
     out = Out()
     ws = _workspace(out, as_json=as_json)
     module = task.replace(".", "_").replace("-", "_")

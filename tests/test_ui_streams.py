@@ -1,0 +1,80 @@
+"""Lines that cannot be read, readers that go away, closed streams: said plainly, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.ui.unreadable import complain
+from tests.checkout import ROOT
+
+TASKS = ("check", "status", "wrap", "compare", "cache.list")
+LINES = {
+    "a task with a typing error": (["chek"], 1, "did you mean check?"),
+    "no task at all": (["xyzzy"], 1, "all tasks: invoke --list"),
+    "an option that is not there": (["status", "--nope"], 1, "invoke --help status"),
+    "a program's arguments without --": (["wrap", "--exe=a", "b"], 121, "wrap --exe=PROGRAM -- ARGUMENTS"),
+}
+
+
+@pytest.mark.parametrize(("words", "code", "hint"), LINES.values(), ids=LINES)
+def test_an_unreadable_line_says_what_to_do(
+    words: list[str], code: int, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert complain("No idea what it is!", ["invoke", *words], TASKS) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert hint in err
+    assert "No idea what it is!" in err
+
+
+def test_an_unreadable_line_is_an_object_with_json(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("No idea", ["invoke", "status", "--json", "--nope"], TASKS)
+    assert json.loads(capsys.readouterr().out)["error"]["reference"] == "unreadable-line"
+
+
+def test_json_of_the_program_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("No idea", ["invoke", "wrap", "--nope", "--", "--json"], TASKS)
+    assert capsys.readouterr().out == ""
+
+
+def front_door(
+    folder: Path, *words: str, stdout: int | None = subprocess.PIPE, closed: bool = False
+) -> tuple[int, str]:
+    """Type a line in this checkout; ``closed`` closes stdout before Python starts."""
+    command = [sys.executable, str(ROOT / "scripts"), *words]
+    if closed:
+        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    env = os.environ | {"CUDA_AMD_CACHE": str(folder / "store"), "CUDA_AMD_STATE": str(folder / "state")}
+    done = subprocess.run(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, check=False
+    )
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("words", [("scan",), ("scan", "--json"), ("--list",)], ids=" ".join)
+def test_closed_stdout_is_no_failure(tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert front_door(tmp_path, *words, closed=True) == (0, "")
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("words", [("stacks",), ("stacks", "--json"), ("--list",)], ids=" ".join)
+def test_a_reader_that_went_away_is_no_failure(tmp_path: Path, words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        assert front_door(tmp_path, *words, stdout=writer) == (0, "")
+    finally:
+        os.close(writer)
+
+
+def test_a_line_that_cannot_be_read_comes_through_the_front_door(tmp_path: Path) -> None:
+    code, error = front_door(tmp_path, "wrap", "--exe=program", "argument")
+    assert code == 121
+    assert "-- ARGUMENTS" in error
