@@ -181,6 +181,18 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("setup", "--stack=native-cuda")
 
 
+@scenario("validate-skipped")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    if shutil.which("nvidia-smi"):
+        pytest.skip("this machine has an NVIDIA GPU")
+    return checkout.run("validate", "--stack=native-cuda")
+
+
+@scenario("validate-required")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("validate", "--stack=zluda-v6p69-sdk64", "--require=gfx1200")
+
+
 @scenario("unstartable")
 def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     small = small_stack(folder, {"layer/cuda_check": b"no program at all"})
