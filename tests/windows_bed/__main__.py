@@ -7,6 +7,7 @@ import signal
 import sys
 
 from tests.windows_bed.bed import BedError, make_bed
+from tests.windows_bed.cudart import fetch_cudart
 from tests.windows_bed.programs import build_programs
 from tests.windows_bed.session import run_pytest
 
@@ -22,10 +23,11 @@ def main(arguments: list[str]) -> int:
     try:
         bed = make_bed(os.environ)
         programs = build_programs(bed)
+        cudart = fetch_cudart(bed)
     except BedError as error:
         sys.stderr.write(f"windows bed: {error}\n")
         return CODE_HOST
-    return run_pytest(bed, programs, arguments, os.environ)
+    return run_pytest(bed, programs, cudart, arguments, os.environ)
 
 
 if __name__ == "__main__":

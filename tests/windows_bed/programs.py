@@ -22,7 +22,11 @@ HERE = Path(__file__).parent
 TESTING = ROOT / "native" / "testing"
 OPTIONS = {"asks": ("-mwindows",)}
 #: Sources that make a library instead of a program, and its file name.
-LIBRARIES = {"redirect": "zluda_redirect.dll", "empty": "empty.dll"}
+LIBRARIES = {
+    "redirect": "zluda_redirect.dll",
+    "empty": "empty.dll",
+    "says_nvcuda": "says/nvcuda.dll",
+}
 #: Two stand-in SDKs: the runtime's file name in each, and the library that is linked to it.
 SDKS = {"hip6": "amdhip64_6.dll", "hip7": "amdhip64_7.dll"}
 #: Programs that import a library of the CPU reference, linked last.

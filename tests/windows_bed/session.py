@@ -18,7 +18,9 @@ PASSED_ON = ("PYTEST_", "HYPOTHESIS_", "CUDA_AMD_")
 PASSED_ON_NAMES = ("CI", "TERM", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "PY_COLORS")
 
 
-def run_pytest(bed: Bed, programs: Path, arguments: list[str], environ: Mapping[str, str]) -> int:
+def run_pytest(
+    bed: Bed, programs: Path, cudart: Path, arguments: list[str], environ: Mapping[str, str]
+) -> int:
     """Run pytest on Windows Python in this checkout and return its exit code.
 
     The checkout is seen through drive Z:. Temporary folders, byte code and caches lie on C:, so
@@ -35,7 +37,7 @@ def run_pytest(bed: Bed, programs: Path, arguments: list[str], environ: Mapping[
         *_workers(arguments),
     ]
     try:
-        return _run([*command, *arguments], _environment(bed, programs, scratch, environ))
+        return _run([*command, *arguments], _environment(bed, programs, cudart, scratch, environ))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -51,7 +53,9 @@ def _workers(arguments: list[str]) -> list[str]:
     return [] if chosen or named else ["-n", "2", "--dist", "worksteal"]
 
 
-def _environment(bed: Bed, programs: Path, scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def _environment(
+    bed: Bed, programs: Path, cudart: Path, scratch: Path, environ: Mapping[str, str]
+) -> dict[str, str]:
     passed = {
         name: value
         for name, value in environ.items()
@@ -69,6 +73,7 @@ def _environment(bed: Bed, programs: Path, scratch: Path, environ: Mapping[str, 
         "PYTHONPYCACHEPREFIX": r"C:\__pycache__",
         "HYPOTHESIS_STORAGE_DIRECTORY": r"C:\hypothesis",
         "CUDA_AMD_TEST_BIN": windows_path(programs),
+        "CUDA_AMD_TEST_CUDART": windows_path(cudart),
         "CUDA_AMD_TEST_PYTHON": r"C:\BarePython\python.exe",
     }
 
