@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import StagedFileError, UsageError
-from scripts.staging.generations import activate, attach_document, go_back, read_history
+from scripts.staging.generations import activate, go_back, read_history
 from scripts.staging.workspaces import forget_stage, known_stages, remember_stage
 
 A, B = "a" * 64, "b" * 64
@@ -72,14 +72,6 @@ def test_nothing_to_go_back_to_is_said(tmp_path: Path, count: int, to: int | Non
         go_back(tmp_path, to=to)
     assert caught.value.reference == "no-such-generation"
     assert read_history(tmp_path) == before
-
-
-def test_a_document_can_be_attached_later(tmp_path: Path) -> None:
-    one = activate(tmp_path, stack="one", digest=A, lock="l", reason="setup")
-    attach_document(tmp_path, one.number, "reports/x/evidence.json")
-    active = read_history(tmp_path).active
-    assert active is not None
-    assert active.document == "reports/x/evidence.json"
 
 
 @pytest.mark.parametrize(

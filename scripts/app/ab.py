@@ -8,7 +8,7 @@ because something looks significant: who stops then finds a difference in noise 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,14 +138,13 @@ class _Session:
             if not attempted.right:
                 self.ws.progress.note(f"the warm-up run of {label} was not right: {attempted.result.detail}")
 
-    def block(self, advance: object) -> bool:
+    def block(self, advance: Callable[[int], None]) -> bool:
         """Measure A B B A; false as soon as an answer is not right."""
         first, second = self.pairs + 1, self.pairs + 2
         for label, number in ((self.a, first), (self.b, first), (self.b, second), (self.a, second)):
             trial = self._trial(label, number)
             self.runs = replace(self.runs, trials=(*self.runs.trials, trial))
-            if callable(advance):
-                advance(1)
+            advance(1)
             if not trial.right:
                 self.failure = f"trial {number} of {label}: {trial.answer}"
                 self._write()

@@ -25,7 +25,7 @@ from scripts.staging.assemble import assemble, load_runtime, verify_runtime
 from scripts.staging.layout import lay_out
 from scripts.staging.native import native_files
 from scripts.staging.plan import PlannedFile, RuntimePlan, plan_runtime
-from scripts.staging.select import Selection, select_stack
+from scripts.staging.select import Selection, select_stack, selected_gpu
 from scripts.store.archive import Tree, load_tree, unpack
 from scripts.store.fetch import FetchOptions, fetch, plan_fetch
 
@@ -97,7 +97,7 @@ class Flow:
         """Look at the machine."""
         with self.step("scan") as notes:
             host = host_of(self.ws, gpu=self.request.gpu)
-            gpu = host.gpus[host.selected] if host.selected is not None else None
+            gpu = selected_gpu(host)
             notes.detail = (
                 f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU that could run CUDA programs"
             )

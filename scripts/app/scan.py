@@ -12,6 +12,7 @@ from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import host_from_hipinfo, scan_host
 from scripts.host.support import driver_notes, releases, support
 from scripts.model import Gpu, HipRoot, Host
+from scripts.staging.select import selected_gpu
 
 #: No hipInfo output is longer; a file that is holds something else.
 CAP: Final = 4 * 1024 * 1024
@@ -35,7 +36,7 @@ class ScanResult:
     @property
     def selected(self) -> Gpu | None:
         """The GPU this workspace would use."""
-        return next((gpu for gpu in self.host.gpus if gpu.index == self.host.selected), None)
+        return selected_gpu(self.host)
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON data; ``null`` is unknown, and ``why_unknown`` says why."""
@@ -104,7 +105,7 @@ def _remarks(host: Host) -> tuple[str, ...]:
 
     The statements are about Windows. Without a HIP runtime the newest release is spoken of.
     """
-    gpu = next((gpu for gpu in host.gpus if gpu.index == host.selected), None)
+    gpu = selected_gpu(host)
     if gpu is None or gpu.gfx is None or host.os != "windows":
         return ()
     versions = dict.fromkeys(root.version for root in host.hip_roots if root.version)

@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Final
 
 from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
+from scripts.staging.select import selected_gpu
 from scripts.system.redact import Redactor
 
 FORMAT: Final = 1
@@ -256,9 +257,7 @@ def build_document(
 
 def _gpu_key(host: Host) -> GpuKey | None:
     """Name the selected GPU, or none."""
-    if host.selected is None:
-        return None
-    gpu = next((g for g in host.gpus if g.index == host.selected), None)
+    gpu = selected_gpu(host)
     if gpu is None:
         return None
     return GpuKey(name=gpu.name, gfx=gpu.gfx, pci_id=gpu.pci_id, vendor=gpu.vendor)
@@ -266,7 +265,7 @@ def _gpu_key(host: Host) -> GpuKey | None:
 
 def _machine(host: Host, redactor: Redactor) -> Machine:
     """Keep what matters of a host, without the person's paths."""
-    gpu = next((g for g in host.gpus if g.index == host.selected), None)
+    gpu = selected_gpu(host)
     return Machine(
         os=host.os,
         machine=host.machine,

@@ -116,12 +116,6 @@ class EvidenceIndex:
         standing = self.whole(stack, gfx)
         return standing.level if standing is not None and standing.outcome is Outcome.PASS else None
 
-    def unavailable(self, stack: str, gfx: str) -> tuple[Entry, ...]:
-        """Return what documents found missing on (stack, gfx)."""
-        return tuple(
-            e for e in self.entries if _about(e.filed, stack, gfx) and e.outcome is Outcome.UNAVAILABLE
-        )
-
 
 def load_evidence(folder: Path, *, trusted: bool = False) -> EvidenceIndex:
     """Read every ``*.json`` of a folder, sorted by name; what is not valid is listed and proves nothing.

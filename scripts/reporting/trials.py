@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -235,11 +235,6 @@ def read_text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{path} cannot be read: {error.strerror if isinstance(error, OSError) else 'not UTF-8'}"
         raise UsageError("record-unreadable", msg, hint="name a run record (.json) or a CSV file") from error
-
-
-def labels(runs: Runs) -> Sequence[str]:
-    """Return the runtimes of a record, in its own order."""
-    return tuple(runs.conditions)
 
 
 def _no_constant(text: str) -> NoReturn:

@@ -53,11 +53,6 @@ class History:
         older = [g for g in self.generations if g.number < self.current]
         return older[-1] if older else None
 
-    @property
-    def digests(self) -> frozenset[str]:
-        """Every runtime this workspace may still go back to."""
-        return frozenset(g.digest for g in self.generations)
-
 
 def read_history(stage: Path) -> History:
     """Read the history; none yet is an empty one.
@@ -141,17 +136,6 @@ def activate(
         )
         _write(stage, History(current=number, generations=(*history.generations, new)))
         return new
-
-
-def attach_document(stage: Path, number: int, document: str) -> None:
-    """Remember which document shows what a generation was worth."""
-    with changing(stage):
-        history = read_history(stage)
-        rows = tuple(
-            Generation(**{**asdict(g), "document": document}) if g.number == number else g
-            for g in history.generations
-        )
-        _write(stage, History(current=history.current, generations=rows))
 
 
 def go_back(stage: Path, *, to: int | None = None) -> tuple[Generation, Generation]:
