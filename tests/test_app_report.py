@@ -67,6 +67,13 @@ def test_without_documents_it_says_what_to_do(tmp_path: Path) -> None:
     assert "invoke setup" in shown(result)
 
 
+@pytest.mark.parametrize(("simulated", "closing"), [(False, "promote it"), (True, "run a program")])
+def test_only_what_a_gpu_did_is_to_be_promoted(tmp_path: Path, *, simulated: bool, closing: str) -> None:
+    ws = workspace(tmp_path)
+    file(ws, document(1, simulated=simulated))
+    assert f"> {closing}" in shown(report(ws))
+
+
 def test_the_newest_document_of_each_stack_is_shown(tmp_path: Path) -> None:
     ws = workspace(tmp_path)
     file(ws, document(1))
@@ -95,8 +102,8 @@ def test_an_imported_document_is_filed_apart_and_never_becomes_evidence(tmp_path
     ws = workspace(tmp_path)
     stranger = tmp_path / "from a stranger ü.json"
     stranger.write_bytes(dump(document(5)))
-    for _ in range(2):
-        result = report(ws, import_=str(stranger))
+    report(ws, import_=str(stranger))
+    result = report(ws, import_=str(stranger))
     assert result.added is not None
     assert result.added.path.parent == ws.stage / "reports" / "imported"
     assert len(result.imported) == 1

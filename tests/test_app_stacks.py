@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
 from scripts.app.proof import known_by_stack
-from scripts.app.stacks import StackRow, StacksResult
+from scripts.app.stacks import StackRow, StacksResult, stacks
+from scripts.app.verify import verify
+from scripts.app.workspace import Workspace
+from scripts.errors import UsageError
 from scripts.model import Level, Outcome, Stack, StackKind
 from scripts.reporting.document import Document, Provenance
 from scripts.reporting.index import EvidenceIndex, Filed
@@ -105,3 +109,45 @@ def test_the_list_names_the_documents() -> None:
             "against": ["evidence/1.json"],
         }
     ]
+
+
+def workspace(folder: Path) -> Workspace:
+    """A workspace with the committed lock and nothing in it."""
+    root = Path(__file__).resolve().parents[1]
+    return Workspace(
+        root=root,
+        lock_path=root / "pins.lock",
+        custom_lock=False,
+        cache_root=folder / "cache",
+        stage=folder / "stage",
+        state_root=folder / "state",
+        environ={},
+    )
+
+
+def test_for_an_architecture_only_what_may_run_there_is_listed(tmp_path: Path) -> None:
+    result = stacks(workspace(tmp_path), for_gpu="gfx1201")
+    kinds = {row.stack.id: row.stack.kind for row in result.rows}
+    assert kinds["cpu-reference"] is StackKind.REFERENCE
+    assert StackKind.TRANSLATION in kinds.values()
+    assert StackKind.CONTROL not in kinds.values()
+    out = io.StringIO()
+    show(result, Out(out, out))
+    assert "needs no GPU" in out.getvalue()
+    assert "lists gfx1201" in out.getvalue()
+
+
+@pytest.mark.parametrize("word", ["nope", "1201", "gfx", "gfx1201 "])
+def test_what_is_no_architecture_is_refused(tmp_path: Path, word: str) -> None:
+    with pytest.raises(UsageError, match="not the name of an AMD architecture"):
+        stacks(workspace(tmp_path), for_gpu=word)
+
+
+@pytest.mark.parametrize(
+    ("stack", "reference"), [("nonsense", "unknown-stack"), ("cpu-reference", "not-staged")]
+)
+def test_verify_says_when_a_named_stack_is_not_here(tmp_path: Path, stack: str, reference: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        verify(workspace(tmp_path), stack=stack)
+    assert caught.value.reference == reference
+    assert verify(workspace(tmp_path)).items == ()

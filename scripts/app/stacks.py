@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from scripts.app.proof import Proof, Worth, evidence_of, known_by_stack
 from scripts.app.staged import host_of, lock_of
 from scripts.app.workspace import Workspace
-from scripts.errors import ExitCode
-from scripts.model import Host, Stack
+from scripts.errors import ExitCode, UsageError
+from scripts.model import Host, Stack, StackKind
 from scripts.staging.generations import read_history
 from scripts.staging.select import selected_gpu, unmet
 
+ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
 NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
 
 
@@ -62,7 +64,16 @@ class StacksResult:
 
 
 def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
-    """List the stacks; with ``for_gpu`` only those for that architecture, whatever is in this machine."""
+    """List the stacks; with ``for_gpu`` only those for that architecture, whatever is in this machine.
+
+    Raises:
+        UsageError: ``for_gpu`` is not an architecture's name.
+    """
+    if for_gpu and not ARCHITECTURE.fullmatch(for_gpu):
+        msg = f"--for-gpu={for_gpu} is not the name of an AMD architecture"
+        raise UsageError(
+            "bad-architecture", msg, hint="write for example --for-gpu=gfx1200; `invoke scan` names yours"
+        )
     lock, history = lock_of(ws), read_history(ws.stage)
     host: Host | None = None if for_gpu else host_of(ws)
     known = known_by_stack(evidence_of(ws))
@@ -77,6 +88,13 @@ def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
             staged=stack.id in staged,
         )
         for stack in lock.stacks.values()
-        if not for_gpu or not stack.requires.gfx or for_gpu in stack.requires.gfx
+        if not for_gpu or _is_for(stack, for_gpu)
     )
     return StacksResult(rows=rows, gfx=for_gpu)
+
+
+def _is_for(stack: Stack, gfx: str) -> bool:
+    """Tell whether a stack may be for an architecture of AMD's: it lists it, or none; NVIDIA's is not."""
+    if stack.kind is StackKind.CONTROL:
+        return False
+    return not stack.requires.gfx or gfx in stack.requires.gfx

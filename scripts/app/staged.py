@@ -48,7 +48,7 @@ def staged_runtime(ws: Workspace, stack: str = "", *, gpu: str = "") -> Staged:
         StagedFileError: files are missing or changed.
     """
     lock = lock_of(ws)
-    generation = _generation(ws, lock, stack)
+    generation = generation_of(ws, lock, stack)
     known = lock.stacks.get(generation.stack)
     if known is None:
         msg = f"the active stack {generation.stack} is not in the lock any more"
@@ -64,8 +64,12 @@ def staged_runtime(ws: Workspace, stack: str = "", *, gpu: str = "") -> Staged:
     return Staged(lock=lock, stack=known, runtime=runtime, host=host_of(ws, gpu=gpu))
 
 
-def _generation(ws: Workspace, lock: Lock, stack: str) -> Generation:
-    """Find the generation that answers for a stack: the current one, or the newest of that name."""
+def generation_of(ws: Workspace, lock: Lock, stack: str) -> Generation:
+    """Find the generation that answers for a stack: the current one, or the newest of that name.
+
+    Raises:
+        UsageError: the stack is unknown, was never staged here, or nothing is active yet.
+    """
     history = read_history(ws.stage)
     if not stack:
         if history.active is None:

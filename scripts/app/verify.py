@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scripts.app.staged import cache_of, lock_of
+from scripts.app.staged import cache_of, generation_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Lock
@@ -60,8 +60,13 @@ def verify(ws: Workspace, *, stack: str = "", deep: bool = False) -> VerifyResul
     """Read and hash what would be loaded; with ``deep`` also the archives and unpacked trees behind it.
 
     Nothing is repaired: the result names every file that is missing or changed.
+
+    Raises:
+        UsageError: the stack that was named is unknown or was never staged here.
     """
     lock, history = lock_of(ws), read_history(ws.stage)
+    if stack:
+        generation_of(ws, lock, stack)
     wanted = [g for g in history.generations if not stack or g.stack == stack]
     latest = {(g.stack, g.digest): g for g in wanted}
     items = [_runtime(ws, generation) for generation in latest.values()]

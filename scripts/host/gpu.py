@@ -101,7 +101,9 @@ def chosen(gpus: Sequence[Gpu], wanted: str) -> int | None:
         "gpu-unknown",
         msg,
         context=listed or ("no GPU was found",),
-        hint="Give --gpu one of the numbers listed.",
+        hint="Give --gpu one of the numbers listed."
+        if listed
+        else "Leave --gpu out; `invoke doctor` says where it was looked for.",
     )
 
 

@@ -71,5 +71,7 @@ def _close(result: ReportResult, out: Out) -> None:
     elif not result.own:
         out.line("This machine has no documents yet.")
         out.now("make one: invoke setup")
+    elif all(seen.document.simulated for seen in result.own):
+        out.now("run a program: invoke wrap --exe=PROGRAM -- ARGUMENTS")
     else:
         out.now("promote it: commit the document in evidence/ (docs/evidence.md)")

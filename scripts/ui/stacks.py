@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scripts.app.stacks import StackRow, StacksResult
+from scripts.model import StackKind
 from scripts.ui.console import Out
 
 
@@ -25,7 +26,9 @@ def _name(row: StackRow) -> str:
 def _fits(row: StackRow, gfx: str) -> str:
     """Say what stands in the way."""
     if gfx:
-        return f"lists {gfx}" if row.stack.requires.gfx else "any GPU"
+        if row.stack.kind is StackKind.REFERENCE:
+            return "needs no GPU"
+        return f"lists {gfx}" if row.stack.requires.gfx else "any AMD GPU"
     return "; ".join(row.obstacles) or "fits"
 
 
