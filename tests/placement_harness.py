@@ -26,7 +26,7 @@ CHANGING: Final = frozenset(
 GONE: Final = User(4_000_000_000, "never")
 STACK: Final = {"stack": "test-stack", "digest": "d" * 64}
 #: A second file system, tmpfs, where there is one; fast enough for thousands of crashes.
-MEMORY: Final = Path("/dev/shm") if sys.platform != "win32" and Path("/dev/shm").is_dir() else None  # noqa: S108
+MEMORY: Final = Path("/dev/shm") if sys.platform != "win32" and Path("/dev/shm").is_dir() else None  # noqa: S108 - memory, and only tests write there
 OLD: Final = 1_600_000_000_123_456_700  # a multiple of 100 ns, which is what NTFS keeps
 
 

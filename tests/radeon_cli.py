@@ -29,8 +29,8 @@ class Recorded:
 def main(registry: Path, words: list[str]) -> int:
     """Run the command line of the checkout in the current folder."""
     sys.path[0] = str(Path.cwd())
-    import tasks  # noqa: PLC0415
-    from scripts.host.winregistry import WinRegistry  # noqa: PLC0415
+    import tasks  # noqa: PLC0415 - from the checkout of the current folder
+    from scripts.host.winregistry import WinRegistry  # noqa: PLC0415 - from the checkout of the current folder
 
     recorded = Recorded(json.loads(registry.read_text(encoding="utf-8")))
     for name in ("keys", "values"):

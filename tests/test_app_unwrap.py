@@ -86,7 +86,7 @@ def kept(ws: Workspace, root: Path) -> World:
 
 
 def chosen(staged: Staged, **options: object) -> list[str]:
-    items = items_of(staged.runtime, kind=staged.stack.kind, **options)  # type: ignore[arg-type]
+    items = items_of(staged.runtime, kind=staged.stack.kind, **options)  # type: ignore[arg-type] # options of a table
     return [item.path for item in items]
 
 

@@ -44,12 +44,12 @@ ROCM = HipRoot(path=Path("/opt/rocm"), version="6.4.0", source="/opt")
 
 def windows(base: dict[str, str] | None = None, **options: object) -> EnvPlan:
     defaults: dict[str, object] = {"stack": WINDOWS, "runtime": LAYER_W, "hip_root": SDK}
-    return plan_environment(base or {}, platform="win32", **{**defaults, **options})  # type: ignore[arg-type]
+    return plan_environment(base or {}, platform="win32", **{**defaults, **options})  # type: ignore[arg-type] # options of one test
 
 
 def linux(base: dict[str, str] | None = None, **options: object) -> EnvPlan:
     defaults: dict[str, object] = {"stack": LINUX, "runtime": LAYER_L, "hip_root": ROCM}
-    return plan_environment(base or {}, platform="linux", **{**defaults, **options})  # type: ignore[arg-type]
+    return plan_environment(base or {}, platform="linux", **{**defaults, **options})  # type: ignore[arg-type] # options of one test
 
 
 def test_windows_search_path_is_layer_hip_libtorch_inherited() -> None:

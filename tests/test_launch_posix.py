@@ -41,7 +41,7 @@ def command(runtime: Path, exe: Path, *words: str, args: tuple[str, ...] = ()) -
 
 def run(line: list[str], **options: object) -> subprocess.CompletedProcess[bytes]:
     defaults: dict[str, object] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": PATIENCE}
-    return subprocess.run(line, cwd=ROOT, check=False, **{**defaults, **options})  # type: ignore[call-overload]
+    return subprocess.run(line, cwd=ROOT, check=False, **{**defaults, **options})  # type: ignore[call-overload] # options of one test
 
 
 class Terminal:

@@ -61,7 +61,7 @@ class Wrapped:
 
     def __call__(self, **options: object) -> WrapResult:
         options.setdefault("exe", PYTHON)
-        return wrap(self.ws, staged=lambda _ws, _stack: self.staged, **options)  # type: ignore[arg-type]
+        return wrap(self.ws, staged=lambda _ws, _stack: self.staged, **options)  # type: ignore[arg-type] # options of one test
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_the_way_and_its_reason_are_said_before_the_program_starts(wrapped: Wrap
     mark = tmp_path / "ran"
     said_before: list[bool] = []
     note = wrapped.said.note
-    wrapped.said.note = lambda message: (said_before.append(mark.exists()), note(message))[1]  # type: ignore[method-assign]
+    wrapped.said.note = lambda message: (said_before.append(mark.exists()), note(message))[1]  # type: ignore[method-assign] # listens
     wrapped(program_args=script(f"open({str(mark)!r}, 'w')"))
     assert said_before[0] is False
     assert mark.exists()
@@ -125,7 +125,7 @@ def test_the_report_says_everything_and_is_redacted_by_what_is_given(
     result = wrapped(
         program_args=script("raise SystemExit(3)"),
         report=str(report),
-        redact=lambda body: {**body, "program": "<hidden>"},  # type: ignore[dict-item]
+        redact=lambda body: {**body, "program": "<hidden>"},  # type: ignore[dict-item] # a stand-in for a redactor
     )
     body = json.loads(report.read_text(encoding="utf-8"))
     assert body == {**result.to_json(), "program": "<hidden>"}

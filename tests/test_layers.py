@@ -18,6 +18,9 @@ ROW = {room: row for row, rooms in enumerate(scripts.LAYERS) for room in rooms}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
 
 
+#: A comment that takes one line out of a rule, and the same with its reason.
+EXCEPTION = re.compile(r"# (?:noqa|type: ignore)\b")
+REASONED = re.compile(r"# (?:noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\] +# )\S|ruff: noqa: ")
 #: Where a distribution's import name is another one.
 IMPORTED_AS = {"pyelftools": "elftools"}
 
@@ -105,3 +108,15 @@ def test_every_dependency_is_imported_by_something() -> None:
 
 def test_the_front_door_asks_for_exactly_the_dependencies() -> None:
     assert set(front_door.PROBES) == dependencies()
+
+
+def test_every_exception_from_a_rule_says_why() -> None:
+    root = PACKAGE.parent
+    sources = [*MODULES, root / "tasks.py", root / "noxfile.py", *(root / "tests").rglob("*.py")]
+    silent = [
+        f"{path.relative_to(root)}:{number}"
+        for path in sources
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if EXCEPTION.search(line) and not REASONED.search(line)
+    ]
+    assert silent == []

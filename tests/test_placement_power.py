@@ -131,7 +131,7 @@ def test_power_and_process_end_together(disk: Path, record_property: Record) -> 
             finished = True
         except Died:
             pass
-        fs.before = lambda *_: None  # type: ignore[method-assign]
+        fs.before = lambda *_: None  # type: ignore[method-assign] # nothing dies any more
         assert undo(world.target, fs=fs).complete
         count += assert_nothing_is_lost(fs, world, disk)
     record_property("placement: power losses", count)

@@ -253,7 +253,7 @@ def test_verification_reads_every_byte(layer: Tree, cache: Cache, spoil: object,
     assert runtime.path is not None
     victim = runtime.path / "nvcuda.dll"
     make_writable(victim)
-    spoil(victim)  # type: ignore[operator]
+    spoil(victim)  # type: ignore[operator] # a deed of the table
     with pytest.raises(StagedFileError) as caught:
         verify_runtime(runtime, progress=QUIET)
     assert caught.value.reference == reference

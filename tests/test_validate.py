@@ -234,7 +234,7 @@ ZLUDA, REFERENCE, CONTROL = StackKind.TRANSLATION, StackKind.REFERENCE, StackKin
 def test_a_way_in_that_does_not_apply_says_why(
     via: Via, kind: StackKind, platform: str, facts: dict[str, object], applies: bool
 ) -> None:
-    why = obstacle(via, staged(kind), ViaFacts(platform=platform, kind=kind, **facts))  # type: ignore[arg-type]
+    why = obstacle(via, staged(kind), ViaFacts(platform=platform, kind=kind, **facts))  # type: ignore[arg-type] # facts of a table
     assert (not why) == applies
 
 

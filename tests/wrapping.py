@@ -46,7 +46,7 @@ def staged_over(runtime: Runtime, *, kind: StackKind = StackKind.REFERENCE, **st
 
 def workspace(root: Path, **changes: object) -> Workspace:
     """Return a workspace that lies in ``root``."""
-    return replace(workspace_from_environ(dict(os.environ), root=root), **changes)  # type: ignore[arg-type]
+    return replace(workspace_from_environ(dict(os.environ), root=root), **changes)  # type: ignore[arg-type] # fields of one test
 
 
 def main(argv: list[str]) -> int:

@@ -212,4 +212,4 @@ def _place(location: object) -> tuple[int | None, int | None, int | None]:
     if match := _PLACE.search(location):
         return int(match[1]), int(match[2]), int(match[3])
     numbers = [int(number) for number in _NUMBER.findall(location)]
-    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else (None, None, None)  # noqa: PLR2004
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else (None, None, None)  # noqa: PLR2004 - bus, device, function

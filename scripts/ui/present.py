@@ -31,9 +31,9 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
     from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
-    from scripts.app.running import redactor_of  # noqa: PLC0415
-    from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415
-    from scripts.launch.argv import split_argv  # noqa: PLC0415
+    from scripts.app.running import redactor_of  # noqa: PLC0415 - as above
+    from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
+    from scripts.launch.argv import split_argv  # noqa: PLC0415 - as above
 
     open_closed_streams()
     out = Out()
@@ -152,7 +152,7 @@ def _show(module: str, result: Result, out: Out, *, as_json: bool) -> None:
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
     """Let the doctor explain what a task of ours printed, if it knows."""
     from scripts.app.advice import EXPLAINED, best_finding, words_of  # noqa: PLC0415 - only after a failure
-    from scripts.ui.doctor import note_finding  # noqa: PLC0415
+    from scripts.ui.doctor import note_finding  # noqa: PLC0415 - as above
 
     found = best_finding(ws, words_of(failed, log=log)) if task in EXPLAINED else None
     if found is not None:

@@ -29,7 +29,7 @@ def figure(sizes: tuple[int, ...] = SIZES, rounds: int = 7) -> list[dict[str, An
     sys.path.insert(0, str(ROOT))
     import numpy as np  # noqa: PLC0415 - after the environment is clean
 
-    from tests.native_cpu import blas_handle, library, pointer  # noqa: PLC0415
+    from tests.native_cpu import blas_handle, library, pointer  # noqa: PLC0415 - as above
 
     rows = []
     for dtype, letter, real in ((np.float32, "S", ctypes.c_float), (np.float64, "D", ctypes.c_double)):

@@ -26,7 +26,7 @@ def apply(torch: ModuleType) -> None:
     if "math-sdp" in POLICY:
         for name in ("enable_flash_sdp", "enable_mem_efficient_sdp", "enable_cudnn_sdp"):
             getattr(cuda, name, bool)(False)  # noqa: FBT003 - PyTorch's own interface
-        getattr(cuda, "enable_math_sdp", bool)(True)  # noqa: FBT003
+        getattr(cuda, "enable_math_sdp", bool)(True)  # noqa: FBT003 - PyTorch's own call
     if "no-cudnn" in POLICY:
         torch.backends.cudnn.enabled = False
 
