@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import textwrap
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ from scripts.system.interruptions import Interruptions
 from scripts.system.process import name_exit, run_captured, run_inherited, signed
 
 PYTHON = Path(sys.executable)
+ROOT = Path(__file__).resolve().parents[1]
 ENV = dict(os.environ)
 
 
@@ -149,6 +154,43 @@ def test_a_forgotten_helper_that_holds_the_pipes_delays_nobody() -> None:
     done = captured(*code(f"{helper}; print('done')"))
     assert (done.stdout.strip(), done.timed_out) == (b"done", False)
     assert done.leftovers >= 1
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_what_ends_us_ends_the_check_too(tmp_path: Path, name: str) -> None:
+    told = tmp_path / "pid"
+    check = (
+        f"import os, pathlib, time; pathlib.Path({str(told)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    )
+    ours = f"""
+        import os, signal, sys
+        sys.path.insert(0, {str(ROOT)!r})
+        from scripts.system.process import run_captured
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        run_captured([sys.executable, "-I", "-c", {check!r}], env=dict(os.environ), timeout=600)
+    """
+    process = subprocess.Popen([PYTHON, *code(ours)], stderr=subprocess.DEVNULL)
+    wait_until(lambda: told.exists() and told.read_text() != "")
+    process.send_signal(getattr(signal, name))
+    assert process.wait(60) != 0
+    wait_until(lambda: not alive(int(told.read_text())))
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs still; one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for something that must happen; a minute is long enough for any machine."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_much_output_on_both_streams_does_not_block() -> None:

@@ -20,6 +20,7 @@ from typing import Final
 from scripts.errors import LaunchError
 from scripts.system.child import Captured, Command, Dialog, Exit, LogTo, Tree
 from scripts.system.interruptions import Interruptions
+from scripts.system.shield import Shield
 from scripts.system.tee import Keep, Log, Tee, feed
 
 if sys.platform == "win32":
@@ -119,19 +120,23 @@ def capture(
     """
     begin = time.monotonic()
     dialogs: list[Dialog] = []
-    tree, out, err = _start_captured(command, stdin)
-    try:
-        timed_out = not _wait(tree, timeout, lambda: dialogs.extend(tree.close_dialogs()), whole=False)
-        seconds = time.monotonic() - begin
-        if timed_out:
-            _end(tree, grace)
-        leftovers = tree.kill()
-        code = _final_code(tree)
-    finally:
-        tree.kill()  # also when we are interrupted: nothing of a check stays behind
-        tree.close()
-        out.finish(DRAIN)
-        err.finish(DRAIN)
+    # A check has no terminal that would end it with us: whatever ends us politely has to end it first.
+    with Shield() as shield:
+        tree, out, err = _start_captured(command, stdin)
+        try:
+            shield.lower()
+            timed_out = not _wait(tree, timeout, lambda: dialogs.extend(tree.close_dialogs()), whole=False)
+            seconds = time.monotonic() - begin
+            if timed_out:
+                _end(tree, grace)
+            leftovers = tree.kill()
+            code = _final_code(tree)
+        finally:
+            shield.raise_()
+            tree.kill()  # also when we are interrupted: nothing of a check stays behind
+            tree.close()
+            out.finish(DRAIN)
+            err.finish(DRAIN)
     return Captured(
         returncode=code,
         stdout=out.kept,
