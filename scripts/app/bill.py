@@ -19,7 +19,7 @@ TRUST_WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class BillRow:
-    """One artifact; ``bytes`` is ``None`` where its size is not published."""
+    """One artifact; ``bytes`` and ``disk`` (packed and unpacked, about) are ``None`` where not published."""
 
     artifact: str
     action: FetchAction
@@ -27,6 +27,7 @@ class BillRow:
     license: str
     trust: Trust
     note: str
+    disk: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,11 @@ class Bill:
         return sum(row.bytes or 0 for row in self.to_download)
 
     @property
+    def known_disk(self) -> int:
+        """About how many bytes of disk the downloads will take, unpacked, as far as sizes are published."""
+        return sum(row.disk or 0 for row in self.to_download)
+
+    @property
     def size_is_exact(self) -> bool:
         """Whether every size is published."""
         return all(row.bytes is not None for row in self.to_download)
@@ -57,6 +63,7 @@ class Bill:
             "stack": self.stack,
             "bytes": self.known_bytes,
             "exact": self.size_is_exact,
+            "disk_bytes": self.known_disk,
             "artifacts": [
                 {
                     "id": r.artifact,
@@ -81,6 +88,7 @@ def make_bill(stack: str, plans: tuple[FetchPlan, ...]) -> Bill:
             license=plan.artifact.license,
             trust=plan.artifact.trust,
             note=plan.artifact.note,
+            disk=plan.disk_bytes,
         )
         for plan in plans
     )

@@ -8,7 +8,7 @@ from scripts.ui.words import size
 
 
 def show_bill(bill: Bill, out: Out) -> None:
-    """Show what will be downloaded, how large it is, its licence, and how far its hash is trusted."""
+    """Show what will be downloaded, its size there and here, its licence, and how far its hash is trusted."""
     rows = [
         (
             r.artifact,
@@ -19,6 +19,9 @@ def show_bill(bill: Bill, out: Out) -> None:
         for r in bill.to_download
     ]
     out.note_table(("download", "size", "licence", "trust"), rows)
+    if bill.known_disk:
+        more = "" if bill.size_is_exact else " or more"
+        out.note(f"On disk, with what is unpacked: about {size(bill.known_disk)}{more}")
     for row in bill.to_download:
         if row.note:
             out.note(f"{row.artifact}: {row.note}")

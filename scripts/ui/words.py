@@ -6,6 +6,7 @@ from typing import Final
 
 UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 STEP: Final = 1000
+MINUTE: Final = 60
 
 
 def size(count: int) -> str:
@@ -27,9 +28,13 @@ def seconds(value: float) -> str:
 
     >>> seconds(0.0312)
     '0.03 s'
+    >>> seconds(119.7)
+    '2 min 0 s'
     """
-    minute = 60
-    return f"{value:.2f} s" if value < minute else f"{int(value // minute)} min {value % minute:.0f} s"
+    if value < MINUTE:
+        return f"{value:.2f} s"
+    minutes, rest = divmod(round(value), MINUTE)
+    return f"{minutes} min {rest} s"
 
 
 def short(digest: str) -> str:
