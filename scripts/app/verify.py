@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scripts.app.staged import cache_of, generation_of, lock_of
@@ -75,10 +76,10 @@ def verify(ws: Workspace, *, stack: str = "", deep: bool = False) -> VerifyResul
     return VerifyResult(items=tuple(items), deep=deep)
 
 
-def _parts(lock: Lock, generations: object) -> list[str]:
+def _parts(lock: Lock, generations: Iterable[Generation]) -> list[str]:
     """Name the artifacts behind some generations."""
     ids: dict[str, None] = {}
-    for generation in generations:  # type: ignore[attr-defined]  # a view of generations
+    for generation in generations:
         stack = lock.stacks.get(generation.stack)
         options = generation.options
         if stack is not None:
