@@ -9,6 +9,7 @@ from scripts.app.running import hip_root_of
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
 from scripts.errors import LaunchError
+from scripts.host.windows import system32
 from scripts.launch.backends import Places, missing_backends, refuse_or_note, shadowing
 from scripts.launch.environ import hip_home
 from scripts.launch.via import Via
@@ -62,8 +63,3 @@ def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:
         msg = f"{driver} belongs to an NVIDIA driver, and --via=env would give that one to the program"
         hint = "use --via=launcher, which puts the stack's own library in its place for this program"
         raise LaunchError("foreign-driver", msg, hint=hint)
-
-
-def system32(environ: Mapping[str, str]) -> Path:
-    """Return the folder of Windows' own libraries."""
-    return Path(environ.get("SYSTEMROOT") or r"C:\Windows") / "System32"

@@ -18,6 +18,7 @@ from scripts.binary.pe_version import company, file_version
 from scripts.doctor.beside import NVIDIA_NAME, ZLUDA_MARK, Library
 from scripts.doctor.closure import Missing, missing_libraries
 from scripts.errors import WorkspaceError
+from scripts.host.windows import system32
 from scripts.model import Host
 from scripts.placement.journal import Journal, Step
 from scripts.placement.layout import Layout
@@ -80,8 +81,9 @@ def missing_imports(ws: Workspace, program: Path, libraries: Sequence[Library], 
     """
     if ws.platform != "win32":
         return []
-    system = Path(ws.environ.get("SYSTEMROOT") or r"C:\Windows")
-    others = [system / "System32", system, *(root.path / "bin" for root in host.hip_roots)]
+    own32 = system32(ws.environ)
+    system = own32.parent
+    others = [own32, system, *(root.path / "bin" for root in host.hip_roots)]
     others += [Path(part) for part in ws.environ.get("PATH", "").split(";") if part.strip()]
 
     def find(asker: Path, name: str) -> Path | None:

@@ -22,6 +22,7 @@ from scripts.doctor.machine import AMD, Machine, StageFact
 from scripts.doctor.variables import WORTH_A_LOOK
 from scripts.errors import WorkspaceError
 from scripts.host.defender import threat_events
+from scripts.host.windows import system32
 from scripts.model import Host, StackKind
 from scripts.preflight.backends import kernels
 from scripts.staging.assemble import load_runtime
@@ -50,7 +51,7 @@ def look_around(ws: Workspace, host: Host | None = None) -> Machine:
         on_path=on_path(ws.environ) if windows else {},
         folders=folders_of(ws),
         free={"store": _free(ws.cache_root), "stage": _free(ws.stage)},
-        vc_runtime=_vc_runtime(_system32(ws.environ)) if windows else None,
+        vc_runtime=_vc_runtime(system32(ws.environ)) if windows else None,
         missing_functions=_missing_functions(ws, seen) if windows and translation else None,
         cache=compile_cache(ws),
         threats=threat_events(ws.environ) if windows else None,
@@ -140,15 +141,9 @@ def _free(place: Path) -> int | None:
     return None
 
 
-def _system32(environ: Mapping[str, str]) -> Path:
-    """Return the system folder."""
-    root = next((value for name, value in environ.items() if name.upper() == "SYSTEMROOT"), r"C:\Windows")
-    return Path(root) / "System32"
-
-
-def _vc_runtime(system32: Path) -> str:
+def _vc_runtime(folder: Path) -> str:
     """Return the older version of its two DLLs; empty where one is missing."""
-    versions = [file_version(system32 / name) for name in VC_RUNTIME]
+    versions = [file_version(folder / name) for name in VC_RUNTIME]
     known = [version for version in versions if version]
     return min(known, key=_numbers) if len(known) == len(VC_RUNTIME) else ""
 
@@ -165,7 +160,7 @@ def _missing_functions(ws: Workspace, host: Host) -> tuple[str, ...] | None:
     if runtime is None or runtime.path is None:
         return None
     wanted = _imports_of_hip(runtime.path / "nvcuda.dll")
-    places = [_system32(ws.environ), *(root.path / "bin" for root in host.hip_roots)]
+    places = [system32(ws.environ), *(root.path / "bin" for root in host.hip_roots)]
     exports = [names for place in places for names in _exports_of_hip(place)]
     if not wanted or not exports:
         return None

@@ -93,13 +93,19 @@ def displays(registry: Registry) -> Adapters:
     return Adapters(gpus=tuple(gpus), notes=tuple(notes))
 
 
-def driver_files(system32: Path) -> dict[str, str | None]:
+def system32(environ: Mapping[str, str]) -> Path:
+    """Return the folder of Windows' own libraries, where display drivers install theirs."""
+    root = next((value for name, value in environ.items() if name.upper() == "SYSTEMROOT" and value), "")
+    return Path(root or r"C:\Windows") / "System32"
+
+
+def driver_files(folder: Path) -> dict[str, str | None]:
     """Return the HIP runtimes a display driver put into System32, with their file versions.
 
     These are build numbers of the driver (``10.0.3679.0``), not HIP versions.
     """
     try:
-        found = sorted(p for p in system32.iterdir() if p.match("amdhip64*.dll"))
+        found = sorted(p for p in folder.iterdir() if p.match("amdhip64*.dll"))
     except OSError:
         return {}
     return {path.name: file_version(path) for path in found}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform as this_platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from scripts.host import compare, hipinfo, nvidia, windows
 from scripts.host.gpu import AMD, NVIDIA
@@ -24,7 +23,7 @@ def look(environ: Mapping[str, str], roots: Sequence[HipRoot], answer: nvidia.An
     notes = [
         f"{name}={environ[name]} hides GPUs from programs; this scan looked past it." for name in filters
     ]
-    system32 = where.system32 or Path(environ.get("SYSTEMROOT", r"C:\Windows")) / "System32"
+    system32 = where.system32 or windows.system32(environ)
     return Host(
         os="windows",
         machine=this_platform.machine(),
