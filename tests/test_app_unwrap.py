@@ -183,6 +183,12 @@ def test_contradictions_are_usage_errors(ws: Workspace, options: dict[str, objec
         unwrap(ws, **options)  # type: ignore[arg-type] # options of a table
 
 
+def test_where_nothing_is_placed_nothing_can_be_taken_back(ws: Workspace) -> None:
+    with pytest.raises(UsageError) as caught:
+        unwrap(ws)
+    assert caught.value.reference == "no-placement"
+
+
 def test_several_placements_must_be_named(ws: Workspace, tmp_path: Path) -> None:
     one, two = kept(ws, tmp_path / "one"), kept(ws, tmp_path / "two")
     with pytest.raises(UsageError) as caught:
@@ -222,7 +228,9 @@ def test_an_incomplete_undo_is_41_and_shows_both_ways_out(ws: Workspace, tmp_pat
         ways[0],
         "-> choose one, file by file shown above",
     ]
-    assert unwrap(ws, target=str(world.target), theirs=True).exit_code == 0
+    settled = unwrap(ws, target=str(world.target), theirs=True)
+    assert settled.exit_code == 0
+    assert "not everything is as it was before" in text(settled, tmp_path)
     assert (world.target / "nvcuda.dll").read_bytes() == b"an updater"
     assert (world.target / "nvcuda.dll.cuda-amd-original").read_bytes() == b"theirs"
 

@@ -199,6 +199,12 @@ def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("setup", "--stack=small", "--yes", f"--mirror={small.mirror}", env=small.env)
 
 
+@scenario("no-program")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run("preflight", f"--exe={folder / 'missing'}")
+
+
 @scenario("timeout")
 def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     checkout.json("setup")

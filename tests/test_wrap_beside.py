@@ -47,7 +47,9 @@ def test_what_is_placed_is_there_while_it_runs_and_gone_afterwards(ready: Checko
 
 def test_what_is_kept_is_shown_by_status_and_taken_back_by_unwrap(ready: Checkout, program: Path) -> None:
     before = names(program)
-    assert ready.run("wrap", f"--exe={program}", "--keep").returncode == 0
+    done = ready.run("wrap", f"--exe={program}", "--keep")
+    assert done.returncode == 0
+    assert f'invoke unwrap --target="{program.parent}"' in done.stderr
     (placed,) = ready.json("status")["placements"]
     assert Path(placed["target"]) == program.parent
     assert ready.run("unwrap", "--all").returncode == 0

@@ -163,7 +163,7 @@ class Beside:
         self, staged: Staged, program: Path, items: tuple[PlacementItem, ...], *, keep: bool
     ) -> Iterator[Placement]:
         """Translate between a session of ``placement`` and what ``wrap`` reports."""
-        seen = Placement()
+        seen = Placement(kept=keep)
         session: Session | None = None
         try:
             with placed(

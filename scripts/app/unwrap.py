@@ -87,8 +87,11 @@ def _one(ws: Workspace, *, exe: str, target: str, all_: bool) -> Path:
     known = placed_here(ws)
     if len(known) == 1 and known[0].standing is not Standing.MISSING:
         return known[0].target
-    msg = f"{len(known)} placements are known; which one is meant?" if known else "nothing is placed"
-    hint = "unwrap --target=FOLDER, or unwrap --all"
+    if not known:
+        hint = "there is nothing to take back; of a folder that is not listed: invoke unwrap --target=FOLDER"
+        raise UsageError("no-placement", "nothing is placed beside any program", hint=hint)
+    msg = f"{len(known)} placements are known; which one is meant?"
+    hint = "invoke unwrap --target=FOLDER, or invoke unwrap --all"
     raise UsageError("which-target", msg, context=tuple(str(status.target) for status in known), hint=hint)
 
 

@@ -63,10 +63,12 @@ class Placement:
     """What a placement has to report.
 
     An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
+    ``kept`` says that the files stay beside the program on purpose.
     """
 
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    kept: bool = False
 
 
 class Placer(Protocol):
@@ -202,6 +204,8 @@ class WrapResult:
                 f"{self.program.name} was ended after {ended.seconds:.0f} s, because its time was over"
             )
         said += [f"a box was closed: {d.title}: {d.text}" for d in ended.dialogs]
+        if self.placement.kept:
+            said.append(f'kept beside it; to take it back: invoke unwrap --target="{self.program.parent}"')
         return (*said, ended.log_note) if ended.log_note else tuple(said)
 
 

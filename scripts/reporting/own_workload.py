@@ -125,7 +125,8 @@ def read_own_workload(path: Path) -> OwnWorkload:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError("workload-unreadable", f"{path} cannot be read: {error}") from error
+        hint = "docs/comparing.md shows how such a file is written"
+        raise UsageError("workload-unreadable", f"{path} cannot be read: {error}", hint=hint) from error
     _only(path, "", data, KEYS)
     name, command = data.get("name"), data.get("command")
     if not isinstance(name, str) or not NAME.fullmatch(name):

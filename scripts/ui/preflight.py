@@ -43,9 +43,9 @@ def show(result: PreflightResult, out: Out) -> None:
     for choice in result.alternatives:
         out.line(f"Without translation: {choice.what}")
     proof = f"documents show {result.level} for this stack here" if result.level else "no document shows more"
-    out.note(
-        f"Read {len(result.examined.closure.visited)} files; nothing was run, so this predicts; {proof}."
-    )
+    count = len(result.examined.closure.visited)
+    files = "1 file" if count == 1 else f"{count} files"
+    out.note(f"Read {files}; nothing was run, so this predicts; {proof}.")
     out.now(_now(result))
 
 
@@ -116,7 +116,7 @@ def _sass(code: Code) -> str:
 def _now(result: PreflightResult) -> str:
     """Say what a person would do next."""
     if result.judged.verdict is not Verdict.REFUSES:
-        return f"try it: invoke wrap --exe={result.program}"
+        return f'try it: invoke wrap --exe="{result.program}"'
     if result.better:
         return f"try the other stack: invoke setup --stack={result.better[0].stack}"
     if result.alternatives:
