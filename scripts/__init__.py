@@ -31,9 +31,9 @@ ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
 
 #: One owner for each foreign library: nobody else imports it.
 OWNERS: Final[dict[str, tuple[str, ...]]] = {
-    "requests": ("store", "pins"),
-    "urllib3": ("store",),
-    "truststore": ("store", "pins"),
+    "requests": ("system", "store", "pins"),
+    "urllib3": ("system", "store"),
+    "truststore": ("system",),
     "tomlkit": ("pins",),
     "rich": ("ui",),
     "pefile": ("binary",),

@@ -16,7 +16,8 @@ from urllib.parse import quote, unquote, urlsplit
 import requests
 
 from scripts.errors import FetchError, UsageError
-from scripts.pins.web import BusyError, Web, is_loopback, origin, unreachable, without_query
+from scripts.pins.web import BusyError, Web, origin, unreachable
+from scripts.system.addresses import is_loopback, shown
 
 API: Final = "https://api.github.com"
 HOST: Final = "github.com"
@@ -86,7 +87,7 @@ def api_base(value: str) -> str:
         return value.rstrip("/")
     msg = "CUDA_AMD_GITHUB_API is not an https address (http is allowed on loopback only)."
     hint = f"Unset it to ask {API}."
-    raise UsageError(reference="bad-api-address", message=msg, context=(without_query(value),), hint=hint)
+    raise UsageError(reference="bad-api-address", message=msg, context=(shown(value),), hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,9 +170,7 @@ class GitHub:
         if status == _NOT_FOUND:
             msg = "There is no such release, or it is private."
             hint = "Look at the project's release page; a tag is written exactly as there."
-            return FetchError(
-                reference="upstream-not-found", message=msg, context=(without_query(url),), hint=hint
-            )
+            return FetchError(reference="upstream-not-found", message=msg, context=(shown(url),), hint=hint)
         if status == _UNAUTHORIZED:
             msg = "The server does not accept the token."
             hint = "Renew GITHUB_TOKEN, or unset it: public releases need none."
@@ -199,9 +198,7 @@ def _rate_limited(url: str, headers: Mapping[str, str], *, token: bool) -> Fetch
     more = "" if token else ", or set GITHUB_TOKEN to a token without any permission, which raises the limit"
     msg = "The server has answered as many questions as it allows in an hour."
     hint = f"Ask again {when}{more}."
-    return FetchError(
-        reference="upstream-rate-limited", message=msg, context=(without_query(url),), hint=hint
-    )
+    return FetchError(reference="upstream-rate-limited", message=msg, context=(shown(url),), hint=hint)
 
 
 def _release(owner: str, repo: str, data: object) -> Release:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import ipaddress
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -19,13 +18,11 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 import requests
-import truststore
-from requests.adapters import HTTPAdapter
-from requests.utils import get_environ_proxies
 
-from scripts import __version__
 from scripts.errors import FetchError
 from scripts.model import NoProgress, Progress
+from scripts.system.addresses import is_loopback, shown
+from scripts.system.https import certificates, open_session, proxies_for
 
 #: A file of unknown size is given up after this many bytes.
 MAX_BYTES: Final = 8 * 1024**3
@@ -106,7 +103,7 @@ class Web:
             FetchError: refused for good. ``BusyError`` where another attempt may help.
             requests.exceptions.RequestException: no connection, or it broke.
         """
-        with _session(self.ca_file) as session:
+        with open_session(_certificates(self.ca_file)) as session:
             response = self._follow(session, url, headers, token)
             with response:
                 if response.status_code != _OK:
@@ -120,7 +117,7 @@ class Web:
         for _ in range(MAX_REDIRECTS + 1):
             if not secure(url):
                 msg = "The server redirects to an address that is not https, so it was not followed."
-                raise FetchError(reference="insecure-redirect", message=msg, context=(without_query(url),))
+                raise FetchError(reference="insecure-redirect", message=msg, context=(shown(url),))
             private = {"Authorization": f"Bearer {token}"} if token and origin(url) == home else {}
             response = session.get(
                 url,
@@ -128,14 +125,14 @@ class Web:
                 stream=True,
                 allow_redirects=False,
                 timeout=self.timeouts,
-                proxies=_proxies(url),
+                proxies=proxies_for(url),
             )
             if not response.is_redirect:
                 return response
             url = urljoin(url, response.headers["Location"])
             response.close()
         msg = f"The server redirects more than {MAX_REDIRECTS} times."
-        raise FetchError(reference="too-many-redirects", message=msg, context=(without_query(url),))
+        raise FetchError(reference="too-many-redirects", message=msg, context=(shown(url),))
 
 
 class BusyError(Exception):
@@ -153,23 +150,10 @@ def secure(url: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host name is this machine by its spelling; names are not looked up."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def origin(url: str) -> tuple[str, str, int]:
     """Return scheme, host and port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def without_query(url: str) -> str:
-    """Return a URL fit for a message: redirects carry signatures in their query."""
-    return urlsplit(url)._replace(query="", fragment="").geturl()
 
 
 def unreachable(url: str, error: Exception) -> FetchError:
@@ -184,7 +168,7 @@ def unreachable(url: str, error: Exception) -> FetchError:
     return FetchError(
         reference="upstream-unreachable",
         message=msg,
-        context=(without_query(url), type(error).__name__),
+        context=(shown(url), type(error).__name__),
         hint=hint,
     )
 
@@ -193,9 +177,7 @@ def _refused(url: str, response: requests.Response) -> Exception:
     status = response.status_code
     msg = f"The server answers {status} {response.reason or ''}".rstrip() + "."
     hint = "The file may have moved: look at its project's release page."
-    final = FetchError(
-        reference="upstream-refused", message=msg, context=(f"url: {without_query(url)}",), hint=hint
-    )
+    final = FetchError(reference="upstream-refused", message=msg, context=(f"url: {shown(url)}",), hint=hint)
     return BusyError(final) if status in _BUSY else final
 
 
@@ -222,56 +204,17 @@ def _announced(response: requests.Response) -> int | None:
     """Return the announced length; a packed copy has other bytes than the file and is refused."""
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         msg = "The server sends a packed copy, although the plain file was asked for."
-        raise FetchError(reference="content-encoding", message=msg, context=(without_query(response.url),))
+        raise FetchError(reference="content-encoding", message=msg, context=(shown(response.url),))
     length = response.headers.get("Content-Length", "")
     return int(length) if length.isascii() and length.isdigit() else None
-
-
-def _session(ca_file: Path | None) -> requests.Session:
-    session = requests.Session()
-    session.trust_env = False  # it would read .netrc too; proxies are looked up for each address
-    session.mount("https://", _SystemCertificates(_certificates(ca_file)))
-    session.headers["User-Agent"] = f"cuda-on-amd/{__version__}"
-    return session
 
 
 @functools.cache
 def _certificates(ca_file: Path | None) -> ssl.SSLContext:
     """Read the certificates once; on some systems there are hundreds."""
-    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=str(ca_file))
-        except OSError:
-            msg = f"No certificates can be read from {ca_file}."
-            hint = "Correct SSL_CERT_FILE, or unset it."
-            raise FetchError(reference="bad-certificates", message=msg, hint=hint) from None
-    return context
-
-
-class _SystemCertificates(HTTPAdapter):
-    """Verify with the operating system's certificates instead of a bundle of our own."""
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        """Keep the context; the base class builds its pools at once."""
-        self._context = context
-        super().__init__()
-
-    def init_poolmanager(self, *args: object, **kwargs: object) -> None:
-        """Use the context for direct connections."""
-        super().init_poolmanager(*args, **kwargs, ssl_context=self._context)  # type: ignore[arg-type]  # passed through
-
-    def proxy_manager_for(self, proxy: str, **kwargs: object) -> object:
-        """Use the context behind a proxy too."""
-        return super().proxy_manager_for(proxy, **kwargs, ssl_context=self._context)
-
-    def cert_verify(self, conn: object, url: str, verify: object, cert: object) -> None:
-        """Always verify, and do not add the bundle that comes with requests."""
-        del url, verify, cert
-        conn.cert_reqs = "CERT_REQUIRED"  # type: ignore[attr-defined]  # a urllib3 pool
-
-
-def _proxies(url: str) -> dict[str, str]:
-    if is_loopback(urlsplit(url).hostname or ""):
-        return {}
-    return {scheme: proxy for scheme, proxy in get_environ_proxies(url).items() if proxy}
+    try:
+        return certificates(ca_file)
+    except OSError:
+        msg = f"No certificates can be read from {ca_file}."
+        hint = "Correct SSL_CERT_FILE, or unset it."
+        raise FetchError(reference="bad-certificates", message=msg, hint=hint) from None

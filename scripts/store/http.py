@@ -10,14 +10,15 @@ import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import requests
 import urllib3
-from requests.utils import get_environ_proxies
 
 from scripts.store.transport import AttemptError, Transport
-from scripts.store.urls import allowed, is_loopback, shown
+from scripts.store.urls import allowed
+from scripts.system.addresses import shown
+from scripts.system.https import proxies_for
 
 #: The longest a server may ask us to wait.
 LONGEST_WAIT: Final = 120.0
@@ -106,7 +107,7 @@ def _get(
             stream=True,
             allow_redirects=False,
             timeout=(transport.connect_timeout, transport.read_timeout),
-            proxies={} if is_loopback(urlsplit(url).hostname or "") else get_environ_proxies(url),
+            proxies=proxies_for(url),
         )
     except requests.exceptions.SSLError as error:
         raise _tls_failure(error) from error

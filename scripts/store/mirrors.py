@@ -9,7 +9,8 @@ from urllib.parse import quote, unquote, urlsplit
 from scripts.errors import UsageError
 from scripts.model import Artifact
 from scripts.store.names import refusal
-from scripts.store.urls import allowed, shown
+from scripts.store.urls import allowed
+from scripts.system.addresses import shown
 
 
 @dataclass(frozen=True, kw_only=True)

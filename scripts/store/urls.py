@@ -1,9 +1,10 @@
-"""What we may ask, and how an address is shown."""
+"""What we may ask."""
 
 from __future__ import annotations
 
-import ipaddress
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
+
+from scripts.system.addresses import is_loopback
 
 
 def allowed(url: str, *, mirror: bool) -> bool:
@@ -12,17 +13,3 @@ def allowed(url: str, *, mirror: bool) -> bool:
     if parts.scheme == "https":
         return bool(parts.hostname)
     return mirror and parts.scheme == "http" and is_loopback(parts.hostname or "")
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether ``host`` is this machine, by literal address or by the name ``localhost``."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def shown(url: str) -> str:
-    """Return ``url`` without user, password, query and fragment: those may hold secrets."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -1,0 +1,73 @@
+"""How servers are talked to, for downloads and metadata alike.
+
+Certificates are the operating system's (plus a file of the user's), so that nobody behind an antivirus or
+company proxy has a reason to switch verification off. ``.netrc`` is not read. Slow to import: whoever may
+do without a server imports it late.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+import truststore
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies
+
+from scripts import __version__
+from scripts.system.addresses import is_loopback
+
+
+def certificates(ca_file: Path | None) -> ssl.SSLContext:
+    """Trust what the operating system trusts, and the certificates of a PEM file too.
+
+    Raises:
+        OSError: the file cannot be read, or holds no certificates.
+    """
+    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if ca_file is not None:
+        context.load_verify_locations(cafile=str(ca_file))
+    return context
+
+
+def open_session(context: ssl.SSLContext) -> requests.Session:
+    """Open a session that verifies by ``context``, says who we are, and reads no ``.netrc``."""
+    session = requests.Session()
+    session.trust_env = False  # it would also read .netrc; proxies are looked up for each address
+    session.mount("https://", _SystemCertificates(context))
+    session.headers["User-Agent"] = f"cuda-on-amd/{__version__}"
+    return session
+
+
+def proxies_for(url: str) -> dict[str, str]:
+    """Return the environment's proxies for one address; this machine itself is asked directly."""
+    if is_loopback(urlsplit(url).hostname or ""):
+        return {}
+    return {scheme: proxy for scheme, proxy in get_environ_proxies(url).items() if proxy}
+
+
+class _SystemCertificates(HTTPAdapter):
+    """An adapter that verifies with a context of ours instead of a bundle of its own."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        """Keep the context; the base class builds its pools at once."""
+        self._context = context
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed through
+        """Use the context for direct connections."""
+        super().init_poolmanager(*args, **kwargs, ssl_context=self._context)
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> urllib3.ProxyManager:  # noqa: ANN401 - passed
+        """Use the context behind a proxy too."""
+        manager: urllib3.ProxyManager = super().proxy_manager_for(proxy, **kwargs, ssl_context=self._context)
+        return manager
+
+    def cert_verify(self, conn: object, url: str, verify: object, cert: object) -> None:
+        """Always verify, and do not add the bundle that comes with requests."""
+        del url, verify, cert
+        conn.cert_reqs = "CERT_REQUIRED"  # type: ignore[attr-defined]  # a urllib3 pool
