@@ -208,7 +208,10 @@ def test_an_arguments_file_holds_a_list_of_strings() -> None:
         ("[true]", "element 1 is true or false, not a string"),
         ("[null]", "element 1 is null, not a string"),
         ('["a", ["b"]]', "element 2 is a list, not a string"),
+        ("[" * 100_000, "something else than a list of strings"),
+        ("[" + "9" * 6000 + "]", "something else than a list of strings"),
     ],
+    ids=lambda text: text[:40],
 )
 def test_an_arguments_file_that_is_none_says_where(text: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -556,6 +556,18 @@ def test_an_undo_can_be_repeated_and_nothing_placed_is_no_error(world: World) ->
     assert undo(world.target, fs=FS).restored == ()
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "[]", '{"path": 1, "facts": {}, "added": ""}', '{"path": "x", "facts": [], "added": ""}'],
+)
+def test_a_damaged_entry_of_the_registry_hides_no_other(world: World, tmp_path: Path, text: str) -> None:
+    registry = Registry(tmp_path / "state")
+    run_place(world, registry=registry)
+    [entry] = (tmp_path / "state").rglob("*.json")
+    entry.with_name("0.json").write_text(text, encoding="ascii")
+    assert [status.target for status in placements(registry)] == [world.target]
+
+
 def test_a_moved_folder_is_undone_where_it_is_now(world: World, tmp_path: Path) -> None:
     registry = Registry(tmp_path / "state")
     run_place(world, registry=registry)

@@ -322,6 +322,11 @@ def test_files_changed_together_with_their_manifest_are_made_anew(layer: Tree, c
     assert victim.read_bytes() == b"driver"
 
 
+@pytest.mark.parametrize("digest", ["", "..", "../../x", "a/b", "A" * 64, "a" * 200])
+def test_what_is_no_digest_names_no_runtime(cache: Cache, digest: str) -> None:
+    assert load_runtime(cache, digest, stack="s") is None
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 99}', "null", "[" * 100_000, '{"files": ["x"]}'])
 def test_a_damaged_manifest_means_not_there(layer: Tree, cache: Cache, text: str) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])

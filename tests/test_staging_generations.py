@@ -14,6 +14,12 @@ from scripts.staging.workspaces import forget_stage, known_stages, remember_stag
 A, B = "a" * 64, "b" * 64
 
 
+def edited(**changes: object) -> str:
+    """A list as somebody's editor might leave it."""
+    row = {"number": 1, "stack": "one", "digest": A, "options": [], "lock": "", "created": "", "reason": ""}
+    return json.dumps({"format": 1, "current": 1, "generations": [{**row, "document": "", **changes}]})
+
+
 def test_an_empty_stage_has_no_history(tmp_path: Path) -> None:
     history = read_history(tmp_path)
     assert (history.current, history.generations, history.active, history.previous) == (0, (), None, None)
@@ -83,6 +89,19 @@ def test_nothing_to_go_back_to_is_said(tmp_path: Path, count: int, to: int | Non
         '{"format": 1}',
         '{"format": 99, "current": 0, "generations": []}',
         '{"format":1,"current":1,"generations":[{}]}',
+        "[" * 100_000,
+        edited(digest="../../elsewhere"),
+        edited(digest=5),
+        edited(digest=""),
+        edited(number="1"),
+        edited(stack=["one"]),
+        edited(document=7),
+        edited(options=[1]),
+    ],
+    ids=[
+        *("empty", "cut off", "a list", "nothing in it", "newer", "an empty entry", "too deep"),
+        *("digest leads away", "digest is a number", "no digest", "number is a word"),
+        *("stack is a list", "document is a number", "an option is a number"),
     ],
 )
 def test_a_damaged_list_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:

@@ -52,7 +52,9 @@ class Registry:
         """Return what is listed, by path; a damaged entry is skipped, the target knows better."""
         found: list[Entry] = []
         for file in sorted((self.root / _VERSION / kind).glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with contextlib.suppress(
+                OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
+            ):
                 body = json.loads(file.read_text(encoding="ascii"))
                 facts = {str(key): str(value) for key, value in body["facts"].items()}
                 found.append(Entry(path=Path(body["path"]), added=str(body["added"]), facts=facts))

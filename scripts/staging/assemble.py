@@ -17,7 +17,7 @@ from pathlib import Path
 from scripts.errors import HostError, StagedFileError
 from scripts.model import Progress, Runtime, RuntimeFile
 from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan, digest_of
-from scripts.store.cache import Cache, manifest_path
+from scripts.store.cache import Cache, is_digest, manifest_path
 from scripts.store.trees import paths_below
 from scripts.system.files import (
     free_space,
@@ -128,6 +128,8 @@ def load_runtime(cache: Cache, digest: str, *, stack: str) -> Runtime | None:
     A manifest is believed only if its files give the digest again: others than those that were asked for
     cannot hide behind the name.
     """
+    if not is_digest(digest):  # a registry or a list of generations that somebody edited
+        return None
     folder = cache.runtime_path(digest)
     try:
         data = json.loads(manifest_path(folder).read_bytes())

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from scripts.errors import ConflictError, StagedFileError, UsageError
+from scripts.store.cache import is_digest
 from scripts.system.files import write_atomic
 
 FORMAT: Final = 1
@@ -65,12 +66,29 @@ def read_history(stage: Path) -> History:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] > FORMAT:
             raise _unreadable(path, "it was made by a newer workspace")
-        rows = tuple(Generation(**{**row, "options": tuple(row["options"])}) for row in data["generations"])
+        rows = tuple(_generation(row) for row in data["generations"])
         return History(current=int(data["current"]), generations=rows)
     except FileNotFoundError:
         return History()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _unreadable(path, str(error)) from error
+
+
+def _generation(row: dict[str, Any]) -> Generation:
+    """Read one entry; somebody may have edited the file by hand, and its words become paths.
+
+    Raises:
+        ValueError: a word is no word, or the digest no digest.
+    """
+    found = Generation(**{**row, "options": tuple(row["options"])})
+    words = (found.stack, found.lock, found.created, found.reason, found.document, *found.options)
+    if type(found.number) is not int or not all(isinstance(word, str) for word in words):
+        msg = f"generation {found.number!r} holds something else than words"
+        raise ValueError(msg)
+    if not is_digest(found.digest):
+        msg = f"generation {found.number} names no digest: {found.digest!r}"
+        raise ValueError(msg)
+    return found
 
 
 def _unreadable(path: Path, why: str) -> StagedFileError:

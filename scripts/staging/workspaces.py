@@ -20,7 +20,7 @@ def known_stages(state_root: Path) -> tuple[Path, ...]:
     try:
         names = json.loads((state_root / NAME).read_text(encoding="utf-8"))["stages"]
         return tuple(path for path in map(Path, names) if path.is_dir())
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ()
 
 

@@ -236,6 +236,11 @@ def _held(path: Path, timeout: float) -> WorkspaceError:
     return ConflictError("store-locked", msg, hint=hint)
 
 
+def is_digest(text: object) -> bool:
+    """Say whether this could name a runtime: no folder, no way out of one."""
+    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
+
+
 def _checked(pattern: re.Pattern[str], key: str) -> str:
     """Return ``key`` if it is shaped as it must be: it becomes part of a path."""
     if pattern.fullmatch(key) is None:
