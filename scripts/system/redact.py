@@ -43,9 +43,10 @@ SHARED_FOLDERS: Final = frozenset({"public", "default", "default user", "all use
 _SEP = r"(?:[\\/]|%5[cC]|%2[fF]){1,4}"
 #: What stands between a label and its value.
 _IS = r"[\"']?\s{0,9}[:=#]\s{0,9}[\"']?"
-_START, _END = r"(?<![^\W_])", r"(?![^\W_])"
+#: Where a word begins: also behind a percent-encoded character, whose last digit looks like a letter.
+_START, _END = r"(?:(?<![^\W_])|(?<=%[0-9a-f]{2}))", r"(?![^\W_])"
 _ANYBODY: Final = re.compile(
-    rf"((?:\b[a-z]:|/mnt/[a-z]|(?<!\w)/[a-z](?=/)|\x1b\[[0-9;]*m|(?<!\w)){_SEP}"
+    rf"((?:\b[a-z](?::|%3a)|/mnt/[a-z]|(?<!\w)/[a-z](?=/)|\x1b\[[0-9;]*m|(?<!\w)){_SEP}"
     rf"(?:users|home|documents and settings){_SEP})"
     r"([^\\/\r\n\"'<>|:*?%]+(?=[\\/]|%5c|%2f)|<user>|[^\\/\s\"'<>|:*?,;)\]]+)",
     re.IGNORECASE,
