@@ -27,6 +27,8 @@ def show(result: UnwrapResult, out: Out) -> None:
         out.now("nothing is placed beside any program")
     elif any(report.pending for report in result.reports):
         out.now("end the programs that still hold old files, then run `unwrap` once more to clean up")
+    elif any(report.aside for report in result.reports):
+        out.now("not everything is as it was before: look at each file named above, and keep what you want")
     elif not result.failures:
         out.now("everything is as it was before")
 
