@@ -61,6 +61,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def network(session: nox.Session) -> None:
+    """Run the tests that read real packages from the index; arguments go to pytest."""
+    install(session, "requirements.lock")
+    session.run("python", "-m", "pytest", "-m", "network", *session.posargs)
+
+
+@nox.session
 def windows(session: nox.Session) -> None:
     """Run the same tests on Windows CPython under Wine; arguments go to pytest."""
     install(session, "requirements.lock")
