@@ -38,6 +38,7 @@ from scripts.reporting.document import (
     Source,
     build_document,
     lowest,
+    speaks_of,
     within_ceiling,
     worst,
 )
@@ -104,6 +105,50 @@ def document(kind: StackKind = StackKind.TRANSLATION, **changes: Any) -> Documen
         "redactor": REDACTOR,
     }
     return build_document(**{**arguments, **changes})
+
+
+HOST = Host(
+    os="windows",
+    machine="AMD64",
+    gpus=(
+        Gpu(index=0, name="AMD Radeon(TM) Graphics", vendor="amd", gfx="gfx1036", driver="32.0.1"),
+        Gpu(
+            index=1,
+            name="AMD Radeon RX 9060 XT",
+            vendor="amd",
+            gfx="gfx1200",
+            driver="32.0.1",
+            pci_id="1002:7590",
+        ),
+    ),
+    selected=1,
+    hip_roots=(HipRoot(path=Path("C:/ROCm"), version="6.4", source="HIP_PATH"),),
+)
+RUNTIME = Runtime(stack="zluda-v6p69-sdk64", digest="b" * 64, path=Path("x"), files=())
+
+
+@pytest.mark.parametrize(
+    ("host", "runtime", "speaks"),
+    [
+        (HOST, RUNTIME, True),
+        (replace(HOST, selected=0), RUNTIME, False),
+        (replace(HOST, selected=None, gpus=()), RUNTIME, False),
+        (replace(HOST, gpus=tuple(replace(g, driver="33.0.0") for g in HOST.gpus)), RUNTIME, False),
+        (replace(HOST, hip_roots=()), RUNTIME, False),
+        (HOST, replace(RUNTIME, digest="c" * 64), False),
+        (HOST, replace(RUNTIME, stack="zluda-v6p69-parts"), False),
+    ],
+    ids=["the same", "another GPU", "no GPU", "another driver", "no SDK", "other files", "another stack"],
+)
+def test_a_document_speaks_of_what_it_was_made_on(host: Host, runtime: Runtime, speaks: bool) -> None:
+    again = from_json(json.loads(dump(document(host=HOST))))
+    assert speaks_of(again, host=host, runtime=runtime) is speaks
+
+
+def test_a_simulated_document_speaks_of_every_gpu_alike() -> None:
+    again = from_json(json.loads(dump(document(StackKind.REFERENCE, host=HOST))))
+    assert speaks_of(again, host=replace(HOST, selected=0), runtime=RUNTIME)
+    assert not speaks_of(again, host=HOST, runtime=replace(RUNTIME, digest="c" * 64))
 
 
 def raw(**changes: Any) -> dict[str, Any]:

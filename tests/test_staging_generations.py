@@ -39,6 +39,13 @@ def test_activating_what_is_active_adds_nothing(tmp_path: Path) -> None:
     assert len(read_history(tmp_path).generations) == 1
 
 
+def test_a_newer_document_takes_the_place_of_the_older_one(tmp_path: Path) -> None:
+    activate(tmp_path, stack="one", digest=A, lock="l", reason="setup", document="first")
+    activate(tmp_path, stack="one", digest=A, lock="l", reason="setup", document="second")
+    activate(tmp_path, stack="one", digest=A, lock="l", reason="use")
+    assert [g.document for g in read_history(tmp_path).generations] == ["second"]
+
+
 @pytest.mark.parametrize(
     "change",
     [{"digest": B}, {"stack": "other"}, {"options": ("libtorch",)}, {"lock": "m"}],

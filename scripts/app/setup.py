@@ -10,8 +10,8 @@ from scripts.app.flow import Flow, Step, read_request
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace, within
 from scripts.errors import ExitCode, WorkspaceError
-from scripts.model import CapabilityResult, Level, Outcome, Runtime, StackKind
-from scripts.reporting.document import Document
+from scripts.model import CapabilityResult, Level, Outcome, StackKind
+from scripts.reporting.document import Document, speaks_of
 from scripts.reporting.exchange import read_document
 from scripts.staging.generations import Generation, activate, read_history
 from scripts.staging.workspaces import remember_stage
@@ -94,7 +94,7 @@ def setup(
     runtime, _kept = flow.assemble(flow.plan(resolved, flow.obtain(resolved)))
     staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
     remember_stage(ws.state_root, ws.stage)
-    proven = _proven(ws, runtime, request.parts)
+    proven = _proven(ws, staged, request.parts)
     if proven is not None:
         document, path = proven
         flow.steps += [Step(name=name, status="kept", seconds=0.0, detail="done before") for name in PROOF]
@@ -127,8 +127,9 @@ def setup(
     )
 
 
-def _proven(ws: Workspace, runtime: Runtime, options: tuple[str, ...]) -> tuple[Document, Path] | None:
-    """Find the document of an earlier set-up of exactly this runtime in this workspace."""
+def _proven(ws: Workspace, staged: Staged, options: tuple[str, ...]) -> tuple[Document, Path] | None:
+    """Find the document of an earlier set-up of exactly this runtime, on the GPU and driver of now."""
+    runtime = staged.runtime
     for generation in reversed(read_history(ws.stage).generations):
         if (generation.stack, generation.digest, generation.options) != (
             runtime.stack,
@@ -138,9 +139,11 @@ def _proven(ws: Workspace, runtime: Runtime, options: tuple[str, ...]) -> tuple[
             continue
         path = ws.root / generation.document
         try:
-            return (read_document(path, trusted=True), path) if generation.document else None
+            document = read_document(path, trusted=True) if generation.document else None
         except WorkspaceError:
             return None  # removed or damaged by hand: it is written again
+        known = document is not None and speaks_of(document, host=staged.host, runtime=runtime)
+        return (document, path) if document is not None and known else None
     return None
 
 

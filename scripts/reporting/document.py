@@ -255,6 +255,21 @@ def build_document(
     )
 
 
+def speaks_of(document: Document, *, host: Host, runtime: Runtime) -> bool:
+    """Whether a document shows this runtime on this GPU, with the driver and HIP runtimes of now.
+
+    What was seen before another card, driver or SDK came in says nothing about it.
+    """
+    subject, machine = document.subject, document.machine
+    if (subject.stack, subject.digest) != (runtime.stack, runtime.digest):
+        return False
+    if document.simulated:
+        return True
+    driver = next((g.driver for g in host.gpus if g.index == host.selected), None)
+    versions = [[root.version for root in roots] for roots in (machine.hip_roots, host.hip_roots)]
+    return subject.gpu == _gpu_key(host) and machine.driver == driver and versions[0] == versions[1]
+
+
 def _gpu_key(host: Host) -> GpuKey | None:
     """Name the selected GPU, or none."""
     gpu = selected_gpu(host)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -129,7 +129,10 @@ def activate(
     reason: str,
     document: str = "",
 ) -> Generation:
-    """Make a runtime the active one: a new generation, unless the current one is already it."""
+    """Make a runtime the active one: a new generation, unless the current one is already it.
+
+    A newer ``document`` about what is active takes the place of the older one.
+    """
     with changing(stage):
         history = read_history(stage)
         now = history.active
@@ -139,7 +142,12 @@ def activate(
             options,
             lock,
         ):
-            return now
+            if document in {"", now.document}:
+                return now
+            shown = replace(now, document=document)
+            rows = tuple(shown if g.number == now.number else g for g in history.generations)
+            _write(stage, History(current=history.current, generations=rows))
+            return shown
         number = max((g.number for g in history.generations), default=0) + 1
         created = datetime.now(UTC).replace(microsecond=0).isoformat()
         new = Generation(
