@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.ui.console import Out
 from scripts.ui.unreadable import complain
 from tests.checkout import ROOT
 
@@ -41,6 +43,17 @@ def test_an_unreadable_line_is_an_object_with_json(capsys: pytest.CaptureFixture
 def test_json_of_the_program_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
     complain("No idea", ["invoke", "wrap", "--nope", "--", "--json"], TASKS)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [("utf-8", "−2.5 % → ±1 ü ж"), ("cp1252", "-2.5 % -> ±1 ü ?"), ("ascii", "-2.5 % -> +-1 ? ?")],
+)
+def test_a_sign_that_cannot_be_encoded_stays_readable(encoding: str, shown: str) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n")
+    Out(stream, stream).line("−2.5 % → ±1 ü ж")
+    stream.seek(0)
+    assert stream.read() == f"{shown}\n"
 
 
 def front_door(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import os
@@ -22,6 +23,18 @@ MARKS: Final = {
     "fail": ("✗", "x"),
     "skip": ("–", "-"),
     "unknown": ("?", "?"),
+}
+#: What stands for a sign that a stream cannot encode; ``?2.5 %`` would hide a minus.
+PLAIN: Final = {
+    "−": "-",
+    "–": "-",
+    "→": "->",
+    "±": "+-",
+    "…": "...",
+    "≥": ">=",
+    "≤": "<=",
+    "×": "x",
+    "·": "-",
 }
 STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "dim", "unknown": "magenta"}
 
@@ -115,10 +128,21 @@ def open_closed_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
 
 
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Say in ASCII what cannot be encoded; a handler as ``codecs.register_error`` wants it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    return "".join(PLAIN.get(sign, "?") for sign in signs), error.end
+
+
+codecs.register_error("cuda-amd-plain", _plain)
+
+
 def _console(stream: TextIO) -> Console:
     """Make a console that replaces what the stream cannot encode instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")
+        stream.reconfigure(errors="cuda-amd-plain")
     return _Patient(file=stream, highlight=False, legacy_windows=False, emoji=False)
 
 
