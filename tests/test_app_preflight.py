@@ -162,7 +162,7 @@ def test_only_a_refusal_is_negative(
     [
         ({}, "exe-needed"),
         ({"exe": "app.exe"}, "nothing-active"),
-        ({"exe": "app.exe", "stack": "nonsense"}, "no-such-stack"),
+        ({"exe": "app.exe", "stack": "nonsense"}, "unknown-stack"),
     ],
     ids=["no-program", "no-stack", "unknown-stack"],
 )

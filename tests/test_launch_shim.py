@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path, PureWindowsPath
@@ -153,3 +154,13 @@ def test_a_changed_shim_is_left_alone(ready: Checkout) -> None:
     assert ready.json("shim", f"--exe={sys.executable}", "--remove", code=3)["kept"] == [made["written"]]
     assert Path(made["written"]).exists()
     assert ready.json("status")["shims"][0]["standing"] == "changed"
+
+
+def test_a_guarded_game_gets_no_shim(ready: Checkout, tmp_path: Path) -> None:
+    game = tmp_path / "game" / Path(sys.executable).name
+    (game.parent / "EasyAntiCheat").mkdir(parents=True)
+    (game.parent / "EasyAntiCheat" / "settings.json").write_text("{}", encoding="utf-8")
+    shutil.copy(sys.executable, game)
+    refused = ready.json("shim", f"--exe={game}", code=30)
+    assert refused["error"]["reference"] == "anti-cheat"
+    assert ready.json("status")["shims"] == []

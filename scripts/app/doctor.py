@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from scripts.app.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
 from scripts.app.machine_look import facts_of, look_around
+from scripts.app.program import named_program
 from scripts.app.staged import host_of
 from scripts.app.workspace import Workspace
 from scripts.doctor.beside import Beside, judge_folder
@@ -19,7 +18,6 @@ from scripts.doctor.diagnose import SURE, Finding, diagnose
 from scripts.doctor.examine import examine
 from scripts.doctor.machine import Line, Status
 from scripts.errors import ExitCode, UsageError
-from scripts.launch.request import find_program
 from scripts.model import Host
 
 #: Of a longer log, so much of its begin and of its end is read.
@@ -73,7 +71,7 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "") -> DoctorResult:
         UsageError: the log cannot be read, or no such program is there.
         LaunchError: the program is not there.
     """
-    program = _program(ws, exe) if exe else None
+    program = named_program(ws, exe) if exe else None
     text = _read(log) if log else b""
     host = host_of(ws)
     facts = facts_of(ws, host)
@@ -86,12 +84,6 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "") -> DoctorResult:
         facts = replace(facts, overwritten=beside.overwritten)
     findings = diagnose(text, facts) if log else ()
     return DoctorResult(lines=lines, findings=findings, log=bool(log), program=program)
-
-
-def _program(ws: Workspace, exe: str) -> Path:
-    """Find the program as ``wrap`` does."""
-    search = partial(shutil.which, path=ws.environ.get("PATH", ""))
-    return find_program(exe, cwd=Path.cwd(), search=search, platform=ws.platform)
 
 
 def _beside(ws: Workspace, program: Path, host: Host) -> Beside:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
+from scripts.app.program import named_program
 from scripts.app.proof import worth_here
 from scripts.app.stack_facts import runtime_of, stack_facts
 from scripts.app.staged import Staged, host_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.app.wrapping import Inspected
 from scripts.errors import ExitCode, TargetError, UsageError
-from scripts.launch.request import find_program
 from scripts.launch.via import ViaFacts
 from scripts.model import Host, Lock, Stack, StackKind
+from scripts.pins.resolve import find_stack
 from scripts.preflight.coverage import Covered, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
 from scripts.preflight.gain import gain
@@ -124,8 +123,7 @@ def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = F
         raise UsageError("exe-needed", msg, hint="name it: invoke preflight --exe=PATH")
     lock = lock_of(ws)
     wanted = _stack(ws, lock, stack)
-    search = partial(shutil.which, path=ws.environ.get("PATH", ""))
-    program = find_program(exe, cwd=Path.cwd(), search=search, platform=ws.platform)
+    program = named_program(ws, exe)
     host = host_of(ws)
     facts = stack_facts(lock, wanted, host, runtime_of(ws, wanted))
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER)
@@ -175,6 +173,15 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     return Inspected(facts=known, notes=_notes(heavy) if worth_saying else (), kinds=kinds)
 
 
+def warn_about(ws: Workspace, staged: Staged, program: Path, facts: ViaFacts) -> Inspected:
+    """Look into a program as ``inspect_program`` does, for who cannot choose another way in: ``shim``.
+
+    Raises:
+        TargetError: ``anti-cheat``, as there.
+    """
+    return replace(inspect_program(ws, staged, program, facts), facts=facts)
+
+
 def _refuse_guarded(stack: Stack, examined: Examined) -> None:
     """Refuse to put libraries into a game that an anti-cheat program watches; a control stack puts none."""
     guarded = next((kind for kind in examined.kinds if kind.kind.id == ANTI_CHEAT), None)
@@ -206,11 +213,7 @@ def _stack(ws: Workspace, lock: Lock, stack: str) -> Stack:
     if not wanted:
         msg = "no stack is active in this workspace yet"
         raise UsageError("nothing-active", msg, hint="name one: --stack=ID (`invoke stacks` lists them)")
-    if wanted not in lock.stacks:
-        msg = f"there is no stack {wanted!r} in the lock"
-        known = f"stacks: {', '.join(lock.stacks)}"
-        raise UsageError("no-such-stack", msg, context=(known,), hint="`invoke stacks` explains them")
-    return lock.stacks[wanted]
+    return find_stack(lock, wanted)
 
 
 def _better(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from scripts.app.placing import registry_of
+from scripts.app.preflight import warn_about
 from scripts.app.profile import profile_of
 from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.shims import ShimStatus, digest_of, shims_here
@@ -73,6 +75,7 @@ def shim(
 
     Raises:
         UsageError: no program was named, or it has no script to remove.
+        TargetError: ``anti-cheat``: the program is guarded; foreign libraries get players banned.
         LaunchError: the program cannot be started by a script, or the script cannot carry its path.
         StagedFileError: the stack's files are missing or changed; they are verified now, not at each start.
     """
@@ -83,7 +86,8 @@ def shim(
         return _remove(ws, Path(exe).absolute(), stack)
     ready = staged_runtime(ws, stack)
     request = Request(exe=exe, stack=stack, args_file=args_file)
-    plan = plan_run(ws, request, staged=lambda _ws, _stack: ready, placer=None, inspect=None)
+    look = partial(warn_about, ws)
+    plan = plan_run(ws, request, staged=lambda _ws, _stack: ready, placer=None, inspect=look)
     text = _text(ws, ready, plan)
     program = plan.shown.program
     path = ws.stage / FOLDER / file_name(program, ready.stack.id, windows=ws.platform == "win32")

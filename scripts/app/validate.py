@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +15,14 @@ from scripts.app.check import check_program, check_staged
 from scripts.app.findings import Findings, write_papers
 from scripts.app.flow import Flow, read_request
 from scripts.app.ladder import Subject, climb, look_inside, rung, subject_of
+from scripts.app.program import named_program
 from scripts.app.run import WORKLOADS, run_staged
 from scripts.app.staged import Staged, cache_of, lock_of
 from scripts.app.throw_away import copy_program
 from scripts.app.workspace import Workspace
-from scripts.errors import ExitCode, HostError, UsageError, WorkspaceError
-from scripts.launch.request import find_program
+from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import StackKind
+from scripts.pins.resolve import find_stack
 from scripts.reporting.regressions import Regression
 from scripts.reporting.validation import Validation, Verdict, unsatisfied
 from scripts.staging.select import selected_gpu
@@ -96,10 +96,11 @@ def validate(
         LockError: the lock is wrong.
     """
     created = datetime.now(UTC).replace(microsecond=0)
-    program = _program(ws, exe)
-    request = read_request(
-        stack=_known(ws, stack), yes=yes, offline=offline, mirror=mirror, supplied=supplied
-    )
+    program = named_program(ws, exe) if exe else None
+    lock = lock_of(ws)
+    if stack:
+        find_stack(lock, stack)  # an unknown one is refused before anything is written about it
+    request = read_request(stack=stack, yes=yes, offline=offline, mirror=mirror, supplied=supplied)
     flow, found = Flow(ws, request), Findings()
     with _throw_away_folder() as folder:
         _ladder(flow, found, program, folder)
@@ -110,24 +111,6 @@ def validate(
         missing=unsatisfied([papers.validation], require),
         folder=papers.folder,
     )
-
-
-def _known(ws: Workspace, stack: str) -> str:
-    """Refuse a stack that is not in the lock before anything is written about it."""
-    known = lock_of(ws).stacks
-    if stack and stack not in known:
-        msg = f"there is no stack {stack!r} in the lock"
-        context = (f"stacks: {', '.join(known)}",)
-        raise UsageError("no-such-stack", msg, context=context, hint="`invoke stacks` explains them")
-    return stack
-
-
-def _program(ws: Workspace, exe: str) -> Path | None:
-    """Find the user's program."""
-    if not exe:
-        return None
-    search = partial(shutil.which, path=ws.environ.get("PATH", ""))
-    return find_program(exe, cwd=Path.cwd(), search=search, platform=ws.platform)
 
 
 @contextmanager

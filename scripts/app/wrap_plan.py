@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from scripts.app.backend_notes import backend_notes, refuse_foreign_driver
 from scripts.app.layer_folder import layer_folder
 from scripts.app.profile import Profiled, profile_of
+from scripts.app.program import named_program
 from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
@@ -31,7 +30,7 @@ from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse
 from scripts.launch.environ import EnvPlan, plan_environment
 from scripts.launch.folders import launcher_in
 from scripts.launch.launcher import BITS, CAVEATS, plan_launcher, refuse_store_app
-from scripts.launch.request import find_program, parse_settings, parse_timeout
+from scripts.launch.request import parse_settings, parse_timeout
 from scripts.launch.via import Via, ViaChoice, ViaFacts, choose_via
 from scripts.system.child import Command, LogTo
 
@@ -141,8 +140,7 @@ def plan_run(
 def _read(ws: Workspace, request: Request) -> _Read:
     """Read the words and look for the program."""
     here = Path.cwd()
-    search = partial(shutil.which, path=ws.environ.get("PATH", ""))
-    program = find_program(request.exe, cwd=here, search=search, platform=ws.platform)
+    program = named_program(ws, request.exe)
     if ws.platform == "win32":
         refuse_unstartable(program)
         refuse_store_app(PureWindowsPath(program), size=program.stat().st_size)
