@@ -11,16 +11,17 @@ from typing import Final
 
 from scripts.doctor.machine import AMD, Line, Machine, Status
 from scripts.doctor.variables import Around, interfering, same_folder
+from scripts.host.gpu import NO_DRIVER
 from scripts.host.support import Verdict, driver_notes, support
 from scripts.model import Gpu, HipRoot, Host
 
-NO_DRIVER: Final = "none"
 #: Below this much free space downloads and compile caches fail.
 LITTLE_SPACE: Final = 2 * 1024**3
 #: Libraries a translation layer stands on, beside the runtime itself.
 NEEDED: Final = ("rocblas", "hipblaslt", "rocsparse")
 _VERSION: Final = re.compile(r"(\d+\.\d+)")
 _MIB: Final = 1024**2
+#: What AMD says of a GPU with a HIP version, as a line; everything else is a warning.
 _SUPPORT: Final = {Verdict.RUNTIME_AND_LIBRARIES: "ok", Verdict.UNKNOWN: "unknown"}
 
 
@@ -88,10 +89,12 @@ def _roots(machine: Machine) -> Iterator[Line]:
         yield _line("ok" if root.version else "unknown", "hip", name, str(root.path))
         if machine.windows and gpu is not None and gpu.gfx and root.version:
             said = support(gpu.gfx, root.version)
-            status = {Verdict.RUNTIME_AND_LIBRARIES: "ok", Verdict.UNKNOWN: "unknown"}.get(
-                said.verdict, "warn"
+            yield _line(
+                _SUPPORT.get(said.verdict, "warn"),
+                "hip",
+                said.sentence,
+                said.source or "AMD's tables of support",
             )
-            yield _line(status, "hip", said.sentence, said.source or "AMD's tables of support")
     for name, version in machine.host.driver_files.items():
         text = f"the display driver brought {name}, file version {version or 'unknown'}"
         yield _line("ok" if version else "unknown", "hip", text, "System32")

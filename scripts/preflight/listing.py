@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -115,8 +114,3 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir(follow_symlinks=False)
     except OSError:
         return False
-
-
-def native_below(folder: Path) -> Iterator[Path]:
-    """Yield the libraries in one folder and below."""
-    yield from list_folder(folder, deep=True).files
