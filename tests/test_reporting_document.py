@@ -28,6 +28,7 @@ from scripts.model import (
     Stack,
     StackKind,
 )
+from scripts.pins.lock import read_lock
 from scripts.reporting.document import (
     CEILING,
     IDLE,
@@ -44,6 +45,7 @@ from scripts.reporting.document import (
 )
 from scripts.reporting.exchange import (
     MAX_BYTES,
+    REFERENCE,
     SCHEMA,
     dump,
     from_json,
@@ -149,6 +151,17 @@ def test_a_simulated_document_speaks_of_every_gpu_alike() -> None:
     again = from_json(json.loads(dump(document(StackKind.REFERENCE, host=HOST))))
     assert speaks_of(again, host=replace(HOST, selected=0), runtime=RUNTIME)
     assert not speaks_of(again, host=HOST, runtime=replace(RUNTIME, digest="c" * 64))
+
+
+def test_the_cpu_reference_never_speaks_of_a_gpu() -> None:
+    subject = {**raw()["subject"], "stack": REFERENCE}
+    assert refusal(raw(subject=subject)).startswith("$.simulated: ")
+    assert from_json(raw(subject={**subject, "gpu": None}, simulated=True)).simulated
+
+
+def test_the_name_of_the_cpu_reference_is_the_locks() -> None:
+    lock = read_lock(Path(__file__).resolve().parents[1] / "pins.lock")
+    assert [id_ for id_, stack in lock.stacks.items() if stack.kind is StackKind.REFERENCE] == [REFERENCE]
 
 
 def raw(**changes: Any) -> dict[str, Any]:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"evidence-{FORMAT}.json"
 MAX_BYTES: Final = 4 * 1024 * 1024
 FILE_NAME: Final = "evidence.json"
+#: The stack of ``pins.lock`` that computes on the CPU, whatever a document says of itself.
+REFERENCE: Final = "cpu-reference"
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -226,6 +228,9 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
         _ = document.observed
     except ValueError:
         _refuse(origin, "$.source.date", "it is no date")
+    custom = document.lock is not None and document.lock.custom
+    if document.subject.stack == REFERENCE and not document.simulated and not custom:
+        _refuse(origin, "$.simulated", f"{REFERENCE} computes on the CPU: it shows nothing about a GPU")
     names = [result.capability for result in document.results]
     for number, result in enumerate(document.results):
         at = f"$.capabilities[{number}]"
