@@ -133,6 +133,24 @@ def test_the_report_says_everything_and_is_redacted_by_what_is_given(
     assert body["environment"][-1]["why"]
 
 
+def test_a_report_that_cannot_be_written_stops_before_the_program(wrapped: Wrapped, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    with pytest.raises(LaunchError) as caught:
+        wrapped(program_args=script(f"open({str(mark)!r}, 'w')"), report=str(tmp_path / "no" / "report.json"))
+    assert (caught.value.reference, not_started_code(caught.value)) == ("report-not-writable", 126)
+    assert not mark.exists()
+
+
+def test_a_report_that_becomes_impossible_meanwhile_keeps_the_program_s_own_end(
+    wrapped: Wrapped, tmp_path: Path
+) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    text = f"import shutil; shutil.rmtree({str(folder)!r}); raise SystemExit(7)"
+    assert wrapped(program_args=script(text), report=str(folder / "report.json")).exit_code == 7
+    assert any("the report cannot be written" in note for note in wrapped.said.notes)
+
+
 def plain(tmp_path: Path, data: bytes, mode: int = 0o755, name: str = "thing") -> str:
     path = tmp_path / name
     path.write_bytes(data)

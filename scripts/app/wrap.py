@@ -66,8 +66,11 @@ def wrap(
 
     Raises:
         WorkspaceError: nothing was started; ``not_started_code`` gives the exit code, and ``--report``
-            has been written.
+            has been written unless the error is that it cannot be.
     """
+    target = Path(report).absolute() if report else None
+    if target is not None:  # now, because afterwards the program's own end comes first
+        write_report(target, {"outcome": "unfinished"})
     request = Request(
         exe=exe,
         stack=stack,
@@ -91,9 +94,17 @@ def wrap(
         body = {**error.to_json(), "exit_code": not_started_code(error)}
         raise
     finally:
-        if report and body:
-            write_report(Path(report).absolute(), body if redact is None else redact(body))
+        if target is not None and body:
+            _report(ws, target, body if redact is None else redact(body))
     return result
+
+
+def _report(ws: Workspace, path: Path, body: object) -> None:
+    """Write the report; that it became impossible meanwhile changes nothing about how the program ended."""
+    try:
+        write_report(path, body)
+    except LaunchError as error:
+        ws.progress.note(f"{error.message} ({'; '.join(error.context)})")
 
 
 def _explained(plan: Plan, look: ExplainPlacement | None) -> WrapResult:
