@@ -299,7 +299,7 @@ def cache_list(c: Context, json=False):
 
 @verb("dry-run", name="prune")
 def cache_prune(c: Context, dry_run=False, json=False):
-    """Take away what no generation and no placement refers to."""
+    """Take away what no generation, placement or shim refers to."""
     call("cache.prune", locals())
 
 
