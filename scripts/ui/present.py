@@ -19,6 +19,7 @@ from scripts.ui.bill import ask_about
 from scripts.ui.commandline import refuse_stray_words
 from scripts.ui.console import Out, open_closed_streams
 from scripts.ui.progress import TerminalProgress
+from scripts.ui.refusals import refusal_of
 
 if TYPE_CHECKING:
     from scripts.app.staged import Staged
@@ -93,8 +94,8 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
 
     ``task`` is written as on the command line (``pins.check``); the module is ``pins_check``.
 
-    A ``WorkspaceError`` becomes a panel (or an ``error`` object with ``--json``). Anything else is a
-    bug of ours and keeps its traceback.
+    A ``WorkspaceError``, a full disk and a denied file become a panel (or an ``error`` object with
+    ``--json``). Anything else is a bug of ours and keeps its traceback.
     """
     open_closed_streams()
     out = Out()
@@ -107,6 +108,12 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
         _show_error(error, out, as_json=as_json)
         _advise(ws, task, error, out)
         return int(error.code)
+    except OSError as error:
+        refused = refusal_of(error)
+        if refused is None:
+            raise
+        _show_error(refused, out, as_json=as_json)
+        return int(refused.code)
     except KeyboardInterrupt:
         out.note(
             "Interrupted; what was finished is kept, what was half done is taken up or cleaned next time."
