@@ -49,7 +49,7 @@ def windows_path(path: Path) -> str:
 
 def _workers(arguments: list[str]) -> list[str]:
     chosen = any(a == "--pdb" or a.startswith(("-n", "--numprocesses")) for a in arguments)
-    named = any("::" in a or a in {"-k", "--lf"} for a in arguments)
+    named = any("::" in a or a in {"-k", "--lf", "--last-failed"} for a in arguments)
     return [] if chosen or named else ["-n", "2", "--dist", "worksteal"]
 
 
