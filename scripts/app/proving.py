@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scripts.app.check import CheckResult, check_staged
-from scripts.app.flow import Flow
+from scripts.app.flow import Flow, StepNotes
 from scripts.app.run import WORKLOADS, RunResult, run_staged
 from scripts.app.running import redactor_of, revision_of
 from scripts.app.staged import Staged
@@ -25,22 +25,34 @@ RUN_SECONDS = 900.0
 def prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
     """Check and run the stack, and write the document with its logs."""
     with flow.step("check") as notes:
-        checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
-        notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
-        notes.detail = checked.verdict.reason
+        checked = check_noted(flow, staged, notes)
     ran: RunResult | None = None
     with flow.step("run") as notes:
         if checked.exit_code == ExitCode.OK:
-            gemm = WORKLOADS["gemm"]
-            ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
-            notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
-            notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
+            ran = run_noted(flow, staged, notes)
         else:
             notes.status, notes.detail = "skipped", "the core libraries do not load"
     with flow.step("report") as notes:
         document, path = _report(flow.ws, staged, checked, ran)
         notes.detail = within(flow.ws, path)
     return document, path
+
+
+def check_noted(flow: Flow, staged: Staged, notes: StepNotes) -> CheckResult:
+    """Check a stack as one step of a flow."""
+    checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
+    notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
+    notes.detail = checked.verdict.reason
+    return checked
+
+
+def run_noted(flow: Flow, staged: Staged, notes: StepNotes) -> RunResult:
+    """Run the workload that every stack is asked for, as one step of a flow."""
+    gemm = WORKLOADS["gemm"]
+    ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
+    notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
+    notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
+    return ran
 
 
 def _report(

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from scripts.app.check import check_program, check_staged
+from scripts.app.check import check_program
 from scripts.app.findings import Findings, write_papers
 from scripts.app.flow import Flow, read_request
 from scripts.app.ladder import Subject, climb, look_inside, rung, subject_of
 from scripts.app.program import named_program
-from scripts.app.run import WORKLOADS, run_staged
+from scripts.app.proving import check_noted, run_noted
 from scripts.app.staged import Staged, cache_of, lock_of
 from scripts.app.throw_away import copy_program
 from scripts.app.workspace import Workspace
@@ -28,8 +28,6 @@ from scripts.reporting.validation import Validation, Verdict, unsatisfied
 from scripts.staging.select import selected_gpu
 from scripts.system.files import remove_tree
 
-CHECK_SECONDS: Final = 120.0
-RUN_SECONDS: Final = 900.0
 #: Refusals that mean "not without a person": the stack is skipped, and the reason says what is missing.
 NEEDS_A_PERSON: Final = frozenset({"consent-needed", "declined", "supply-files"})
 
@@ -167,16 +165,11 @@ def _show(flow: Flow, found: Findings, staged: Staged, program: Path | None, fol
     found.subject = _copy(flow, staged, program, folder)
     seen = look_inside(flow, found.subject) if found.subject is not None else None
     with rung(flow, "check") as notes:
-        checked = found.checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
-        notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
-        notes.detail = checked.verdict.reason
+        found.checked = check_noted(flow, staged, notes)
     why_not = "" if found.loads else "the core libraries do not load"
     with rung(flow, "run", why_not) as notes:
         if not why_not:
-            gemm = WORKLOADS["gemm"]
-            ran = found.ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
-            notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
-            notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
+            found.ran = run_noted(flow, staged, notes)
     if found.subject is not None and seen is not None:
         climb(flow, found.subject, seen, why_not=why_not if found.subject.own else "")
 
