@@ -94,7 +94,7 @@ def _serves(
 
 
 class Beside:
-    """The ``Placer`` of ``wrap --via=beside``; ``wanted`` and ``folders`` come from preflight."""
+    """The ``Placer`` of ``wrap --via=beside``; without ``wanted`` it takes all that the stack answers for."""
 
     def __init__(
         self,
