@@ -612,6 +612,7 @@ MANIFESTS = {
     "other-format": b'{"format":2,"files":[]}',
     "escape": b'{"format":1,"files":[["../../x","00",1,1,""]]}',
     "types": b'{"format":1,"files":[[1,2,3,4,5]]}',
+    "too-deep": b"[" * 100_000,
 }
 
 

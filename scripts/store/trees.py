@@ -147,7 +147,7 @@ def load_tree(artifact: Artifact, cache: Cache) -> Tree | None:
     try:
         manifest = json.loads(manifest_path(path).read_text(encoding="utf-8"))
         tree = Tree(path=path, root=artifact.root, files=tuple(_entries(manifest)))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     if not path.is_dir() or member_findings(artifact, tree):
         return None
