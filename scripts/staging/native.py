@@ -50,14 +50,19 @@ def _is_check(name: str) -> bool:
 
 
 def _load(cache: Cache, key: str) -> list[PlannedFile] | None:
-    """Return an earlier build as its manifest tells; the runtime made from it is what gets verified."""
+    """Return an earlier build if every byte is still what was built; else it is to be built anew.
+
+    A runtime's files are further names of these, so what changed the one has changed the other.
+    """
     folder = cache.tree_path(key)
     try:
         rows = json.loads(manifest_path(folder).read_bytes())["built"]
         files = [RuntimeFile(**row, origin=PREFIX + key) for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return [PlannedFile(file=f, source=folder / f.name) for f in files] if folder.is_dir() else None
+    planned = [PlannedFile(file=f, source=folder / f.name) for f in files]
+    intact = all(p.source.is_file() and hash_file(p.source) == p.file.sha256 for p in planned)
+    return planned if intact else None
 
 
 def _build(root: Path, cache: Cache, key: str, compiler: Compiler, progress: Progress) -> list[PlannedFile]:
