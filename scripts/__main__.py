@@ -2,8 +2,8 @@
 
 Standard library only, and it parses on Python 3.8, so that an old Python gets a sentence instead of a
 traceback. It makes ``.venv`` from ``requirements.lock`` by hash when the environment at hand lacks our
-dependencies, and hands over to it. The folder counts as made only when its stamp, written last, names
-the lock and the interpreter; anything else is made anew.
+dependencies, and hands over to it. The folder is stamped before anything is put into it, so that we know
+it for ours, and counts as made only when the stamp names the lock and the interpreter.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / ".made-from"
+UNFINISHED = "unfinished\n"
 NEEDED = (3, 11)
 #: Import names that tell whether an environment (a Nox session, uv, `.venv`) can run the tasks.
 PROBES = (
@@ -76,7 +77,7 @@ def inside_own_venv() -> bool:
 
 def environment_suffices() -> bool:
     """Whether the tasks can run right here: our own finished ``.venv``, or another complete environment."""
-    if inside_own_venv():
+    if inside_own_venv() and STAMP.exists():
         return is_made()
     return all(importlib.util.find_spec(name) is not None for name in PROBES)
 
@@ -114,22 +115,31 @@ def make_venv() -> None:
         say("Preparing .venv from requirements.lock, every package by its hash (once, about a minute) …")
         if not inside_own_venv():
             remove_leftover()
+            VENV.mkdir()
+            STAMP.write_text(UNFINISHED, encoding="utf-8")
             create_empty()
-        elif STAMP.exists():
-            STAMP.unlink()
+        else:
+            refuse_foreign()
+            STAMP.write_text(UNFINISHED, encoding="utf-8")
         install()
         STAMP.write_text(fingerprint(), encoding="utf-8")
 
 
+def refuse_foreign() -> None:
+    """Leave alone a ``.venv`` that we did not begin: whatever it is, it is somebody's work."""
+    ours = VENV.is_dir() and not VENV.is_symlink() and (STAMP.exists() or not any(VENV.iterdir()))
+    if not ours:
+        say("%s exists but was not made by this workspace, so it was left alone." % VENV)
+        say("What to do: move it away and run the command again, or install our packages into it yourself:")
+        say("pip install --require-hashes -r requirements.lock")
+        raise SystemExit(CODE_USAGE)
+
+
 def remove_leftover() -> None:
-    """Remove a half-made or outdated ``.venv``; never a folder that is not a virtual environment."""
+    """Remove a half-made or outdated ``.venv`` of ours."""
     if not os.path.lexists(str(VENV)):
         return
-    ours = VENV.is_dir() and not VENV.is_symlink()
-    if not ours or (any(VENV.iterdir()) and not (VENV / "pyvenv.cfg").exists() and not STAMP.exists()):
-        say("%s exists but is not a virtual environment, so it was left alone." % VENV)
-        say("What to do: move it away and run the command again.")
-        raise SystemExit(CODE_USAGE)
+    refuse_foreign()
     try:
         shutil.rmtree(str(VENV))
     except OSError as error:

@@ -136,7 +136,10 @@ def test_a_first_run_makes_the_environment_and_hands_over(clone: Clone, tmp_path
 #: tells them apart is the same code on both systems.
 DAMAGES = [
     "other lock",
-    *(pytest.param(d, marks=pytest.mark.posix_only) for d in ("no stamp", "no interpreter", "other python")),
+    *(
+        pytest.param(d, marks=pytest.mark.posix_only)
+        for d in ("unfinished", "no interpreter", "other python")
+    ),
 ]
 
 
@@ -144,8 +147,8 @@ DAMAGES = [
 def test_a_half_made_or_outdated_environment_is_repaired(clone: Clone, damage: str) -> None:
     assert answer(clone.run())["value"] == "first"
     stamp = clone.venv / ".made-from"
-    if damage == "no stamp":
-        stamp.unlink()
+    if damage == "unfinished":
+        stamp.write_text("unfinished\n", encoding="utf-8")
     elif damage == "no interpreter":
         next(p for p in (clone.venv / "bin/python", clone.venv / "Scripts/python.exe") if p.exists()).unlink()
     elif damage == "other lock":
@@ -175,6 +178,16 @@ def test_a_folder_that_is_no_environment_is_left_alone(clone: Clone) -> None:
     assert done.returncode == 2
     assert "left alone" in done.stderr
     assert (clone.venv / "thesis.txt").read_text(encoding="utf-8") == "years of work"
+
+
+def test_an_environment_of_the_users_own_is_left_alone(clone: Clone) -> None:
+    clone.venv.mkdir()
+    (clone.venv / "pyvenv.cfg").write_text("home = elsewhere\n", encoding="utf-8")
+    (clone.venv / "work.py").write_text("unsaved anywhere else", encoding="utf-8")
+    done = clone.run()
+    assert done.returncode == 2
+    assert "not made by this workspace" in done.stderr
+    assert (clone.venv / "work.py").read_text(encoding="utf-8") == "unsaved anywhere else"
 
 
 @pytest.mark.posix_only
