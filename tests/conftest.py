@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import tempfile
@@ -94,6 +95,15 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
         "GITHUB_TOKEN",
     ):
         monkeypatch.delenv(name, raising=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start Wine's desktop before any test does: it lives on and would hold the pipes it was born with.
+
+    On Windows there is a desktop already and this changes nothing.
+    """
+    if sys.platform == "win32" and not hasattr(config, "workerinput"):
+        ctypes.WinDLL("user32").GetDesktopWindow()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -132,6 +132,9 @@ def _make_prefix(bed: Bed) -> None:
     boot = [str(bed.tools.wine), "wineboot", "-i"]
     output = subprocess.DEVNULL
     subprocess.run(boot, check=False, env=bed.environ(), stdin=output, stdout=output, stderr=output)
+    # Windows exist, and message boxes with them, but no display is needed.
+    null = ["reg", "add", r"HKCU\Software\Wine\Drivers", "/v", "Graphics", "/d", "null", "/f"]
+    subprocess.run([str(bed.tools.wine), *null], check=False, env=bed.environ(), stdin=output, stdout=output)
     subprocess.run([str(bed.tools.wineserver), "-w"], check=False, env=bed.environ())
     if not (bed.drive_c / "windows" / "system32" / "kernel32.dll").exists():
         msg = f"`{' '.join(boot)}` made no Windows folder in {bed.drive_c}"
