@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.typist import Typist
+
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("scripts", "native", "evidence", "tasks.py", "noxfile.py", "pins.lock", "requirements.lock")
 #: A person's settings must not decide a test.
 HIDDEN = ("CUDA_", "HIP_", "ROCM", "ROCR_", "ZLUDA", "FORCE_COLOR", "GITHUB_", "INVOKE_")
+
+TYPIST = Typist()
 
 
 @dataclass
@@ -40,13 +44,25 @@ class Checkout:
         return env | compiler() | self.extra
 
     def run(
-        self, *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 240
+        self,
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout: float = 240,
+        own_process: bool = sys.platform != "win32",
     ) -> subprocess.CompletedProcess[str]:
-        """Type a command; nothing is there to answer questions."""
+        """Type a command; nothing is there to answer questions.
+
+        On Windows one waiting interpreter performs it, unless the test is about a process of its own
+        or about a variable that the interpreter reads when it starts.
+        """
+        environ = {**self.environ, **(env or {})}
+        if not own_process and not any(name.startswith("PYTHON") for name in env or {}):
+            return TYPIST.type(self.root, words, cwd=cwd or self.root, env=environ, timeout=timeout)
         return subprocess.run(
-            [sys.executable, str(self.root / "scripts"), *words],
+            [sys.executable, str(self.front_door()), *words],
             cwd=cwd or self.root,
-            env={**self.environ, **(env or {})},
+            env=environ,
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -55,6 +71,13 @@ class Checkout:
             timeout=timeout,
             check=False,
         )
+
+    def front_door(self) -> Path:
+        """Return what ``python`` is given, with all the code it needs."""
+        door = self.root / "scripts"
+        if not (door / "__main__.py").exists():
+            _copy("scripts", self.root)
+        return door
 
     def json(self, *words: str, env: Mapping[str, str] | None = None, code: int = 0) -> dict[str, Any]:
         """Type a command with ``--json`` and read the one object it prints."""
@@ -73,15 +96,20 @@ class Checkout:
 def make_checkout(folder: Path, *, cache: Path | None = None) -> Checkout:
     """Copy what a checkout needs; ``cache`` may be shared, since nothing in it ever changes."""
     root = folder / "Ein Checkout ü"
-    root.mkdir(parents=True)
+    (root / "stage").mkdir(parents=True)
     for name in PARTS:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, root / name)
-    (root / "stage").mkdir()
+        # Three hundred small files; most tests on Windows need only what is run as a program.
+        _copy("scripts/inside" if name == "scripts" and sys.platform == "win32" else name, root)
     return Checkout(root=root, cache=cache or folder / "store", state=folder / "state")
+
+
+def _copy(name: str, root: Path) -> None:
+    source = ROOT / name
+    if source.is_dir():
+        unwanted = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, root / name, ignore=unwanted, dirs_exist_ok=True)
+    else:
+        shutil.copy(source, root / name)
 
 
 def compiler() -> dict[str, str]:

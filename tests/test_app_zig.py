@@ -67,7 +67,7 @@ class Bare:
 
     def setup(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(self.python), str(self.checkout.root / "scripts"), "setup", "--json", *words],
+            [str(self.python), str(self.checkout.front_door()), "setup", "--json", *words],
             env={**self.checkout.environ, **self.env},
             capture_output=True,
             text=True,

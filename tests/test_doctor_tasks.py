@@ -96,7 +96,7 @@ def test_a_log_is_explained_and_nothing_else_is_examined(checkout: Checkout, tmp
 
 def test_a_text_from_standard_input_that_is_no_known_failure(checkout: Checkout) -> None:
     done = subprocess.run(
-        [sys.executable, str(checkout.root / "scripts"), "doctor", "--log=-"],
+        [sys.executable, str(checkout.front_door()), "doctor", "--log=-"],
         input=b"everything went well\n",
         cwd=checkout.root,
         env=checkout.environ,

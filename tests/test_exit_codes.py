@@ -215,7 +215,7 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
 def _(checkout: Checkout, _folder: Path) -> int:
     checkout.json("setup")
     env = checkout.environ | {"CUDA_AMD_CPU_FAULT": "hang"}
-    command = [sys.executable, str(checkout.root / "scripts"), "run", "--size=64"]
+    command = [sys.executable, str(checkout.front_door()), "run", "--size=64"]
     with subprocess.Popen(
         command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     ) as run:
