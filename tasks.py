@@ -220,6 +220,12 @@ def wrap(
     raise Exit(code=perform_wrap(options, argv=sys.argv, as_json=json))
 
 
+@verb("path", "stack", "timeout")
+def precompile(c: Context, path="", stack="", timeout="", json=False):
+    """Compile a program's device code now with the layer's own tool, so that its first run need not."""
+    call("precompile", locals())
+
+
 @verb("exe", "stack", "strict")
 def preflight(c: Context, exe="", stack="", strict=False, json=False):
     """Read a program's files: what it needs, and what a stack has of that. Nothing is run."""
@@ -297,8 +303,8 @@ def cache_list(c: Context, json=False):
     call("cache.list", locals())
 
 
-@verb("dry-run", name="prune")
-def cache_prune(c: Context, dry_run=False, json=False):
+@verb("compile", "dry-run", name="prune")
+def cache_prune(c: Context, compile_=False, dry_run=False, json=False):
     """Take away what no generation, placement or shim refers to."""
     call("cache.prune", locals())
 
@@ -324,8 +330,8 @@ def pins_add(c: Context, url="", id="", license="", write=False, json=False):  #
 pins = Collection("pins", pins_check, pins_update, pins_add)
 cache = Collection("cache", cache_list, cache_prune)
 ns = Collection(
-    *(setup, status, scan, doctor, fetch, stage, check, run, compare, ab, preflight, wrap, unwrap, verify),
-    *(shim, report, validate, stacks, use, rollback, remove, pins, cache),
+    *(setup, status, scan, doctor, fetch, stage, check, run, compare, ab, preflight, precompile, wrap),
+    *(unwrap, verify, shim, report, validate, stacks, use, rollback, remove, pins, cache),
 )
 
 

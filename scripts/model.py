@@ -268,6 +268,9 @@ class Progress(Protocol):
     def note(self, message: str) -> None:
         """Say one line that must not be missed."""
 
+    def aside(self, message: str) -> None:
+        """Say one line to a person who is waiting; where nobody sits, nobody needs it."""
+
 
 class NoProgress:
     """Progress for callers that show nothing."""
@@ -280,6 +283,10 @@ class NoProgress:
         return nullcontext(_ignore)
 
     def note(self, message: str) -> None:
+        """Ignore the line."""
+        del message
+
+    def aside(self, message: str) -> None:
         """Ignore the line."""
         del message
 

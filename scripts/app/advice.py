@@ -14,7 +14,7 @@ from scripts.host.gpu import AMD
 from scripts.staging.select import selected_gpu
 
 #: The tasks that run something under a stack or fetch it: what they print is worth explaining.
-EXPLAINED: Final = frozenset({"setup", "fetch", "stage", "check", "run", "validate", "wrap"})
+EXPLAINED: Final = frozenset({"setup", "fetch", "stage", "check", "run", "validate", "wrap", "precompile"})
 #: Of a program's log so much of its end is read.
 LOG_END: Final = 16 * 1024 * 1024
 

@@ -1,29 +1,78 @@
-"""The translation layer's compile cache: while it grows, a program is compiling, not hanging."""
+"""The translation layer's compile cache: where it lies, what it holds, and what its growth means.
+
+While it grows, a program is compiling, not hanging. Facts: vosen/ZLUDA@87531d3, ``zluda_cache``.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from scripts.app.workspace import Workspace
+from scripts.errors import ConflictError
+from scripts.system.databases import in_use
 
-#: The layer compiles into this folder below the user's cache (vosen/ZLUDA@87531d3).
+#: The layer compiles into this folder below the user's cache.
 COMPILE_CACHE: Final = ("zluda", "ComputeCache")
-#: How often a long run is looked at, in seconds.
-INTERVAL: Final = 20.0
+#: Its own files there: databases (one for each format of the layer) and what SQLite keeps beside them.
+_OURS: Final = re.compile(r"zluda\d*\.db(-wal|-shm|-journal)?", re.IGNORECASE)
+#: How often something that runs is looked at, in seconds; so often at most a line is said.
+INTERVAL: Final = 10.0
 
 
-def compile_cache(ws: Workspace) -> tuple[str, int] | None:
-    """Return the compile cache's folder and its size in bytes; ``None`` where there is none."""
-    base = ws.environ.get("LOCALAPPDATA") if ws.platform == "win32" else ws.environ.get("XDG_CACHE_HOME")
-    folder = Path(base or Path.home() / ".cache").joinpath(*COMPILE_CACHE)
-    try:
-        return str(folder), sum(path.stat().st_size for path in folder.iterdir())
-    except OSError:
+@dataclass(frozen=True, kw_only=True)
+class CompileCache:
+    """The layer's compile cache: its folder, and the files in it that are the layer's own."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    bytes: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {"path": str(self.folder), "bytes": self.bytes, "files": [path.name for path in self.files]}
+
+
+def compile_cache(ws: Workspace) -> CompileCache | None:
+    """Look at the compile cache, which every program of this user and every stack share.
+
+    ``None`` where the user's cache folder is not known. A folder that is not there yet is an empty cache.
+    """
+    if ws.caches is None:
         return None
+    folder = ws.caches.joinpath(*COMPILE_CACHE)
+    files: list[Path] = []
+    size = 0
+    with suppress(OSError):
+        for path in sorted(folder.iterdir()):
+            if _OURS.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+                size += path.stat().st_size
+                files.append(path)
+    return CompileCache(folder=folder, files=tuple(files), bytes=size)
+
+
+def clear(cache: CompileCache) -> None:
+    """Delete the cache's own files and nothing else; the layer makes them anew.
+
+    Raises:
+        ConflictError: ``compile-cache-in-use``: a program has it open; what it has open was not deleted.
+    """
+    busy = next((path for path in cache.files if path.suffix.lower() == ".db" and in_use(path)), None)
+    for path in cache.files if busy is None else ():
+        try:
+            path.unlink(missing_ok=True)  # SQLite takes its side files away by itself
+        except PermissionError:  # Windows: opened by something that is not SQLite, or since we asked
+            busy = path
+            break
+    if busy is not None:
+        msg = "a program has the compile cache open, and losing it now could make the program fail"
+        hint = "end the programs that run on the translation layer, then repeat it"
+        raise ConflictError("compile-cache-in-use", msg, context=(str(busy),), hint=hint)
 
 
 @contextmanager
@@ -58,4 +107,4 @@ def say_when_compiling(
 def cache_size(ws: Workspace) -> int:
     """Return the size of the compile cache in bytes; 0 where there is none."""
     cache = compile_cache(ws)
-    return cache[1] if cache else 0
+    return cache.bytes if cache else 0

@@ -43,6 +43,7 @@ def look_around(ws: Workspace, host: Host | None = None) -> Machine:
     gfx = gpu.gfx if gpu is not None and gpu.vendor == AMD else None
     stage = _stage(ws)
     translation = stage is not None and stage.translation
+    cache = compile_cache(ws)
     return Machine(
         host=seen,
         kernels={str(root.path): kernels(root.path, gfx or "") for root in seen.hip_roots},
@@ -53,7 +54,7 @@ def look_around(ws: Workspace, host: Host | None = None) -> Machine:
         free={"store": _free(ws.cache_root), "stage": _free(ws.stage)},
         vc_runtime=_vc_runtime(system32(ws.environ)) if windows else None,
         missing_functions=_missing_functions(ws, seen) if windows and translation else None,
-        cache=compile_cache(ws),
+        cache=(str(cache.folder), cache.bytes) if cache is not None and cache.files else None,
         threats=threat_events(ws.environ) if windows else None,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scripts.app.compiling import CompileCache, compile_cache
 from scripts.app.placing import placed_here
 from scripts.app.shims import ShimStatus, shims_here
 from scripts.app.staged import cache_of, lock_of
@@ -28,6 +29,7 @@ class StatusResult:
     leftovers: tuple[str, ...]
     placed: tuple[PlacementStatus, ...] = ()
     shims: tuple[ShimStatus, ...] = ()
+    compiled: CompileCache | None = None
     exit_code: int = ExitCode.OK
 
     @property
@@ -45,6 +47,7 @@ class StatusResult:
             "lock_changed": active is not None and active.lock != self.lock.digest,
             "generations": [_generation(g) for g in self.history.generations],
             "store": {"path": self.store, "bytes": self.store_bytes},
+            "compile_cache": None if self.compiled is None else self.compiled.to_json(),
             "leftovers": list(self.leftovers),
             "placements": [status.to_json() for status in self.placed],
             "shims": [shim.to_json() for shim in self.shims],
@@ -78,5 +81,6 @@ def status(ws: Workspace) -> StatusResult:
         store_bytes=sum(entry.bytes for entry in entries),
         placed=placed_here(ws),
         shims=shims_here(ws),
+        compiled=compile_cache(ws),
         leftovers=tuple(str(entry.path) for entry in entries if entry.kind is EntryKind.LEFTOVER),
     )

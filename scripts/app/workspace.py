@@ -31,6 +31,7 @@ class Workspace:
         environ: the environment this process was started with.
         platform: ``sys.platform`` (``linux`` or ``win32``).
         progress: where long work reports.
+        caches: where this user's programs keep their caches; ``None`` where that is not known.
         ask: asks a person to agree to a bill; ``None`` when nobody is there to answer.
     """
 
@@ -44,6 +45,7 @@ class Workspace:
     platform: str = sys.platform
     progress: Progress = field(default_factory=NoProgress)
     ask: Callable[[Bill], bool] | None = None
+    caches: Path | None = None
 
     @property
     def evidence(self) -> Path:
@@ -78,7 +80,23 @@ def workspace_from_environ(
         environ=env,
         progress=progress if progress is not None else NoProgress(),
         ask=ask,
+        caches=user_caches(env),
     )
+
+
+def user_caches(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder in which this user's programs keep their caches.
+
+    On Windows the system says it, whatever the environment says; elsewhere ``XDG_CACHE_HOME``, which counts
+    only if it is absolute.
+    """
+    if sys.platform == "win32":
+        return Path(platformdirs.user_data_dir(roaming=False))
+    named = Path(environ.get("XDG_CACHE_HOME") or "")
+    if named.is_absolute():
+        return named
+    home = environ.get("HOME")
+    return Path(home) / ".cache" if home else None
 
 
 def within(ws: Workspace, path: Path) -> str:

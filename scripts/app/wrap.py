@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from scripts.app.compiling import cache_size, say_when_compiling
 from scripts.app.staged import staged_runtime
 from scripts.app.workspace import Workspace
 from scripts.app.wrap_plan import Plan, Request, plan_run
@@ -26,6 +28,7 @@ from scripts.app.wrapping import (
 )
 from scripts.errors import LaunchError, WorkspaceError
 from scripts.launch.via import Via
+from scripts.model import StackKind
 from scripts.system.child import Exit
 from scripts.system.interruptions import Interruptions
 from scripts.system.process import run_inherited
@@ -124,15 +127,23 @@ def _run(ws: Workspace, plan: Plan) -> WrapResult:
         with around as placement:
             if interruptions.received:
                 raise KeyboardInterrupt  # somebody changed their mind before anything ran
-            ended = run_inherited(
-                plan.command,
-                interruptions=interruptions,
-                timeout=plan.timeout,
-                log=plan.log,
-                unattended=ws.ask is None,
-            )
+            with _watch(ws, plan):
+                ended = run_inherited(
+                    plan.command,
+                    interruptions=interruptions,
+                    timeout=plan.timeout,
+                    log=plan.log,
+                    unattended=ws.ask is None,
+                )
         _refuse_failed_launcher(plan, ended)
         return replace(plan.shown, exit=ended, placement=placement)
+
+
+def _watch(ws: Workspace, plan: Plan) -> AbstractContextManager[None]:
+    """Tell a person at a terminal that a program compiles; elsewhere stderr is the program's alone."""
+    if plan.ready.stack.kind is not StackKind.TRANSLATION:
+        return nullcontext()
+    return say_when_compiling(ws.progress.aside, partial(cache_size, ws))
 
 
 def _refuse_failed_launcher(plan: Plan, ended: Exit) -> None:

@@ -48,6 +48,11 @@ class TerminalProgress:
         """Say one line."""
         self.out.note(message)
 
+    def aside(self, message: str) -> None:
+        """Say one line on a terminal; a file that stderr goes to belongs to the program that runs."""
+        if self.out.stderr.is_terminal:
+            self.out.note(message)
+
 
 def _nothing(_amount: int) -> None:
     """Show nothing for small work."""

@@ -17,6 +17,8 @@ def show(result: StatusResult, out: Out) -> None:
     if active is not None and active.document:
         out.line(f"evidence {active.document}")
     out.line(f"store    {result.store} ({size(result.store_bytes)})")
+    if result.compiled is not None and result.compiled.files:
+        out.line(f"compiled {result.compiled.folder} ({size(result.compiled.bytes)}, the layer's)")
     for other in result.history.generations:
         if active is None or other.number != active.number:
             out.line(

@@ -1,0 +1,135 @@
+"""``precompile``: let the layer's own tool compile a program's device code before its first run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from scripts.app.backend_notes import backend_notes
+from scripts.app.compiling import cache_size, compile_cache
+from scripts.app.running import check_environment, read_seconds, run_ours
+from scripts.app.staged import staged_runtime
+from scripts.app.workspace import Workspace
+from scripts.errors import ExitCode, LaunchError, UsageError
+from scripts.model import Runtime
+from scripts.system.process import name_exit
+
+#: vosen/ZLUDA@87531d3 ``zluda_precompile``: takes a file or a folder, uses every processor core.
+TOOL: Final = "zluda_precompile"
+#: A large program compiles for a long time.
+DEFAULT_SECONDS: Final = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecompileResult:
+    """How the layer's tool ended, and by how much its compile cache grew.
+
+    The tool ends with 0 also where it could compile nothing, so that only growth shows that it did.
+
+    Attributes:
+        stack: the stack's id.
+        path: what was looked through.
+        code: the tool's exit code; ``None`` if its time was over.
+        before: bytes in the compile cache when it began; ``after`` when it had ended.
+        cache: where the compile cache lies; empty where that is not known.
+        output: all that the tool printed.
+        notes: what is missing behind the layer.
+        seconds: how long it ran.
+        platform: ``sys.platform`` of the run.
+    """
+
+    stack: str
+    path: Path
+    code: int | None
+    before: int
+    after: int
+    cache: str
+    output: bytes
+    seconds: float
+    platform: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the tool said that it went well, 124 after a timeout, else 3."""
+        if self.code is None:
+            return int(ExitCode.TIMEOUT)
+        return int(ExitCode.OK if self.code == 0 else ExitCode.NEGATIVE)
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """How it ended, in words, where that needs any."""
+        if self.code is None:
+            return (f"its time was over after {self.seconds:.0f} s; what it had compiled is kept",)
+        words = name_exit(self.code, platform=self.platform)
+        return () if self.code == 0 else (f"it ended with {self.code}{f' ({words})' if words else ''}",)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "stack": self.stack,
+            "path": str(self.path),
+            "code": self.code,
+            "compile_cache": {"path": self.cache, "before": self.before, "after": self.after},
+            "seconds": round(self.seconds, 3),
+            "output": self.output.decode("utf-8", "replace"),
+            "notes": [*self.notes, *self.ending],
+        }
+
+
+def precompile(ws: Workspace, *, path: str = "", stack: str = "", timeout: str = "") -> PrecompileResult:
+    """Compile all device code of a file, or of the files in a folder, into the layer's cache.
+
+    Raises:
+        UsageError: no path was named, or nothing is there.
+        StagedFileError: the stack's files are missing or changed.
+        LaunchError: ``no-precompiler``: the stack's layer has no such tool.
+        HostError: there is no HIP runtime.
+    """
+    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
+    target = _target(path)
+    staged = staged_runtime(ws, stack)
+    tool = _tool(staged.runtime)
+    environ = check_environment(ws, staged).environ
+    notes = backend_notes(ws, staged, tool, environ)
+    cache, before = compile_cache(ws), cache_size(ws)
+    with ws.progress.task(f"compile {target.name}", None):
+        captured = run_ours(ws, staged, [str(tool), str(target)], timeout=seconds)
+    return PrecompileResult(
+        stack=staged.stack.id,
+        path=target,
+        code=None if captured.timed_out else captured.returncode,
+        before=before,
+        after=cache_size(ws),
+        cache=str(cache.folder) if cache else "",
+        output=captured.stdout + captured.stderr,
+        notes=notes,
+        seconds=captured.seconds,
+        platform=ws.platform,
+    )
+
+
+def _target(path: str) -> Path:
+    """Find what was named, as an absolute path: the tool would take a leading dash for an option."""
+    if not path:
+        raise UsageError("path-needed", "which program?", hint="name it: invoke precompile --path=PATH")
+    target = Path(path).absolute()
+    if not target.exists():
+        hint = "name the program's file, or the folder that its libraries lie in"
+        raise UsageError("path-not-found", f"{target} does not exist", hint=hint)
+    return target
+
+
+def _tool(runtime: Runtime) -> Path:
+    """Return the layer's tool.
+
+    Raises:
+        LaunchError: ``no-precompiler``.
+    """
+    found = [file.name for file in runtime.files if PurePosixPath(file.name.lower()).stem == TOOL]
+    if runtime.path is None or not found:
+        msg = f"{runtime.stack} has no tool that compiles beforehand"
+        hint = "the first run of a program compiles what it needs; it may take minutes"
+        raise LaunchError("no-precompiler", msg, hint=hint)
+    return runtime.path / min(found, key=lambda name: len(PurePosixPath(name).parts))
