@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import io
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from scripts.app.placing import Beside, items_of, placed_here, still_placed, system_folders
+from scripts.app.placing import Beside, placed_here, still_placed, system_folders
+from scripts.app.placing_items import choose
+from scripts.app.staged import Staged
 from scripts.app.unwrap import UnwrapResult, unwrap
 from scripts.app.workspace import Workspace
 from scripts.errors import JournalError, TargetError, UsageError
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.placement.status import Standing
+from scripts.preflight.places import Places
 from scripts.ui.console import Out
 from scripts.ui.unwrap import show
 from tests.placement_harness import World, tree
-
-
-@dataclass(frozen=True, kw_only=True)
-class Staged:
-    """A runtime that lies ready."""
-
-    stack: Stack
-    runtime: Runtime
-    host: Host = field(default_factory=lambda: Host(os="linux", machine="x86_64"))
-    lock: Lock = field(default_factory=lambda: Lock(path=Path("x"), digest="", artifacts={}, stacks={}))
-
 
 FILES = {
     "nvcuda.dll": ("nvcuda", ("amdhip64",)),
@@ -54,7 +45,9 @@ def make_staged(root: Path, *, kind: StackKind = StackKind.TRANSLATION, name: st
         digest = hashlib.sha256(data).hexdigest()
         files.append(RuntimeFile(name=path, sha256=digest, size=len(data), provides=provides, needs=needs))
     runtime = Runtime(stack=name, digest="e" * 64, path=folder, files=tuple(files))
-    return Staged(stack=Stack(id=name, kind=kind), runtime=runtime)
+    lock = Lock(path=root / "pins.lock", digest="", artifacts={}, stacks={})
+    host = Host(os="linux", machine="x86_64")
+    return Staged(lock=lock, stack=Stack(id=name, kind=kind), runtime=runtime, host=host)
 
 
 @pytest.fixture
@@ -85,13 +78,13 @@ def kept(ws: Workspace, root: Path) -> World:
     return world
 
 
-def chosen(staged: Staged, **options: object) -> list[str]:
-    items = items_of(staged.runtime, kind=staged.stack.kind, **options)  # type: ignore[arg-type] # options of a table
-    return [item.path for item in items]
+def beside(staged: Staged, root: Path) -> list[str]:
+    program = root / "app" / "program.exe"
+    return [item.path for item in choose(staged, program).items]
 
 
 def test_only_what_answers_for_a_library_goes_beside(tmp_path: Path) -> None:
-    assert chosen(make_staged(tmp_path)) == [
+    assert beside(make_staged(tmp_path), tmp_path) == [
         "nvcuda.dll",
         "cublas64_11.dll",
         "cudnn64_8.dll",
@@ -99,22 +92,8 @@ def test_only_what_answers_for_a_library_goes_beside(tmp_path: Path) -> None:
     ]
 
 
-def test_only_what_the_program_needs_goes_beside(tmp_path: Path) -> None:
-    staged = make_staged(tmp_path)
-    assert chosen(staged, wanted=frozenset({"cublas11"})) == ["cublas64_11.dll"]
-    assert chosen(staged, wanted=frozenset({"cublas64_11.dll"}), folders=("lib", "plugins")) == [
-        "lib/cublas64_11.dll",
-        "plugins/cublas64_11.dll",
-    ]
-
-
-def test_only_what_has_its_back_end_goes_beside(tmp_path: Path) -> None:
-    staged = make_staged(tmp_path)
-    assert "cudnn64_8.dll" not in chosen(staged, backends=frozenset({"amdhip64", "rocblas"}))
-
-
 def test_the_reference_stack_has_no_stubs(tmp_path: Path) -> None:
-    assert "cufft64_10.dll" in chosen(make_staged(tmp_path, kind=StackKind.REFERENCE))
+    assert "cufft64_10.dll" in beside(make_staged(tmp_path, kind=StackKind.REFERENCE), tmp_path)
 
 
 def test_wrap_places_and_takes_away(ws: Workspace, tmp_path: Path) -> None:
@@ -149,7 +128,7 @@ def test_the_programs_own_failure_passes_through(ws: Workspace, tmp_path: Path) 
 def test_nothing_to_place_is_refused(ws: Workspace, tmp_path: Path) -> None:
     world = program(tmp_path / "one")
     with pytest.raises(TargetError) as caught:
-        Beside(ws, wanted=frozenset({"nvml"}))(make_staged(tmp_path), world.target / "program.exe")
+        Beside(ws)(make_staged(tmp_path), world.target / "program.exe", places=Places())
     assert caught.value.reference == "nothing-to-place"
 
 

@@ -31,6 +31,7 @@ from scripts.errors import (
 from scripts.launch.environ import EnvPlan
 from scripts.launch.via import Via, ViaFacts
 from scripts.model import NoProgress, StackKind
+from scripts.preflight.places import Places
 from scripts.system.child import Dialog, Exit
 from scripts.ui.console import Out
 from scripts.ui.wrap import show
@@ -281,7 +282,9 @@ class Beside:
         self.undoing = undoing
 
     @contextmanager
-    def __call__(self, staged: Staged, program: Path, *, keep: bool) -> Iterator[Placement]:
+    def __call__(
+        self, staged: Staged, program: Path, *, keep: bool, places: Places | None
+    ) -> Iterator[Placement]:
         self.events.append(f"placed keep={keep}")
         if self.during is not None:
             self.during()

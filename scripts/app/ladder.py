@@ -136,7 +136,7 @@ def climb(flow: Flow, subject: Subject, seen: Inspected, *, why_not: str = "") -
     reason = why_not or obstacle(Via.BESIDE, subject.staged, seen.facts)
     with rung(flow, "unwrap", reason) as notes:
         if not reason:
-            _keep_and_unwrap(subject, notes)
+            _keep_and_unwrap(subject, seen, notes)
 
 
 def _run(subject: Subject, via: Via, placement: Placement, notes: StepNotes) -> None:
@@ -208,11 +208,12 @@ def _ours(found: tuple[str, ...], placement: Placement) -> tuple[str, ...]:
     return tuple(line for line, name in named if name.casefold() in names or name.split("/")[0] == STATE)
 
 
-def _keep_and_unwrap(subject: Subject, notes: StepNotes) -> None:
+def _keep_and_unwrap(subject: Subject, seen: Inspected, notes: StepNotes) -> None:
     """Place and leave it, as ``wrap --keep`` does; then ``unwrap``, and prove that."""
     folder = subject.program.parent
     before = tree_of(folder)
-    with Beside(subject.ws, signals=True)(subject.staged, subject.program, keep=True) as placement:
+    placer = Beside(subject.ws, signals=True)
+    with placer(subject.staged, subject.program, keep=True, places=seen.places) as placement:
         files = placement.files
     kept = differences(before, tree_of(folder))
     report = unwrap(subject.ws, target=str(folder))

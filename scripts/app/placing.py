@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path, PurePosixPath
-from typing import Final
+from pathlib import Path
 
+from scripts.app.placing_items import Chosen, choose
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
 from scripts.app.wrapping import Placement
 from scripts.errors import TargetError
-from scripts.model import Runtime, RuntimeFile, StackKind
+from scripts.placement.layout import fold
 from scripts.placement.place import Placement as Placing
 from scripts.placement.place import explain, place
-from scripts.placement.plan import Deed, PlacementItem, Plan
+from scripts.placement.plan import Deed, Plan
 from scripts.placement.registry import Registry
 from scripts.placement.session import Session, placed
 from scripts.placement.status import PlacementStatus, placements
-
-#: ZLUDA's counterpart of the CUDA 13 runtime's own helper: goes with nvcuda, under its own name.
-HYBRID: Final = "nvcudart_hybrid64.dll"
-DRIVERS: Final = frozenset({"nvcuda", "cuda"})
-#: What a program brings itself and nothing of ours may cover.
-NEVER: Final = ("cudart", "ptxas")
-#: Where a translation layer has these without anything behind them, they are stubs.
-STUBS: Final = ("cufft", "cudnn")
+from scripts.preflight.places import Places
 
 
 def registry_of(ws: Workspace) -> Registry:
@@ -44,130 +37,65 @@ def still_placed(ws: Workspace) -> tuple[str, ...]:
     return tuple(f"{status.target}: {status.standing.value}" for status in placed_here(ws))
 
 
-def items_of(
-    runtime: Runtime,
-    *,
-    kind: StackKind,
-    folders: Sequence[str] = ("",),
-    wanted: frozenset[str] | None = None,
-    backends: frozenset[str] | None = None,
-) -> tuple[PlacementItem, ...]:
-    """Choose the files of a runtime that answer for a CUDA library, for each folder that asks.
-
-    Args:
-        runtime: the stack's files.
-        kind: of the stack; in a translation layer cuFFT and cuDNN without a back-end are stubs.
-        folders: of the importing modules, relative to the target.
-        wanted: names of CUDA libraries or files that the program needs; ``None`` for all.
-        backends: HIP libraries that exist; ``None`` where nobody has looked.
-    """
-    if runtime.path is None:
-        return ()
-    chosen = [file for file in runtime.files if _serves(file, kind, wanted, backends)]
-    if any(file.provides in DRIVERS for file in chosen):
-        chosen += [file for file in runtime.files if file.name.casefold() == HYBRID and file not in chosen]
-    return tuple(
-        PlacementItem(
-            folder=folder,
-            name=PurePosixPath(file.name).name,
-            source=runtime.path / file.name,
-            sha256=file.sha256,
-            size=file.size,
-        )
-        for folder in folders
-        for file in chosen
-    )
-
-
-def _serves(
-    file: RuntimeFile, kind: StackKind, wanted: frozenset[str] | None, backends: frozenset[str] | None
-) -> bool:
-    """Say whether a file belongs beside a program."""
-    provides = file.provides
-    if provides is None or "/" in file.name or provides.startswith(NEVER):
-        return False
-    if kind is StackKind.TRANSLATION and provides.startswith(STUBS) and not file.needs:
-        return False
-    if backends is not None and not backends.issuperset(file.needs):
-        return False
-    return wanted is None or provides in wanted or file.name in wanted
-
-
 class Beside:
-    """The ``Placer`` of ``wrap --via=beside``; without ``wanted`` it takes all that the stack answers for."""
+    """The ``Placer`` of ``wrap --via=beside``; without ``places`` it takes all that the stack answers for."""
 
-    def __init__(
-        self,
-        ws: Workspace,
-        *,
-        wanted: frozenset[str] | None = None,
-        folders: Sequence[str] = ("",),
-        backends: frozenset[str] | None = None,
-        signals: bool = False,
-    ) -> None:
+    def __init__(self, ws: Workspace, *, signals: bool = False) -> None:
         """``signals`` is for callers that do not handle signals themselves."""
         self._ws = ws
-        self._wanted = wanted
-        self._folders = tuple(folders)
-        self._backends = backends
         self._signals = signals
 
     def __call__(
-        self, staged: Staged, program: Path, *, keep: bool = False
+        self, staged: Staged, program: Path, *, keep: bool = False, places: Places | None = None
     ) -> AbstractContextManager[Placement]:
         """Place on entering; on leaving undo, unless others use it or it is kept. Leaving never raises."""
-        items = self._items(staged, program)
-        return self._placed(staged, program, items, keep=keep)
+        chosen = self._chosen(staged, program, places)
+        return self._placed(staged, program, chosen, keep=keep)
 
-    def explain(self, staged: Staged, program: Path) -> Plan:
+    def explain(self, staged: Staged, program: Path, chosen: Chosen) -> Plan:
         """Say what would be placed, or why not; changes nothing."""
         return explain(
-            program.resolve().parent,
-            self._items(staged, program),
+            chosen.target,
+            chosen.items,
             stack=staged.stack.id,
             digest=staged.runtime.digest,
             program=program,
             system_folders=system_folders(self._ws.environ),
         )
 
-    def sentences(self, staged: Staged, program: Path) -> tuple[str, ...]:
-        """Say what would be placed, file by file, or why not; changes nothing."""
-        plan = self.explain(staged, program)
+    def sentences(self, staged: Staged, program: Path, places: Places | None = None) -> tuple[str, ...]:
+        """Say what would be placed, file by file, for whom, or why not; changes nothing."""
+        chosen = self._chosen(staged, program, places)
+        plan = self.explain(staged, program, chosen)
         verbs = {
             Deed.CREATE: "would create",
             Deed.REPLACE: "would replace (the original is kept and put back)",
         }
         return (
-            *(f"{verbs[action.deed]}: {plan.target / action.path}" for action in plan.actions),
-            *(f"already the same: {plan.target / path}" for path in plan.identical),
+            *chosen.notes,
+            *(f"{verbs[a.deed]}: {plan.target / a.path}{_for(chosen, a.path)}" for a in plan.actions),
+            *(f"already the same: {plan.target / path}{_for(chosen, path)}" for path in plan.identical),
             *(f"refused: {refusal.message}" for refusal in plan.refusals),
             *plan.warnings,
         )
 
-    def _items(self, staged: Staged, program: Path) -> tuple[PlacementItem, ...]:
+    def _chosen(self, staged: Staged, program: Path, places: Places | None) -> Chosen:
         """Choose, and refuse to do nothing."""
-        items = items_of(
-            staged.runtime,
-            kind=staged.stack.kind,
-            folders=self._folders,
-            wanted=self._wanted,
-            backends=self._backends,
-        )
-        if not items:
+        chosen = choose(staged, program, places)
+        if not chosen.items:
             msg = f"{staged.stack.id} has no library that {program.name} would load from its folder"
-            raise TargetError("nothing-to-place", msg, hint="use another way: see `wrap --explain`")
-        return items
+            hint = "use another way: see `wrap --explain`"
+            raise TargetError("nothing-to-place", msg, context=chosen.notes, hint=hint)
+        return chosen
 
     @contextlib.contextmanager
-    def _placed(
-        self, staged: Staged, program: Path, items: tuple[PlacementItem, ...], *, keep: bool
-    ) -> Iterator[Placement]:
+    def _placed(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Iterator[Placement]:
         """Translate between a session of ``placement`` and what ``wrap`` reports."""
-        seen = Placement(kept=keep)
+        seen = Placement(kept=keep, target=chosen.target)
         session: Session | None = None
         try:
             with placed(
-                lambda: self._place(staged, program, items, keep=keep), signals=self._signals
+                lambda: self._place(staged, program, chosen, keep=keep), signals=self._signals
             ) as session:
                 seen.files = session.placement.files
                 yield seen
@@ -175,13 +103,11 @@ class Beside:
             if session is not None:
                 seen.left = session.left
 
-    def _place(
-        self, staged: Staged, program: Path, items: tuple[PlacementItem, ...], *, keep: bool
-    ) -> Placing:
+    def _place(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Placing:
         """Place for this process."""
         placement = place(
-            program.resolve().parent,
-            items,
+            chosen.target,
+            chosen.items,
             stack=staged.stack.id,
             digest=staged.runtime.digest,
             keep=keep,
@@ -189,9 +115,15 @@ class Beside:
             system_folders=system_folders(self._ws.environ),
             registry=registry_of(self._ws),
         )
-        for warning in placement.warnings:
-            self._ws.progress.note(warning)
+        for note in (*chosen.notes, *placement.warnings):
+            self._ws.progress.note(note)
         return placement
+
+
+def _for(chosen: Chosen, path: str) -> str:
+    """Say who asks for a file, where that is known."""
+    asker = next((who for name, who in chosen.askers.items() if fold(name) == fold(path)), "")
+    return f" (for {asker})" if asker else ""
 
 
 def system_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -21,6 +21,8 @@ from scripts.preflight.examine import Examined, examine
 from scripts.preflight.gain import gain
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import loading_of
+from scripts.preflight.packages import is_python, roots_of
+from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
 from scripts.preflight.verdict import Judged, judge
 from scripts.staging.generations import read_history
@@ -166,11 +168,24 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     )
     heavy = [reason for reason in judged.reasons if reason.effect is judged.verdict]
     kinds = tuple(recognised.kind.id for recognised in examined.kinds)
+    inspected = Inspected(facts=known, kinds=kinds, places=_places(program, examined, about, hidden=hidden))
     if judged.verdict is Verdict.REFUSES:
-        refusal = f"preflight: {heavy[0].text}"
-        return Inspected(facts=known, notes=_notes(heavy[1:]), refusal=refusal, kinds=kinds)
-    worth_saying = judged.verdict is Verdict.PARTIAL
-    return Inspected(facts=known, notes=_notes(heavy) if worth_saying else (), kinds=kinds)
+        return replace(inspected, notes=_notes(heavy[1:]), refusal=f"preflight: {heavy[0].text}")
+    return replace(inspected, notes=_notes(heavy) if judged.verdict is Verdict.PARTIAL else ())
+
+
+def _places(program: Path, examined: Examined, about: StackFacts, *, hidden: bool) -> Places | None:
+    """Say where the program looks for what the stack has; ``None`` where its files ask for nothing."""
+    if not examined.closure.needs:
+        return None
+    found, unserved = places_of(examined.closure, about.providers, python=is_python(program))
+    return Places(
+        found=found,
+        unserved=unserved,
+        complete=examined.closure.complete and not hidden,
+        absent=frozenset(name for name, there in about.backends.items() if there is False),
+        roots=roots_of(program),
+    )
 
 
 def warn_about(ws: Workspace, staged: Staged, program: Path, facts: ViaFacts) -> Inspected:

@@ -101,8 +101,9 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
     The program itself may be gone, as long as its folder is there.
     """
     folder = (exe.resolve() if exe.exists() else exe.absolute()).parent
+    named = exe.absolute().parent.resolve()  # a virtual environment's Python is a link to another folder
     listed = {status.target for status in placed_here(ws)}
-    for candidate in (folder, *folder.parents):
+    for candidate in dict.fromkeys((folder, named, *folder.parents, *named.parents)):
         if candidate in listed or Layout(candidate).state.is_dir():
             return candidate
     msg = f"nothing is placed beside {exe.name} or above it"

@@ -114,7 +114,7 @@ def _explained(plan: Plan, look: ExplainPlacement | None) -> WrapResult:
     """Say what would be done; for a placement file by file. Nothing is changed."""
     if look is None or plan.shown.via is not Via.BESIDE:
         return plan.shown
-    return replace(plan.shown, notes=(*plan.shown.notes, *look(plan.ready, plan.shown.program)))
+    return replace(plan.shown, notes=(*plan.shown.notes, *look(plan.ready, plan.shown.program, plan.places)))
 
 
 def _run(ws: Workspace, plan: Plan) -> WrapResult:

@@ -32,6 +32,7 @@ from scripts.launch.folders import launcher_in
 from scripts.launch.launcher import BITS, CAVEATS, plan_launcher, refuse_store_app
 from scripts.launch.request import parse_settings, parse_timeout
 from scripts.launch.via import Via, ViaChoice, ViaFacts, choose_via
+from scripts.preflight.places import Places
 from scripts.system.child import Command, LogTo
 
 AUTO: Final = "auto"
@@ -65,6 +66,7 @@ class Plan:
     timeout: float | None = None
     log: LogTo | None = None
     placement: Callable[[], AbstractContextManager[Placement]] | None = None
+    places: Places | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +133,14 @@ def plan_run(
             *(CAVEATS if choice.via is Via.LAUNCHER else ()),
         ),
     )
-    placement = _placement(choice, placer, ready, read.program, keep=request.keep)
     return Plan(
-        shown=shown, ready=ready, command=command, timeout=read.timeout, log=read.log, placement=placement
+        shown=shown,
+        ready=ready,
+        command=command,
+        timeout=read.timeout,
+        log=read.log,
+        placement=_placement(choice, placer, ready, read.program, keep=request.keep, places=seen.places),
+        places=seen.places,
     )
 
 
@@ -243,7 +250,13 @@ def _machine(program: Path) -> str:
 
 
 def _placement(
-    choice: ViaChoice, placer: Placer | None, ready: Staged, program: Path, *, keep: bool
+    choice: ViaChoice,
+    placer: Placer | None,
+    ready: Staged,
+    program: Path,
+    *,
+    keep: bool,
+    places: Places | None,
 ) -> Callable[[], AbstractContextManager[Placement]] | None:
     """Return what places the files and takes them away, where that is the chosen way."""
     if choice.via is not Via.BESIDE:
@@ -253,4 +266,4 @@ def _placement(
         raise UsageError(
             "via-beside-unavailable", msg, context=(choice.reason,), hint="use --via=auto or --via=env"
         )
-    return lambda: placer(ready, program, keep=keep)
+    return lambda: placer(ready, program, keep=keep, places=places)

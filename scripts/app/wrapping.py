@@ -29,6 +29,7 @@ from scripts.errors import (
 )
 from scripts.launch.environ import EnvPlan
 from scripts.launch.via import Via, ViaFacts
+from scripts.preflight.places import Places
 from scripts.system.child import Exit
 from scripts.system.files import write_atomic
 from scripts.system.process import name_exit
@@ -63,36 +64,44 @@ class Placement:
     """What a placement has to report.
 
     An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
-    ``kept`` says that the files stay beside the program on purpose.
+    ``kept`` says that the files stay beside the program on purpose; they lie in and below ``target``.
     """
 
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     kept: bool = False
+    target: Path | None = None
 
 
 class Placer(Protocol):
     """Places a runtime beside a program on entering and takes it away again on leaving."""
 
-    def __call__(self, staged: Staged, program: Path, *, keep: bool) -> AbstractContextManager[Placement]:
-        """Plan; entering acts, and raises before anything is changed where it must not."""
+    def __call__(
+        self, staged: Staged, program: Path, *, keep: bool, places: Places | None
+    ) -> AbstractContextManager[Placement]:
+        """Plan; entering acts, and raises before anything is changed where it must not.
+
+        ``places`` is where the program looks for what; ``None`` where nobody could tell.
+        """
 
 
 #: Says in sentences what a placement would do to a program's folder, without doing it.
-ExplainPlacement = Callable[[Staged, Path], tuple[str, ...]]
+ExplainPlacement = Callable[[Staged, Path, Places | None], tuple[str, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspected:
     """What a look into the program's files showed.
 
-    ``refusal`` says why it will be refused, if so; ``kinds`` are the ids of what the program was taken for.
+    ``refusal`` says why it will be refused, if so; ``kinds`` are the ids of what the program was taken for;
+    ``places`` is where it looks for its libraries, ``None`` where its files do not tell.
     """
 
     facts: ViaFacts
     notes: tuple[str, ...] = ()
     refusal: str = ""
     kinds: tuple[str, ...] = ()
+    places: Places | None = None
 
 
 #: Reads the program's files without running it, and completes the facts that decide the way in.
@@ -205,7 +214,8 @@ class WrapResult:
             )
         said += [f"a box was closed: {d.title}: {d.text}" for d in ended.dialogs]
         if self.placement.kept:
-            said.append(f'kept beside it; to take it back: invoke unwrap --target="{self.program.parent}"')
+            folder = self.placement.target or self.program.parent
+            said.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
         return (*said, ended.log_note) if ended.log_note else tuple(said)
 
 

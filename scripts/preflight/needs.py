@@ -32,7 +32,7 @@ class Need:
         asker: that file.
         functions: what it calls, as far as it can be seen; ``calls_known`` says whether that is all.
         at_start: the whole chain is imports: without this library the program does not start.
-        own: the program's own copy, if it ships one.
+        copies: the program's own copies, the one that is found first in front.
         unknown: functions of the CUDA runtime whose driver calls are not known.
     """
 
@@ -44,8 +44,13 @@ class Need:
     functions: tuple[str, ...] = ()
     calls_known: bool = True
     at_start: bool = False
-    own: Path | None = None
+    copies: tuple[Path, ...] = ()
     unknown: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> Path | None:
+        """The program's own copy, if it ships one."""
+        return self.copies[0] if self.copies else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +162,7 @@ def _need(walk: _Walk, here: Visited, ask: Ask, meant: Named, copies: tuple[Path
         functions=functions,
         calls_known=ask.how != "string",
         at_start=rank == 0,
-        own=copies[0] if copies else None,
+        copies=copies,
     )
     key = (here.path, meant.key)
     known = walk.needs.get(key)
@@ -183,7 +188,7 @@ def _driver_need(need: Need, ask: Ask, here: Visited) -> Need:
         functions=calls.driver,
         unknown=calls.unknown,
         at_start=False,
-        own=None,
+        copies=(),
     )
 
 

@@ -53,6 +53,14 @@ def environments(program: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(path for path in found if path.is_dir()))
 
 
+def roots_of(program: Path) -> tuple[Path, ...]:
+    """Return the folders that hold a program: its own and, in a virtual or conda environment, that one."""
+    own = program.resolve().parent
+    above = (folder.parent for folder in (program.parent.resolve(), own))
+    around = [root for root in above if (root / "pyvenv.cfg").is_file() or (root / "conda-meta").is_dir()]
+    return tuple(dict.fromkeys((own, *around)))
+
+
 def installed(folders: Sequence[Path]) -> tuple[Package, ...]:
     """Return the distributions that are known to use CUDA, by what their RECORD lists."""
     found: dict[str, Package] = {}

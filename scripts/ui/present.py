@@ -24,6 +24,7 @@ from scripts.ui.refusals import refusal_of
 if TYPE_CHECKING:
     from scripts.app.staged import Staged
     from scripts.app.wrapping import Placement
+    from scripts.preflight.places import Places
 
 
 def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json: bool) -> int:
@@ -62,18 +63,20 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
     return leave(result)
 
 
-def _beside(ws: Workspace, staged: Staged, program: Path, *, keep: bool) -> AbstractContextManager[Placement]:
+def _beside(
+    ws: Workspace, staged: Staged, program: Path, *, keep: bool, places: Places | None
+) -> AbstractContextManager[Placement]:
     """Place beside a program; loaded only where something is placed, which is seldom."""
     from scripts.app.placing import Beside  # noqa: PLC0415 - see above
 
-    return Beside(ws)(staged, program, keep=keep)
+    return Beside(ws)(staged, program, keep=keep, places=places)
 
 
-def _beside_explained(ws: Workspace, staged: Staged, program: Path) -> tuple[str, ...]:
+def _beside_explained(ws: Workspace, staged: Staged, program: Path, places: Places | None) -> tuple[str, ...]:
     """Say what would be placed."""
     from scripts.app.placing import Beside  # noqa: PLC0415 - as above
 
-    return Beside(ws).sentences(staged, program)
+    return Beside(ws).sentences(staged, program, places)
 
 
 @contextmanager
