@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,8 +17,11 @@ from pathlib import Path, PurePosixPath
 
 from scripts.pins.lock import read_lock
 from tests.checkout import ROOT, Checkout
+from tests.recorded_registry import VARIABLE
+from tests.typist import Typist
 from tests.windows_machines import Keys, adapter, place
 
+TYPIST = Typist(prepare="tests.recorded_registry")
 #: Members that do something; all others are an empty library or program.
 PLAYED_BY = {
     "zluda.exe": "injecting_launcher.exe",
@@ -28,6 +30,8 @@ PLAYED_BY = {
     "nvcuda.dll": "cpu-reference/nvcuda.dll",
     "cublas64_12.dll": "cpu-reference/cublas64_12.dll",
     "cublasLt64_12.dll": "cpu-reference/cublasLt64_12.dll",
+    "trace/nvcuda.dll": "trace/nvcuda.dll",
+    "zluda_precompile.exe": "layer_precompile.exe",
 }
 RX9060XT: Keys = adapter(
     "1002:7590:c0",
@@ -92,7 +96,7 @@ def release(lock: Path, artifact: str, programs: Path, mirror: Path) -> str:
     with zipfile.ZipFile(archive, "w") as packed:
         for member in known.members:
             path = PurePosixPath(member.path)
-            played = PLAYED_BY.get(path.name) if path.parent == PurePosixPath() else None
+            played = PLAYED_BY.get(str(path))
             source = programs / (played or ("empty.dll" if path.suffix == ".dll" else "show_argv.exe"))
             packed.writestr(f"{known.root}/{member.path}", source.read_bytes())
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -133,19 +137,9 @@ class Radeon:
         environ = {**self.checkout.environ, "CUDA_AMD_LOCK": str(self.lock), **self.extra, **(env or {})}
         if self.hip is not None:
             environ["HIP_PATH"] = f"{self.hip}\\"
-        driver = [str(ROOT / "tests" / "radeon_cli.py"), str(self.folder / "registry.json")]
-        return subprocess.run(
-            [sys.executable, *driver, *words],
-            cwd=self.checkout.root,
-            env=environ,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=240,
-            check=False,
-        )
+        environ[VARIABLE] = str(self.folder / "registry.json")
+        root = self.checkout.root
+        return TYPIST.type(root, words, cwd=root, env=environ, timeout=240)
 
     def json(self, *words: str, code: int = 0, env: Mapping[str, str] | None = None) -> dict[str, object]:
         """Type a command with ``--json``; a program's arguments may follow."""

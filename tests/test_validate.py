@@ -367,6 +367,7 @@ def test_what_a_program_writes_itself_is_its_own(checkout: Checkout, tmp_path: P
 
 def nox(checkout: Checkout, *words: str) -> subprocess.CompletedProcess[str]:
     """Type a Nox command; the environments are left out, since making them needs the package index."""
+    checkout.front_door()
     path = str(Path(sys.executable).parent) + os.pathsep + checkout.environ["PATH"]
     return subprocess.run(
         [

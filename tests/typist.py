@@ -25,10 +25,14 @@ WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_B
 
 
 class Typist:
-    """A Python that waits for commands; it is started anew whenever one of them ended it."""
+    """A Python that waits for commands; it is started anew whenever one of them ended it.
 
-    def __init__(self) -> None:
+    ``prepare`` names a module whose ``prepare(environ)`` is called before each command.
+    """
+
+    def __init__(self, prepare: str = "") -> None:
         """Start nothing yet."""
+        self._prepare = prepare
         self._process: subprocess.Popen[bytes] | None = None
 
     def type(
@@ -73,7 +77,7 @@ class Typist:
     def _started(self, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, str(Path(__file__))],
+                [sys.executable, str(Path(__file__)), self._prepare],
                 env=dict(env),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -87,16 +91,16 @@ class Typist:
         return code - 2**32 if code >= 2**31 else code
 
 
-def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+def _serve(requests: IO[bytes], answers: IO[bytes], prepare: str) -> None:
     """Perform one request a line and answer with its exit code."""
     for line in requests:
         request = json.loads(line)
-        code = _perform(request)
+        code = _perform(request, prepare)
         answers.write(f"{code}\n".encode())
         answers.flush()
 
 
-def _perform(request: Mapping[str, Any]) -> int:
+def _perform(request: Mapping[str, Any], prepare: str) -> int:
     """Perform a command with its own streams."""
     tasks = import_module("tasks")
     places = import_module("scripts.app.workspace").workspace_from_environ
@@ -104,6 +108,8 @@ def _perform(request: Mapping[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
+    if prepare:
+        import_module(prepare).prepare(os.environ)
     sys.argv = [str(Path(request["root"]) / "scripts"), *request["words"]]
     saved = [os.dup(number) for number in (1, 2)]
     for number, name in zip((1, 2), request["streams"], strict=True):
@@ -135,7 +141,7 @@ def _main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(null, number)
-    _serve(requests, answers)
+    _serve(requests, answers, sys.argv[1])
 
 
 if __name__ == "__main__":
