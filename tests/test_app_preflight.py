@@ -47,7 +47,7 @@ HOST = Host(
 @pytest.fixture
 def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setattr("scripts.app.preflight.host_of", lambda _ws: HOST)
-    monkeypatch.setattr("scripts.app.preflight.worth_here", lambda _ws: lambda _stack, _gfx: Level.LOADABLE)
+    monkeypatch.setattr("scripts.app.proof.worth_here", lambda _ws: lambda _stack, _gfx: Level.LOADABLE)
     ws = workspace_from_environ(dict(os.environ), root=ROOT)
     return replace(ws, stage=tmp_path / "stage", state_root=tmp_path / "state", cache_root=tmp_path / "store")
 

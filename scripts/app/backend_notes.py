@@ -9,8 +9,6 @@ from scripts.app.running import hip_root_of
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
 from scripts.errors import LaunchError
-from scripts.host.windows import system32
-from scripts.launch.backends import Places, missing_backends, refuse_or_note, shadowing
 from scripts.launch.environ import hip_home
 from scripts.launch.via import Via
 from scripts.model import StackKind
@@ -34,6 +32,14 @@ def backend_notes(
     home = staged.runtime.path
     if ws.platform != "win32" or staged.stack.kind is not StackKind.TRANSLATION or home is None:
         return ()
+    from scripts.host.windows import system32  # noqa: PLC0415 - Windows only, and not small
+    from scripts.launch.backends import (  # noqa: PLC0415 - as above
+        Places,
+        missing_backends,
+        refuse_or_note,
+        shadowing,
+    )
+
     hip = hip_home(staged.runtime, hip_root_of(staged), ws.platform)
     entries = environ.get("PATH", "").split(";")
     places = Places(
@@ -58,6 +64,8 @@ def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:
     """
     if ws.platform != "win32" or staged.stack.kind is not StackKind.TRANSLATION or via is not Via.ENV:
         return
+    from scripts.host.windows import system32  # noqa: PLC0415 - as above
+
     driver = system32(ws.environ) / "nvcuda.dll"
     if driver.is_file():
         msg = f"{driver} belongs to an NVIDIA driver, and --via=env would give that one to the program"

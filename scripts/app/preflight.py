@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from scripts.app.program import named_program
-from scripts.app.proof import worth_here
 from scripts.app.stack_facts import runtime_of, stack_facts
 from scripts.app.staged import Staged, host_of, lock_of
 from scripts.app.workspace import Workspace
@@ -18,7 +17,6 @@ from scripts.model import Host, Lock, Stack, StackKind
 from scripts.pins.resolve import find_stack
 from scripts.preflight.coverage import Covered, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
-from scripts.preflight.gain import gain
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import loading_of
 from scripts.preflight.packages import is_python, roots_of
@@ -123,6 +121,8 @@ def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = F
     if not exe:
         msg = "which program?"
         raise UsageError("exe-needed", msg, hint="name it: invoke preflight --exe=PATH")
+    from scripts.app.proof import worth_here  # noqa: PLC0415 - `wrap` comes here as well and has no use for it
+
     lock = lock_of(ws)
     wanted = _stack(ws, lock, stack)
     program = named_program(ws, exe)
@@ -235,6 +235,8 @@ def _better(
     ws: Workspace, lock: Lock, wanted: Stack, host: Host, *, examined: Examined, now: tuple[Covered, ...]
 ) -> tuple[Better, ...]:
     """Find the pinned stacks for the same system and GPU that have more of what the program needs."""
+    from scripts.preflight.gain import gain  # noqa: PLC0415 - as above
+
     found = []
     system = {"pe": "windows", "elf": "linux"}.get(examined.closure.program.facts.format, "")
     for other in lock.stacks.values():

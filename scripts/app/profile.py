@@ -10,7 +10,6 @@ from typing import Final
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
 from scripts.launch.environ import EnvChange
-from scripts.launch.profiles import AppFacts, changes, kept_out, matching
 from scripts.model import StackKind
 from scripts.preflight.packages import environments, installed, is_python
 from scripts.staging.select import selected_gpu
@@ -34,6 +33,13 @@ def profile_of(
     """Return what is known to be safe for a program under a translation layer; nothing under others."""
     if staged.stack.kind is not StackKind.TRANSLATION:
         return Profiled()
+    from scripts.launch.profiles import (  # noqa: PLC0415 - other stacks have no profiles
+        AppFacts,
+        changes,
+        kept_out,
+        matching,
+    )
+
     gpu = selected_gpu(staged.host)
     python = is_python(program)
     packages = installed(environments(program)) if python else ()

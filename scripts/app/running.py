@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import platform as platform_module
 import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scripts.app.compiling import cache_size, say_when_compiling
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
 from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment
 from scripts.launch.request import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, StackKind
-from scripts.reporting.document import Revision
 from scripts.staging.select import fitting_root, selected_gpu
 from scripts.system.child import Captured
 from scripts.system.process import run_captured
-from scripts.system.redact import Redactor
+
+if TYPE_CHECKING:
+    from scripts.reporting.document import Revision
+    from scripts.system.redact import Redactor
 
 
 def hip_root_of(staged: Staged) -> HipRoot | None:
@@ -53,6 +54,8 @@ def check_environment(ws: Workspace, staged: Staged) -> EnvPlan:
 
 def run_ours(ws: Workspace, staged: Staged, argv: Sequence[str], *, timeout: float) -> Captured:
     """Run one of our own programs under a stack and keep what it says; say so when it is compiling."""
+    from scripts.app.compiling import cache_size, say_when_compiling  # noqa: PLC0415 - as below
+
     env = check_environment(ws, staged).environ
     watch = say_when_compiling(ws.progress.note, partial(cache_size, ws))
     with watch if staged.stack.kind is StackKind.TRANSLATION else nullcontext():
@@ -70,12 +73,18 @@ def read_seconds(text: str, *, default: float) -> float:
 
 def redactor_of(ws: Workspace) -> Redactor:
     """Know what identifies this person and machine, so that documents can leave it out."""
+    import platform  # noqa: PLC0415 - most runs write no document
+
+    from scripts.system.redact import Redactor  # noqa: PLC0415 - as above
+
     user = next((ws.environ[name] for name in ("USERNAME", "LOGNAME", "USER") if ws.environ.get(name)), "")
-    return Redactor(user=user, home=str(Path.home()), host=platform_module.node())
+    return Redactor(user=user, home=str(Path.home()), host=platform.node())
 
 
 def revision_of(ws: Workspace) -> Revision | None:
     """Return the commit of this checkout, or ``None`` where git or its folder is missing."""
+    from scripts.reporting.document import Revision  # noqa: PLC0415 - most runs write no document
+
     git = shutil.which("git", path=ws.environ.get("PATH"))
     if git is None or not (ws.root / ".git").exists():
         return None

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import platformdirs
-
-from scripts.app.bill import Bill
 from scripts.model import NoProgress, Progress
+
+if TYPE_CHECKING:
+    from scripts.app.bill import Bill
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 APP_NAME: Final = "cuda-on-amd"
@@ -53,6 +53,11 @@ class Workspace:
         return self.root / "evidence"
 
 
+def own_environ() -> dict[str, str]:
+    """Return the environment this process was started with."""
+    return dict(os.environ)
+
+
 def workspace_from_environ(
     environ: Mapping[str, str] | None = None,
     *,
@@ -65,11 +70,11 @@ def workspace_from_environ(
     ``CUDA_AMD_LOCK``, ``CUDA_AMD_CACHE`` and ``CUDA_AMD_STATE`` move the lock, the store and the
     registry. Paths are made absolute here, once.
     """
-    env = dict(os.environ if environ is None else environ)
+    env = own_environ() if environ is None else dict(environ)
     own_lock = root / "pins.lock"
     lock = Path(env.get("CUDA_AMD_LOCK") or own_lock).absolute()
-    cache = env.get("CUDA_AMD_CACHE") or platformdirs.user_cache_dir(APP_NAME, appauthor=False)
-    state = env.get("CUDA_AMD_STATE") or platformdirs.user_state_dir(APP_NAME, appauthor=False)
+    cache = env.get("CUDA_AMD_CACHE") or _users("cache")
+    state = env.get("CUDA_AMD_STATE") or _users("state")
     return Workspace(
         root=root,
         lock_path=lock,
@@ -91,12 +96,22 @@ def user_caches(environ: Mapping[str, str]) -> Path | None:
     only if it is absolute.
     """
     if sys.platform == "win32":
+        import platformdirs  # noqa: PLC0415 - see `_users`
+
         return Path(platformdirs.user_data_dir(roaming=False))
     named = Path(environ.get("XDG_CACHE_HOME") or "")
     if named.is_absolute():
         return named
     home = environ.get("HOME")
     return Path(home) / ".cache" if home else None
+
+
+def _users(kind: str) -> str:
+    """Return where this system keeps a user's cached files, or state."""
+    import platformdirs  # noqa: PLC0415 - slow to import, and tests and CI name their own places
+
+    folders = {"cache": platformdirs.user_cache_dir, "state": platformdirs.user_state_dir}
+    return folders[kind](APP_NAME, appauthor=False)
 
 
 def within(ws: Workspace, path: Path) -> str:

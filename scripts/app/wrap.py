@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from scripts.app.compiling import cache_size, say_when_compiling
 from scripts.app.staged import staged_runtime
 from scripts.app.workspace import Workspace
 from scripts.app.wrap_plan import Plan, Request, plan_run
@@ -143,6 +142,8 @@ def _watch(ws: Workspace, plan: Plan) -> AbstractContextManager[None]:
     """Tell a person at a terminal that a program compiles; elsewhere stderr is the program's alone."""
     if plan.ready.stack.kind is not StackKind.TRANSLATION:
         return nullcontext()
+    from scripts.app.compiling import cache_size, say_when_compiling  # noqa: PLC0415 - only here
+
     return say_when_compiling(ws.progress.aside, partial(cache_size, ws))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pefile
-
 
 def file_version(path: Path) -> str | None:
     """Return the numeric file version (``10.0.3679.0``), or ``None`` where a file has none or is no PE."""
+    import pefile  # noqa: PLC0415 - slow to import, and most runs read no such file
+
     try:
         with pefile.PE(str(path), fast_load=True) as image:
             image.parse_data_directories([pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_RESOURCE"]])
@@ -22,6 +22,8 @@ def file_version(path: Path) -> str | None:
 
 def company(path: Path) -> str:
     """Return the company a version resource names; empty where a file has none or is no PE."""
+    import pefile  # noqa: PLC0415 - as above
+
     try:
         with pefile.PE(str(path), fast_load=True) as image:
             image.parse_data_directories([pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_RESOURCE"]])

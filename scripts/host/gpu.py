@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -118,6 +117,8 @@ def _rank(gpu: Gpu) -> tuple[int, int]:
 @cache
 def _document() -> dict[str, Any]:
     """Read the table once."""
+    import tomllib  # noqa: PLC0415 - many runs never read the table
+
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +66,8 @@ def ask(environ: Mapping[str, str], platform: str, runner: Run = run) -> Answer:
 
 def parse(output: str) -> dict[str, Gpu]:
     """Read the lines of ``--format=csv,noheader``; lines of another shape are not GPUs."""
+    import csv  # noqa: PLC0415 - most machines have no such output
+
     gpus: dict[str, Gpu] = {}
     for row in csv.reader(output.splitlines(), skipinitialspace=True):
         if len(row) != len(FIELDS.split(",")) or not row[0].strip().isdigit():

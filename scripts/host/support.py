@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
 
@@ -71,6 +67,8 @@ def releases() -> tuple[Sdk, ...]:
 
 def release_for(version_range: str) -> Sdk | None:
     """Return the newest release inside a version specifier set, or ``None``."""
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, seldom asked
+
     wanted = SpecifierSet(version_range)
     fitting = [sdk for sdk in releases() if wanted.contains(sdk.version)]
     return fitting[-1] if fitting else None
@@ -97,11 +95,15 @@ def driver_notes(gfx: str) -> tuple[str, ...]:
 @cache
 def document() -> dict[str, Any]:
     """Read the table once."""
+    import tomllib  # noqa: PLC0415 - many runs never read the table
+
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
 def _release(hip_version: str) -> str | None:
     """Return the SDK release with the same major and minor number."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - as above
+
     try:
         wanted = Version(hip_version).release[:2]
     except InvalidVersion:

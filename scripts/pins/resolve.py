@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from scripts.errors import UsageError
@@ -60,6 +59,8 @@ def find_stack(lock: Lock, stack_id: str) -> Stack:
 
 def unknown_name(what: str, name: str, known: tuple[str, ...]) -> UsageError:
     """Make the error for a name that does not exist, with what was perhaps meant."""
+    import difflib  # noqa: PLC0415 - only for this
+
     close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
     msg = f"There is no {what} {name!r}."
     hint = f"Did you mean {' or '.join(close)}? " if close else ""

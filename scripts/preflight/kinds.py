@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
-import tomllib
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from scripts.binary.source import FileBytes
 from scripts.preflight.libraries import DATA
+
+if TYPE_CHECKING:
+    from scripts.binary.source import FileBytes
 
 #: A packed program's mark lies at its end, before a signature at most this long.
 TAIL: Final = 1 << 17
@@ -53,6 +55,8 @@ class Recognised:
 @cache
 def kinds() -> tuple[Kind, ...]:
     """Read the table."""
+    import tomllib  # noqa: PLC0415 - only here, once
+
     rows = tomllib.loads((DATA / "kinds.toml").read_text(encoding="utf-8"))["kind"]
     return tuple(_kind(row) for row in rows)
 
@@ -81,6 +85,12 @@ def tail_signs(source: FileBytes) -> tuple[str, ...]:
     return tuple(kind.id for kind in kinds() if any(bytes.fromhex(mark) in end for mark in kind.tail))
 
 
+def _matching(names: Sequence[str], pattern: str) -> list[str]:
+    """Return the names that a pattern means; how it begins rules out nearly all of them at once."""
+    head = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    return fnmatch.filter([name for name in names if name.startswith(head)], pattern)
+
+
 def recognise(
     program: str, listing: Collection[str], sections: Collection[str], signs: Collection[str]
 ) -> tuple[Recognised, ...]:
@@ -95,8 +105,8 @@ def recognise(
     names = [name.lower() for name in listing]
     found = []
     for kind in kinds():
-        beside = next((n for p in kind.files for n in fnmatch.filter(names, p.lower())), "")
-        excluded = any(fnmatch.filter(names, p.lower()) for p in kind.excluded)
+        beside = next((n for p in kind.files for n in _matching(names, p.lower())), "")
+        excluded = any(_matching(names, p.lower()) for p in kind.excluded)
         inside = kind.id in signs
         section = next((s for s in kind.sections if s in sections), "")
         called = any(fnmatch.fnmatch(program.lower(), p) for p in kind.names)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data"
+#: Letters that stand for themselves: no character that repeats, chooses or groups comes after the last.
+_LITERAL: Final = re.compile(r"(?:[\w-]|\\\.)+(?![?*{|])(?<!\\)")
+_GROUP: Final = re.compile(r"\([^()]*\)")
 _SUFFIXES: Final = ("_ptsz", "_ptds")
 
 
@@ -25,6 +27,35 @@ class Part(StrEnum):
     HARMLESS = "harmless"
 
 
+class Names:
+    """A regular expression of names, compiled when a name begins as it does: most never have to be."""
+
+    def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
+        """Take the pattern."""
+        self.pattern = pattern
+        self._flags = re.IGNORECASE if ignore_case else re.NOFLAG
+        head = _LITERAL.match(pattern) if "|" not in _GROUP.sub("", pattern) else None
+        self._head = head[0].replace("\\.", ".") if head else ""
+        if ignore_case:
+            self._head = self._head.lower()
+
+    def fullmatch(self, name: str) -> re.Match[str] | None:
+        """As a pattern's method."""
+        return self._compiled.fullmatch(name) if self._may(name) else None
+
+    def match(self, name: str) -> re.Match[str] | None:
+        """As a pattern's method."""
+        return self._compiled.match(name) if self._may(name) else None
+
+    def _may(self, name: str) -> bool:
+        """Whether a name begins with the pattern's first letters."""
+        return (name.lower() if self._flags else name).startswith(self._head)
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern, self._flags)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Library:
     """One of NVIDIA's libraries."""
@@ -32,9 +63,9 @@ class Library:
     id: str
     title: str
     part: Part
-    windows: re.Pattern[str] | None
-    linux: re.Pattern[str] | None
-    functions: re.Pattern[str] | None = None
+    windows: Names | None
+    linux: Names | None
+    functions: Names | None = None
     api: str = ""
     gap: str = ""
     numbered: bool = True
@@ -146,13 +177,15 @@ def runtime_calls(functions: tuple[str, ...]) -> RuntimeCalls:
 @cache
 def _document(name: str) -> dict[str, Any]:
     """Read one of the tables."""
+    import tomllib  # noqa: PLC0415 - only here, once for each table
+
     return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
 
 
 def _library(row: dict[str, object]) -> Library:
     """Compile one row."""
     patterns = {
-        key: re.compile(str(row[key]), re.IGNORECASE if key == "windows" else 0) if key in row else None
+        key: Names(str(row[key]), ignore_case=key == "windows") if key in row else None
         for key in ("windows", "linux", "functions")
     }
     return Library(**{**row, **patterns, "part": Part(str(row["part"]))})  # type: ignore[arg-type]  # our own file, read by tests

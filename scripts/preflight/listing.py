@@ -73,7 +73,7 @@ def list_folder(folder: Path, *, deep: bool) -> Listing:
                 return Listing(by_name=_frozen(found), beside=tuple(beside), complete=False)
             is_folder = _is_folder(entry)
             if depth <= 1:
-                name = Path(entry.path).relative_to(folder).as_posix()
+                name = f"{here.name}/{entry.name}" if depth else entry.name
                 beside.append(f"{name}/" if is_folder else name)
             if is_folder and deep and depth < MAX_DEPTH:
                 pending.append((Path(entry.path), depth + 1))

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from packaging.specifiers import SpecifierSet
-
 from scripts.model import Lock, Stack
 
 _LAYER_VERSION = re.compile(r"(?:^|-)v(\d+)(?:(?:-preview\.|p)(\d+))?(?=-|$)")
@@ -22,6 +20,8 @@ def newest_first(stacks: Iterable[Stack], lock: Lock) -> list[Stack]:
 
 def _age(stack: Stack, lock: Lock) -> tuple[tuple[int, int], tuple[int, ...], tuple[int, ...], str]:
     """Return a key that grows with the layer's version; a release is newer than its previews."""
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, seldom asked
+
     names = [part for part in stack.parts if part in lock.artifacts] or [stack.id]
     versions = [_layer_version(name) for name in (*names, stack.id)]
     floor = [s.version for s in SpecifierSet(stack.hip.range) if s.operator in {">=", "==", "~="}]

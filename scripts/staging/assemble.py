@@ -11,8 +11,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 from scripts.errors import HostError, StagedFileError
 from scripts.model import Progress, Runtime, RuntimeFile
@@ -30,6 +30,10 @@ from scripts.system.files import (
     sync_folder,
     write_atomic,
 )
+from scripts.system.spread import spread
+
+#: Bytes that one thread hashes before a second one would have started.
+SMALL: Final = 8 * 1024 * 1024
 
 
 def assemble(plan: RuntimePlan, cache: Cache, *, progress: Progress) -> Runtime:
@@ -158,11 +162,11 @@ def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
     if runtime.path is None:
         return
     root = runtime.path
-    with (
-        progress.task(f"verify {runtime.stack}", sum(f.size for f in runtime.files)) as advance,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        states = list(pool.map(lambda f: _state(root / f.name, f, advance), runtime.files))
+    size = sum(f.size for f in runtime.files)
+    with progress.task(f"verify {runtime.stack}", size) as advance:
+        states = spread(
+            lambda f: _state(root / f.name, f, advance), runtime.files, threads=2 if size > SMALL else 1
+        )
     missing = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "missing"]
     changed = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "changed"]
     listed = {f.name for f in runtime.files}

@@ -7,11 +7,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scripts.errors import IntegrityError
 from scripts.model import Artifact, ArtifactFormat, RuntimeFile
-from scripts.store.archive import Tree, TreeFile
+
+if TYPE_CHECKING:
+    from scripts.store.trees import Tree, TreeFile
 
 #: The number of the manifest's and the digest's format.
 FORMAT: Final = 1

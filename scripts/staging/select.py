@@ -6,9 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
-
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
 from scripts.host.support import Verdict, release_for, support, where_to_get
@@ -256,6 +253,9 @@ def _accepts(version_range: str, version: str | None) -> bool:
     """Whether a root of this version is inside the range; an empty range takes every root."""
     if not version_range:
         return True
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and few runs compare
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - as above
+
     try:
         return version is not None and SpecifierSet(version_range).contains(
             Version(version), prereleases=True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +15,7 @@ from scripts.model import Artifact, Member, NoProgress, Progress
 from scripts.store.cache import Cache, manifest_path
 from scripts.store.names import refusal
 from scripts.system import files
+from scripts.system.spread import spread
 
 _FORMAT: Final = 1
 _MOST_THREADS: Final = 4
@@ -96,17 +96,14 @@ def verify_tree(tree: Tree, *, deep: bool, progress: Progress | None = None) -> 
     """
     say = progress or NoProgress()
     threads = min(_MOST_THREADS, os.cpu_count() or 1) if deep else 1  # looking is too quick to be shared
-    with (
-        say.task(f"verify {tree.path.name[:16]}", sum(file.size for file in tree.files)) as advance,
-        ThreadPoolExecutor(threads) as pool,
-    ):
+    with say.task(f"verify {tree.path.name[:16]}", sum(file.size for file in tree.files)) as advance:
 
         def look(file: TreeFile) -> Finding | None:
             finding = _compare(tree.path, file, deep=deep)
             advance(file.size)
             return finding
 
-        looked = pool.map(look, tree.files) if deep else map(look, tree.files)
+        looked = spread(look, tree.files, threads=threads)
         findings = [finding for finding in looked if finding is not None]
     listed = {file.path for file in tree.files} | set(tree.surplus)
     strangers = sorted(set(paths_below(tree.path)) - listed)

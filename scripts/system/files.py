@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -85,7 +83,7 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 def temporary_beside(path: Path) -> Path:
     """Return a fresh name in the same folder, so that a rename stays on one volume."""
-    return path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.tmp")
+    return path.with_name(f".{path.name[:80]}.{os.urandom(6).hex()}.tmp")
 
 
 def sync_folder(folder: Path) -> None:
@@ -109,6 +107,8 @@ def free_space(path: Path) -> int:
 
 def tells_case_apart(folder: Path) -> bool:
     """Ask the volume of an existing folder whether ``a`` and ``A`` are two names there."""
+    import tempfile  # noqa: PLC0415 - only for this
+
     with tempfile.NamedTemporaryFile(dir=long_path(folder), prefix="case-") as probe:
         path = Path(probe.name)
         return not path.with_name(path.name.upper()).exists()

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
@@ -246,6 +245,8 @@ def _nothing() -> None:
 @cache
 def _statuses() -> dict[int, tuple[str, str]]:
     """Read the table of NTSTATUS codes."""
+    import tomllib  # noqa: PLC0415 - a program that ends well needs no such table
+
     text = (Path(__file__).parents[1] / "data" / "ntstatus.toml").read_text(encoding="utf-8")
     return {int(key, 16): (row["name"], row["meaning"]) for key, row in tomllib.loads(text).items()}
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.panel import Panel
-from rich.table import Table
+if TYPE_CHECKING:
+    from scripts.ui.painting import Console
 
 MARKS: Final = {
     "ok": ("✓", "+"),
@@ -37,85 +34,110 @@ PLAIN: Final = {
     "·": "-",
 }
 STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "dim", "unknown": "magenta"}
+#: Variables that make Rich paint even where nobody looks on.
+PAINTED: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
 class Out:
     """What a task shows to a person. Data goes to stdout, notes and errors to stderr.
 
-    Everything passed in is text, never markup: file names with brackets stay as they are.
+    Everything passed in is text, never markup: file names with brackets stay as they are. Rich is loaded
+    only where something is painted: a line to a pipe or a file is just written.
     """
 
-    def __init__(self, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
-        """Write to the given streams, or to this process's own."""
-        self.stdout = _console(stdout or sys.stdout)
-        self.stderr = _console(stderr or sys.stderr)
-        self.unicode = _can_encode(self.stdout.file, "✓✗–")
+    def __init__(
+        self,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write to the given streams, or to this process's own.
+
+        Without ``environ`` nobody knows whether colours are forced upon pipes, so Rich decides each line.
+        """
+        self._streams = (_softened(stdout or sys.stdout), _softened(stderr or sys.stderr))
+        self._may_write = environ is not None and not any(environ.get(name) for name in PAINTED)
+        self.unicode = _can_encode(self._streams[0], "✓✗–")
+
+    @cached_property
+    def stdout(self) -> Console:
+        """The console for data."""
+        from scripts.ui.painting import open_console  # noqa: PLC0415 - see the class
+
+        return open_console(self._streams[0])
+
+    @cached_property
+    def stderr(self) -> Console:
+        """The console for notes and errors."""
+        from scripts.ui.painting import open_console  # noqa: PLC0415 - see the class
+
+        return open_console(self._streams[1])
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """Print one line of result."""
-        self.stdout.print(escape(text), style=style or None, soft_wrap=True)
+        if not self._written(0, text):
+            self.stdout.print(_escaped(text), style=style or None, soft_wrap=True)
 
     def mark(self, status: str, text: str) -> None:
         """Print one line with a mark; ``status`` is ``ok warn fail skip unknown``."""
         symbol = MARKS[status][0 if self.unicode else 1]
-        self.stdout.print(f"[{STYLES[status]}]{symbol}[/] {escape(text)}", soft_wrap=True)
+        if not self._written(0, f"{symbol} {text}"):
+            self.stdout.print(f"[{STYLES[status]}]{symbol}[/] {_escaped(text)}", soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
         """Print a table; long cells fold instead of being cut."""
-        self.stdout.print(self._table(columns, rows, title))
+        from scripts.ui.painting import plain_table  # noqa: PLC0415 - see the class
+
+        self.stdout.print(plain_table(columns, rows, title=title, unicode=self.unicode))
 
     def note_table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table on stderr."""
-        self.stderr.print(self._table(columns, rows, ""))
+        from scripts.ui.painting import plain_table  # noqa: PLC0415 - see the class
 
-    def _table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> Table:
-        """Build a table of plain text."""
-        frame = box.SIMPLE_HEAD if self.unicode else box.ASCII
-        table = Table(title=escape(title) or None, box=frame, title_justify="left")
-        for column in columns:
-            table.add_column(escape(column), overflow="fold")
-        for row in rows:
-            table.add_row(*(escape(cell) for cell in row))
-        return table
+        self.stderr.print(plain_table(columns, rows, unicode=self.unicode))
 
     def loud(self, text: str) -> None:
         """Print something that must not be overlooked, on stderr."""
-        self.stderr.print(Panel(escape(text), border_style="yellow", box=self._box(), expand=False))
+        from scripts.ui.painting import warning  # noqa: PLC0415 - see the class
+
+        self.stderr.print(warning(text, unicode=self.unicode))
 
     def error(self, reference: str, message: str, context: Sequence[str] = (), hint: str = "") -> None:
         """Print the panel of a failure: message, facts, what to do."""
-        parts = [escape(message), *(f"  {escape(fact)}" for fact in context)]
-        if hint:
-            parts += ["", f"[bold]What to do:[/] {escape(hint)}"]
-        panel = Panel(
-            "\n".join(parts), title=escape(reference), title_align="left", border_style="red", box=self._box()
-        )
-        self.stderr.print(panel)
+        from scripts.ui.painting import failure  # noqa: PLC0415 - see the class
+
+        self.stderr.print(failure(reference, message, context, hint, unicode=self.unicode))
 
     def note(self, text: str) -> None:
         """Print one line on stderr."""
-        self.stderr.print(escape(text), style="dim", soft_wrap=True)
+        if not self._written(1, text):
+            self.stderr.print(_escaped(text), style="dim", soft_wrap=True)
 
     def now(self, text: str) -> None:
         """Print the closing line: what a person would do next."""
         arrow = "→" if self.unicode else "->"
-        self.stdout.print(f"[bold]{arrow}[/] {escape(text)}", soft_wrap=True)
+        if not self._written(0, f"{arrow} {text}"):
+            self.stdout.print(f"[bold]{arrow}[/] {_escaped(text)}", soft_wrap=True)
 
-    def _box(self) -> box.Box:
-        """Choose a frame the stream can encode."""
-        return box.ROUNDED if self.unicode else box.ASCII
+    @property
+    def animates(self) -> bool:
+        """Whether bars can be drawn on stderr: it is a terminal, or is to be treated as one."""
+        if self._may_write and not self._streams[1].isatty():
+            return False
+        return self.stderr.is_terminal
 
-
-class _Patient(Console):
-    """A console whose reader may go away (``| head``) without changing how the task ends."""
-
-    def on_broken_pipe(self) -> None:
-        """Write the rest to nowhere; Rich would end the process with 1."""
-        self.quiet = True
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        with contextlib.suppress(OSError):  # a stream without a descriptor
-            os.dup2(nowhere, self.file.fileno())
-        os.close(nowhere)
+    def _written(self, number: int, text: str) -> bool:
+        """Write one plain line as Rich would, if nothing about it needs Rich; say whether it was written."""
+        stream = self._streams[number]
+        if not self._may_write or stream.isatty() or not text.isprintable() or text.endswith(" "):
+            return False
+        try:
+            stream.write(text + "\n")
+            stream.flush()
+        except BrokenPipeError:
+            (self.stderr if number else self.stdout).on_broken_pipe()
+        return True
 
 
 def open_closed_streams() -> None:
@@ -139,11 +161,18 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("cuda-amd-plain", _plain)
 
 
-def _console(stream: TextIO) -> Console:
-    """Make a console that replaces what the stream cannot encode instead of failing."""
+def _softened(stream: TextIO) -> TextIO:
+    """Let a stream replace what it cannot encode instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="cuda-amd-plain")
-    return _Patient(file=stream, highlight=False, legacy_windows=False, emoji=False)
+    return stream
+
+
+def _escaped(text: str) -> str:
+    """Keep Rich from reading markup out of a text."""
+    from scripts.ui.painting import escape  # noqa: PLC0415 - only where Rich is needed anyway
+
+    return escape(text)
 
 
 def _can_encode(stream: object, text: str) -> bool:

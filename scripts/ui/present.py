@@ -12,16 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.app.workspace import Workspace, workspace_from_environ
+from scripts.app.workspace import Workspace, own_environ, workspace_from_environ
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import NoProgress, Result
-from scripts.ui.bill import ask_about
 from scripts.ui.commandline import refuse_stray_words
 from scripts.ui.console import Out, open_closed_streams
 from scripts.ui.progress import TerminalProgress
 from scripts.ui.refusals import refusal_of
 
 if TYPE_CHECKING:
+    from scripts.app.bill import Bill
     from scripts.app.staged import Staged
     from scripts.app.wrapping import Placement
     from scripts.preflight.places import Places
@@ -33,13 +33,13 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
     from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
-    from scripts.app.running import redactor_of  # noqa: PLC0415 - as above
     from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
     from scripts.launch.argv import split_argv  # noqa: PLC0415 - as above
 
     open_closed_streams()
-    out = Out()
-    ws = _workspace(out, as_json=as_json)
+    environ = own_environ()
+    out = Out(environ=environ)
+    ws = _workspace(environ, out, as_json=as_json)
     try:
         refuse_stray_words("wrap", options, argv)
         arguments = split_argv(argv)[1]
@@ -51,7 +51,7 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
                 placer=partial(_beside, ws),
                 explain_placement=partial(_beside_explained, ws),
                 inspect=partial(inspect_program, ws),
-                redact=redactor_of(ws).data,
+                redact=partial(_redacted, ws),
             )
     except WorkspaceError as error:
         _show_error(error, out, as_json=as_json)
@@ -61,6 +61,13 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
     if result.exit_code:
         _advise(ws, "wrap", result, out, log=str(options.get("log") or ""))
     return leave(result)
+
+
+def _redacted(ws: Workspace, body: object) -> object:
+    """Leave out of a report what identifies this person and machine."""
+    from scripts.app.running import redactor_of  # noqa: PLC0415 - most runs write no report
+
+    return redactor_of(ws).data(body)
 
 
 def _beside(
@@ -101,8 +108,9 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
     ``--json``). Anything else is a bug of ours and keeps its traceback.
     """
     open_closed_streams()
-    out = Out()
-    ws = _workspace(out, as_json=as_json)
+    environ = own_environ()
+    out = Out(environ=environ)
+    ws = _workspace(environ, out, as_json=as_json)
     module = task.replace(".", "_").replace("-", "_")
     try:
         refuse_stray_words(task, options, argv)
@@ -128,14 +136,21 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
     return int(result.exit_code)
 
 
-def _workspace(out: Out, *, as_json: bool) -> Workspace:
+def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Workspace:
     """Make the workspace, and say it first when another lock is in use."""
     progress = NoProgress() if as_json else TerminalProgress(out)
     interactive = not as_json and _is_tty(sys.stdin) and _is_tty(sys.stderr)
-    ws = workspace_from_environ(progress=progress, ask=partial(ask_about, out=out) if interactive else None)
+    ws = workspace_from_environ(environ, progress=progress, ask=partial(_ask, out) if interactive else None)
     if ws.custom_lock:
         out.note(f"Lock: {ws.lock_path} (custom, from CUDA_AMD_LOCK; its evidence proves nothing for ours)")
     return ws
+
+
+def _ask(out: Out, bill: Bill) -> bool:
+    """Put the question about a download; loaded only where there is one."""
+    from scripts.ui.bill import ask_about  # noqa: PLC0415 - see above
+
+    return ask_about(bill, out)
 
 
 def _is_tty(stream: object) -> bool:

@@ -5,16 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
 from scripts.ui.console import Out
 
 #: Below this a bar would only flicker.
@@ -33,14 +23,13 @@ class TerminalProgress:
         self, label: str, total: int | None = None, *, unit: str = "bytes"
     ) -> Iterator[Callable[[int], None]]:
         """Show one bar while the block runs; small work shows nothing."""
-        console = self.out.stderr
-        if not console.is_terminal or (total is not None and total < SMALL.get(unit, 50)):
+        small = total is not None and total < SMALL.get(unit, 50)
+        if small or not self.out.animates:
             yield _nothing
             return
-        amount = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else (MofNCompleteColumn(),)
-        text = TextColumn("{task.description}", markup=False)
-        columns = (text, BarColumn(bar_width=30), *amount, TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bars:
+        from scripts.ui.bars import bars_on  # noqa: PLC0415 - only where bars are shown
+
+        with bars_on(self.out.stderr, unit=unit) as bars:
             bar = bars.add_task(label, total=total)
             yield lambda done: bars.update(bar, advance=done)
 
@@ -50,7 +39,7 @@ class TerminalProgress:
 
     def aside(self, message: str) -> None:
         """Say one line on a terminal; a file that stderr goes to belongs to the program that runs."""
-        if self.out.stderr.is_terminal:
+        if self.out.animates:
             self.out.note(message)
 
 

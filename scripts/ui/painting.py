@@ -1,0 +1,70 @@
+"""Everything that needs Rich: consoles, tables, panels. Many runs paint nothing and never load it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+
+__all__ = ["Console", "escape", "failure", "open_console", "plain_table", "warning"]
+
+
+class _Patient(Console):
+    """A console whose reader may go away (``| head``) without changing how the task ends."""
+
+    def on_broken_pipe(self) -> None:
+        """Write the rest to nowhere; Rich would end the process with 1."""
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        with contextlib.suppress(OSError):  # a stream without a descriptor
+            os.dup2(nowhere, self.file.fileno())
+        os.close(nowhere)
+
+
+def open_console(stream: TextIO) -> Console:
+    """Make a console that writes what it is given, without guessing colours for it."""
+    return _Patient(file=stream, highlight=False, legacy_windows=False, emoji=False)
+
+
+def plain_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", unicode: bool
+) -> Table:
+    """Build a table of plain text; long cells fold instead of being cut."""
+    frame = box.SIMPLE_HEAD if unicode else box.ASCII
+    table = Table(title=escape(title) or None, box=frame, title_justify="left")
+    for column in columns:
+        table.add_column(escape(column), overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    return table
+
+
+def warning(text: str, *, unicode: bool) -> Panel:
+    """Build the frame around something that must not be overlooked."""
+    return Panel(escape(text), border_style="yellow", box=_frame(unicode=unicode), expand=False)
+
+
+def failure(title: str, message: str, context: Sequence[str], hint: str, *, unicode: bool) -> Panel:
+    """Build the panel of a failure: message, facts, what to do."""
+    parts = [escape(message), *(f"  {escape(fact)}" for fact in context)]
+    if hint:
+        parts += ["", f"[bold]What to do:[/] {escape(hint)}"]
+    return Panel(
+        "\n".join(parts),
+        title=escape(title),
+        title_align="left",
+        border_style="red",
+        box=_frame(unicode=unicode),
+    )
+
+
+def _frame(*, unicode: bool) -> box.Box:
+    """Choose a frame the stream can encode."""
+    return box.ROUNDED if unicode else box.ASCII
