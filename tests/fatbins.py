@@ -5,35 +5,63 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+import lz4.block
+import zstandard
+
 PTX, SASS = 1, 2
+LETTERS = {"": 0, "a": 1 << 20, "f": 1 << 21}
 
 
-def cubin(sm: int, kernels: Sequence[str] = ("k",)) -> bytes:
-    """Return an ELF file for NVIDIA's machine with one section of code for each kernel."""
-    titles, rows, offset = bytearray(b"\0"), b"\0" * 64, 64
+def cubin(sm: int, kernels: Sequence[str] = ("k",), *, names_first: bool = True) -> bytes:
+    """Return an ELF file for NVIDIA's machine with one section of code for each kernel.
+
+    The assembler puts the table of names first; nothing says that it must.
+    """
+    titles, places = bytearray(b"\0.shstrtab\0"), []
     for kernel in kernels:
-        rows += struct.pack("<IIQQQQIIQQ", len(titles), 1, 6, 0, 64, 16, 0, 0, 16, 0)
+        places.append(len(titles))
         titles += f".text.{kernel}".encode() + b"\0"
-    body = b"\xcc" * 16
-    at_titles = offset + len(body)
-    rows += struct.pack("<IIQQQQIIQQ", len(titles), 3, 0, 0, at_titles, len(titles) + 10, 0, 0, 1, 0)
-    titles += b".shstrtab\0"
-    body += bytes(titles)
+    code, names = b"\xcc" * 16, bytes(titles) + b"\0" * 8
+    at_names = 64 if names_first else 64 + len(code)
+    at_code = 64 + len(names) if names_first else 64
+    body = names + code if names_first else code + names
     body += b"\0" * (-len(body) % 8)
-    count = len(kernels) + 2
+    rows = b"\0" * 64 + struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, at_names, len(titles), 0, 0, 1, 0)
+    for place in places:
+        rows += struct.pack("<IIQQQQIIQQ", place, 1, 6, 0, at_code, 16, 0, 0, 16, 0)
     head = b"\x7fELF\x02\x01\x01\x33\x07" + b"\0" * 7
-    head += struct.pack(
-        "<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, offset + len(body), sm, 64, 0, 0, 64, count, count - 1
-    )
+    shape = (64, 0, 0, 64, len(kernels) + 2, 1)
+    head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(body), sm, *shape)
     return head + body + rows
 
 
-def entry(kind: int, sm: int, payload: bytes, *, isa: tuple[int, int] = (8, 2), packed: int = 0) -> bytes:
-    """Return one entry with its header of 64 bytes."""
-    payload += b"\0" * (-len(payload) % 8)
+def packed(data: bytes, way: str) -> tuple[bytes, int]:
+    """Return data packed as nvcc packs it, and the flag that says so."""
+    if way == "lz4":
+        return lz4.block.compress(data, store_size=False), 1 << 13
+    if way == "zstd":
+        return zstandard.ZstdCompressor().compress(data), 1 << 15
+    return data, 0
+
+
+def entry(
+    kind: int,
+    sm: int,
+    payload: bytes,
+    *,
+    isa: tuple[int, int] = (8, 2),
+    way: str = "",
+    flags: int = 0,
+    claims: int | None = None,
+) -> bytes:
+    """Return one entry with its header of 64 bytes, packed in some way; it may claim another size."""
+    stored, flag = packed(payload, way)
+    size = len(stored) if flag else 0
+    stored += b"\0" * (-len(stored) % 8)
     minor, major = (isa[1], isa[0]) if kind == PTX else (8, 1)
-    head = struct.pack("<HHIQIIHHI", kind, 0x0101, 64, len(payload), packed, 0, minor, major, sm)
-    return head + b"\0" * (64 - len(head)) + payload
+    whole = (len(payload) if claims is None else claims) if flag else 0
+    head = struct.pack("<HHIQIIHHI", kind, 0x0101, 64, len(stored), size, 0, minor, major, sm)
+    return head + struct.pack("<IIQQQ", 0, 0, 0x11 | flag | flags, 0, whole) + stored
 
 
 def container(*entries: bytes) -> bytes:
@@ -42,13 +70,12 @@ def container(*entries: bytes) -> bytes:
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
 
-def ptx(sm: int = 86, isa: tuple[int, int] = (8, 2), *, packed: bool = False) -> bytes:
-    """Return an entry of PTX text."""
-    text = f".version {isa[0]}.{isa[1]}\n.target sm_{sm}\n.visible .entry k() {{ ret; }}\n".encode()
-    return entry(PTX, sm, text, isa=isa, packed=40 if packed else 0)
+def ptx(sm: int = 86, isa: tuple[int, int] = (8, 2), *, letter: str = "", way: str = "") -> bytes:
+    """Return an entry of PTX text; ``letter`` is that of sm_90a."""
+    text = f".version {isa[0]}.{isa[1]}\n.target sm_{sm}{letter}\n.visible .entry k() {{ ret; }}\n".encode()
+    return entry(PTX, sm, text, isa=isa, way=way, flags=LETTERS[letter])
 
 
-def sass(sm: int = 86, kernels: Sequence[str] = ("k",), *, packed: bool = False) -> bytes:
-    """Return an entry of machine code; ``packed`` ones cannot be looked into."""
-    payload = b"\x99" * 64 if packed else cubin(sm, kernels)
-    return entry(SASS, sm, payload, packed=60 if packed else 0)
+def sass(sm: int = 86, kernels: Sequence[str] = ("k",), *, letter: str = "", way: str = "") -> bytes:
+    """Return an entry of machine code."""
+    return entry(SASS, sm, cubin(sm, kernels), way=way, flags=LETTERS[letter])

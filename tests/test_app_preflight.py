@@ -105,8 +105,11 @@ def test_a_script_reads_every_need_and_why(ws: Workspace, program: Path) -> None
     assert by_library["cudnn9"]["backend_missing"] == ["miopen"]
     code = body["device_code"][0]
     assert Path(code["file"]).name == "app.exe"
-    assert code["ptx"] == [{"sm": 86, "isa": "8.2", "count": 1}]
-    assert code["sass"] == [{"sm": 86, "count": 1}, {"sm": 90, "count": 1}]
+    assert code["ptx"] == [{"sm": 86, "target": "sm_86", "isa": "8.2", "count": 1}]
+    assert code["sass"] == [
+        {"sm": 86, "target": "sm_86", "count": 1},
+        {"sm": 90, "target": "sm_90", "count": 1},
+    ]
     assert (code["section"], code["relocatable"]) == (".nv_fatb", False)
     first = body["reasons"][0]
     assert (first["effect"], first["file"], first["count"]) == ("partial", "app.exe", 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scripts.preflight.filefacts import FileFacts, look
 from tests.elf_files import elf
-from tests.fatbins import container, ptx, sass
+from tests.fatbins import container, entry, ptx, sass
 from tests.pe_files import pe
 
 CORPUS = Path(__file__).parent / "data" / "fuzz"
@@ -32,7 +32,10 @@ SEEDS = {
         rpath="$ORIGIN",
         sections={".nv_fatbin": container(ptx(), sass()), ".rodata": b"libcublas.so.12\0"},
     ),
-    "x.fatbin": container(ptx(), sass(), sass(90, packed=True)) + container(),
+    "x.fatbin": container(ptx(way="zstd"), sass())
+    + container(sass(90, way="zstd"), sass(86))
+    + container(sass(89, way="lz4"))
+    + container(entry(16, 90, b".version 8.0\n.target sm_90a\n", way="lz4")),
     "x.cubin": (Path(__file__).parent / "data" / "fatbin" / "twice.cubin").read_bytes(),
     "x.ptx": (Path(__file__).parent / "data" / "fatbin" / "twice.ptx").read_bytes(),
 }

@@ -178,7 +178,7 @@ def test_an_own_copy_of_an_unprovided_library_runs_on_the_driver(tmp_path: Path)
             "1 of 1 modules in app.exe (at most 2 kernels)",
         ),
         ({".nv_fatb": container(sass(86)) + container(ptx())}, "partial", "1 of 2 modules"),
-        ({".nv_fatb": container(sass(86, packed=True))}, "refuses", "no PTX"),
+        ({".nv_fatb": container(sass(86, ["a", "b", "c"], way="lz4"))}, "refuses", "(at most 3 kernels)"),
         (
             {".nv_fatb": container(sass(86)), "__nv_rel": container(ptx(89), sass())},
             "refuses",

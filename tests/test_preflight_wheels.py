@@ -86,8 +86,8 @@ def test_device_code_is_what_cuobjdump_lists(sites: dict[str, Path], key: str, t
     facts = look(carved)
     ours: Counter[tuple[str, int]] = Counter()
     for code in facts.code:
-        ours.update({("ptx", sm): n for sm, _, n in code.ptx})
-        ours.update({("sass", sm): n for sm, n in code.sass})
+        ours.update({("ptx", sm): n for sm, _, _, n in code.ptx})
+        ours.update({("sass", sm): n for sm, _, n in code.sass})
     assert ours == listed
 
 
@@ -104,9 +104,9 @@ def test_bitsandbytes_has_no_code_that_could_be_translated(sites: dict[str, Path
     sections = {code.section: code for code in facts_of(sites, "bitsandbytes").code}
     loaded, linked = sections[".nv_fatb"], sections["__nv_rel"]
     assert (loaded.ptx, loaded.modules, loaded.sass_only) == ((), 1, 1)
-    assert [sm for sm, _ in loaded.sass] == [50, 52, 60, 61, 70, 75, 80, 86, 89]
+    assert [sm for sm, _, _ in loaded.sass] == [50, 52, 60, 61, 70, 75, 80, 86, 89]
     assert linked.relocatable
-    assert linked.ptx == ((89, "7.8", 2),)
+    assert linked.ptx == ((89, "", "7.8", 2),)
 
 
 def test_where_the_runtime_is_linked_in_is_seen(sites: dict[str, Path]) -> None:
@@ -116,7 +116,8 @@ def test_where_the_runtime_is_linked_in_is_seen(sites: dict[str, Path]) -> None:
 
 def test_ctranslate2_brings_ptx_in_every_module_and_hides_the_runtime(sites: dict[str, Path]) -> None:
     facts = facts_of(sites, "ctranslate2")
-    assert [(c.ptx, c.modules, c.sass_only, c.stubs) for c in facts.code] == [(((86, "8.2", 24),), 24, 0, 0)]
+    (code,) = facts.code
+    assert (code.ptx, code.modules, code.sass_only, code.stubs) == (((86, "", "8.2", 24),), 24, 0, 0)
     assert facts.static_runtime
     assert {"cublas64_12.dll", "nvcuda.dll"} <= {a.library for a in facts.asks if a.how == "string"}
     assert len(next(a for a in facts.asks if a.library == "cudnn64_9.dll").functions) == 21

@@ -88,12 +88,19 @@ class PreflightResult:
                 {
                     "file": str(visited.path),
                     "section": code.section,
-                    "ptx": [{"sm": sm, "isa": isa, "count": n} for sm, isa, n in code.ptx],
-                    "sass": [{"sm": sm, "count": n} for sm, n in code.sass],
+                    "ptx": [
+                        {"sm": sm, "target": f"sm_{sm}{letter}", "isa": isa, "count": n}
+                        for sm, letter, isa, n in code.ptx
+                    ],
+                    "sass": [
+                        {"sm": sm, "target": f"sm_{sm}{letter}", "count": n} for sm, letter, n in code.sass
+                    ],
                     "relocatable": code.relocatable,
                     "modules": code.modules,
                     "sass_only": code.sass_only,
                     "stubs": code.stubs,
+                    "special": code.special,
+                    "unknown": code.unknown,
                     "kernels_lost": code.kernels_lost,
                 }
                 for visited in self.examined.closure.visited

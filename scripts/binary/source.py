@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Final, Self
 
 BLOCK: Final = 4096
+#: Small reads that march on by no more than this are cheaper read through than skipped.
+STRIDE: Final = 1 << 15
+AHEAD: Final = 1 << 18
 
 
 class FileBytes:
@@ -25,6 +28,7 @@ class FileBytes:
         self.size = os.fstat(self._file.fileno()).st_size
         self._start = 0
         self._block = b""
+        self._ahead = BLOCK
 
     def __enter__(self) -> Self:
         """Return the open file."""
@@ -36,16 +40,18 @@ class FileBytes:
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to ``size`` bytes at ``offset``; fewer, or none, where the file ends."""
+        start = offset - self._start
+        if size > 0 and start >= 0 and start + size <= len(self._block):
+            return self._block[start : start + size]
         if offset < 0 or size <= 0 or offset >= self.size:
             return b""
-        start = offset - self._start
-        if start >= 0 and start + size <= len(self._block):
-            return self._block[start : start + size]
-        block = self._load(offset, max(min(size, self.size - offset), BLOCK))
         if size > BLOCK:
-            return block[:size]
-        self._start, self._block = offset, block
-        return block[:size]
+            return self._load(offset, min(size, self.size - offset))
+        marching = 0 <= start - len(self._block) <= STRIDE or 0 <= start < len(self._block)
+        self._ahead = min(self._ahead * 2, AHEAD) if marching and self._block else BLOCK
+        self._start = offset
+        self._block = self._load(offset, min(self._ahead, self.size - offset))
+        return self._block[:size]
 
     def _load(self, offset: int, size: int) -> bytes:
         """Read from the file; a system may give less than asked for."""

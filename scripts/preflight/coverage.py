@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scripts.model import StackKind
 from scripts.preflight.calls import ApiTable, Call
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Need
+
+_BY_VERSION = "cuGetProcAddress"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,8 @@ class Covered:
     def status(self) -> str:
         """``ok``, ``fail`` or ``unknown``, for one line of the tree."""
         part = self.need.named.library.part
-        if self.missing or self.aborts or self.not_exported or self.absent or self.kernelless:
+        lacking = self.missing or self.aborts or self.not_exported
+        if (lacking and not self.need.spelled) or self.absent or self.kernelless:
             return "fail"
         if part is Part.HARMLESS or (part is Part.RUNTIME and not self.need.unknown):
             return "ok"
@@ -110,6 +113,7 @@ class Covered:
             "not_exported": list(self.not_exported),
             "unknown": [*self.unknown, *need.unknown],
             "calls_known": need.calls_known,
+            "functions_from": "names in its data" if need.spelled and need.functions else "tables",
             "cuda": need.named.cuda or None,
             "own_copy": str(need.own) if need.own else None,
             "backend_missing": [*self.absent, *self.kernelless],
@@ -125,6 +129,8 @@ def cover(needs: Sequence[Need], stack: StackFacts) -> tuple[Covered, ...]:
 def _cover(need: Need, stack: StackFacts) -> Covered:
     """Hold one need against a stack."""
     provider = stack.providers.get(need.named.key)
+    if need.spelled:
+        need = replace(need, functions=_known(need, stack))
     if provider is None:
         return Covered(need=need, provided_by="the NVIDIA driver" if _by_driver(need, stack) else None)
     calls: dict[Call, list[str]] = {call: [] for call in Call}
@@ -146,14 +152,31 @@ def _cover(need: Need, stack: StackFacts) -> Covered:
     )
 
 
+def _known(need: Need, stack: StackFacts) -> tuple[str, ...]:
+    """Keep of names that only lie in data those which the call table has: the others may be anything."""
+    if stack.api is None:
+        return ()
+    unheard = {Call.NOT_EXPORTED, Call.UNKNOWN}
+    return tuple(f for f in need.functions if stack.api.lookup(need.named.api, f) not in unheard)
+
+
 def _call(need: Need, function: str, stack: StackFacts) -> Call:
     """Ask the table; without one, what the staged file exports."""
     if stack.api is not None:
-        return stack.api.lookup(need.named.api, function)
+        call = stack.api.lookup(need.named.api, function)
+        return Call.IMPLEMENTED if call is Call.NOT_SUPPORTED and _by_version(need, function, stack) else call
     exports = stack.exports.get(need.named.key)
     if exports and not function.startswith("#") and function not in exports:
         return Call.NOT_EXPORTED
     return Call.UNKNOWN
+
+
+def _by_version(need: Need, function: str, stack: StackFacts) -> bool:
+    """Whether a name means a newer form that works: cuGetProcAddress is asked for names without a version."""
+    if not need.spelled or stack.api is None or not any(f.startswith(_BY_VERSION) for f in need.functions):
+        return False
+    forms = (f"{function}_v{number}" for number in range(2, 5))
+    return any(stack.api.lookup(need.named.api, form) is Call.IMPLEMENTED for form in forms)
 
 
 def _by_driver(need: Need, stack: StackFacts) -> bool:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from scripts.binary.fatbin import (
+    MAX_ENTRIES,
     Container,
     Entry,
-    kernels_in,
+    Packing,
     read_container,
     read_containers,
-    read_cubin,
-    read_ptx,
 )
 from scripts.binary.image import Section
+from scripts.binary.payload import Opener, Unopened, read_cubin, read_ptx
 from scripts.binary.source import FileBytes
 
 #: Sections the runtime loads from, and those of separate compilation, which only linking can use.
@@ -33,23 +33,28 @@ class Code:
     """The device code of one section.
 
     Attributes:
-        ptx: (sm, ISA version, count), sorted.
-        sass: (sm, count), sorted.
+        ptx: (sm, letter, ISA version, count), sorted; the letter is that of ``sm_90a``, empty in most.
+        sass: (sm, letter, count), sorted.
         modules: containers that hold code: one for each source file that nvcc compiled.
         sass_only: those without PTX.
-        kernels_lost: kernels in them as far as they are stored openly (an upper bound), else ``None``.
+        kernels_lost: kernels in them (an upper bound), ``None`` where a limit ended the counting.
         stubs: those whose only PTX lies far below their machine code.
+        special: those whose PTX is for one processor or its family alone (all of it has a letter).
+        unknown: those that nobody can say anything about; ``why`` is the first one's reason.
         complete: false where damage or a limit ended the reading.
     """
 
     section: str
     relocatable: bool = False
-    ptx: tuple[tuple[int, str, int], ...] = ()
-    sass: tuple[tuple[int, int], ...] = ()
+    ptx: tuple[tuple[int, str, str, int], ...] = ()
+    sass: tuple[tuple[int, str, int], ...] = ()
     modules: int = 0
     sass_only: int = 0
     kernels_lost: int | None = 0
     stubs: int = 0
+    special: int = 0
+    unknown: int = 0
+    why: str = ""
     complete: bool = True
 
 
@@ -84,7 +89,7 @@ def code_of(
 
 def bare_code(source: FileBytes) -> tuple[Code, ...]:
     """Read a file that is nothing but device code: a fat binary, a cubin or PTX text."""
-    cubin = read_cubin(source)
+    cubin = read_cubin(source, source.size)
     if cubin is not None:
         return (_summary(source, "", (Container(0, (cubin,), ""),)),)
     text = read_ptx(source.read(0, 1 << 16))
@@ -97,9 +102,14 @@ def bare_code(source: FileBytes) -> tuple[Code, ...]:
 
 def _strays(source: FileBytes, places: Sequence[int]) -> Code:
     """Read containers that lie in other data: programs hand them to the driver themselves."""
-    read = [read_container(source, place) for place in places[:MAX_STRAYS]]
-    found = [c for c in read if c is not None and c.entries and not c.fault]
-    return _summary(source, "data", found, complete=len(places) <= MAX_STRAYS)
+    found: list[Container] = []
+    left = MAX_ENTRIES
+    for place in places[:MAX_STRAYS]:
+        container = read_container(source, place, left)
+        left -= len(container.entries) if container is not None else 0
+        if container is not None and container.entries and not container.fault:
+            found.append(container)
+    return _summary(source, "data", found, complete=len(places) <= MAX_STRAYS and left > 0)
 
 
 def _texts(source: FileBytes, places: Sequence[int]) -> Code:
@@ -115,42 +125,76 @@ def _texts(source: FileBytes, places: Sequence[int]) -> Code:
     return _summary(source, "text", tuple(found))
 
 
+@dataclass
+class _Tally:
+    """What the modules of one section come to."""
+
+    sass_only: int = 0
+    stubs: int = 0
+    special: int = 0
+    modules: int = 0
+    unknown: int = 0
+    why: str = ""
+    lost: int | None = 0
+
+    def unseen(self, why: str) -> None:
+        """Count a module that nobody can say anything about."""
+        self.modules += 1
+        self.unknown += 1
+        self.why = self.why or why
+
+    def add(self, opener: Opener, texts: Sequence[Entry], machine: Sequence[Entry]) -> None:
+        """Count a module by its entries; one without code of its own (nvcc adds it when it links) is none."""
+        if any(e.packing is not Packing.UNKNOWN for e in texts):
+            self.modules += 1
+            self.special += all(e.letter for e in texts)
+            newest = max((e.sm for e in machine), default=0)
+            self.stubs += max(e.sm for e in texts) + STUB_DISTANCE <= newest
+        elif texts:
+            self.unseen("its PTX is packed in a way that is not known")
+        elif machine:
+            kernels = opener.kernels(max(machine, key=lambda e: e.sm))
+            if isinstance(kernels, Unopened) and kernels.damaged:
+                self.unseen(kernels.reason)
+            elif kernels != 0:
+                self.modules += 1
+                self.sass_only += 1
+                self.lost = (
+                    None if self.lost is None or isinstance(kernels, Unopened) else self.lost + kernels
+                )
+
+
 def _summary(
     source: FileBytes, section: str, containers: Sequence[Container], *, complete: bool = True
 ) -> Code:
     """Count entries, and the modules that a translation layer cannot use."""
-    ptx: Counter[tuple[int, str]] = Counter()
-    sass: Counter[int] = Counter()
-    modules = sass_only = stubs = 0
-    lost: int | None = 0
+    ptx: Counter[tuple[int, str, str]] = Counter()
+    sass: Counter[tuple[int, str]] = Counter()
+    tally, opener = _Tally(), Opener(source)
     for container in containers:
-        texts = [e for e in container.entries if e.kind == "ptx"]
-        machine = [e for e in container.entries if e.kind == "sass"]
-        ptx.update((e.sm, e.isa) for e in texts)
-        sass.update(e.sm for e in machine)
-        if not texts and machine:
-            kernels = _kernels(source, machine)
-            if kernels == 0:  # what nvcc adds when it links: no code of its own
-                continue
-            sass_only += 1
-            lost = None if lost is None or kernels is None else lost + kernels
-        elif texts and machine and max(e.sm for e in texts) + STUB_DISTANCE <= max(e.sm for e in machine):
-            stubs += 1
-        modules += bool(texts or machine)
+        kinds: dict[str, list[Entry]] = {"ptx": [], "sass": [], "lto": [], "unknown": []}
+        for entry in container.entries:
+            known = opener.told(entry) if entry.kind == "unknown" else entry
+            kinds[known.kind].append(known)
+        ptx.update((e.sm, e.letter, e.isa) for e in kinds["ptx"])
+        sass.update((e.sm, e.letter) for e in kinds["sass"])
+        if kinds["ptx"] or kinds["sass"]:
+            tally.add(opener, kinds["ptx"], kinds["sass"])
+        elif kinds["unknown"]:
+            tally.unseen("it is of a kind that is not known")
+        elif kinds["lto"]:
+            tally.unseen("it is meant for linking while the program runs")
     return Code(
         section=section,
         relocatable=section.startswith(RELOCATABLE),
-        ptx=tuple(sorted((sm, isa, n) for (sm, isa), n in ptx.items())),
-        sass=tuple(sorted(sass.items())),
-        modules=modules,
-        sass_only=sass_only,
-        kernels_lost=lost,
-        stubs=stubs,
+        ptx=tuple(sorted((*target, n) for target, n in ptx.items())),
+        sass=tuple(sorted((*target, n) for target, n in sass.items())),
+        modules=tally.modules,
+        sass_only=tally.sass_only,
+        kernels_lost=tally.lost,
+        stubs=tally.stubs,
+        special=tally.special,
+        unknown=tally.unknown,
+        why=tally.why,
         complete=complete,
     )
-
-
-def _kernels(source: FileBytes, entries: Sequence[Entry]) -> int | None:
-    """Count the kernels of one module: those for its newest processor."""
-    newest = max(entries, key=lambda e: e.sm)
-    return kernels_in(source, newest)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +11,10 @@ from scripts.binary.fatbin import MAGIC
 from scripts.binary.image import Format, Image, Section, Unreadable
 from scripts.binary.read import read_image
 from scripts.binary.source import FileBytes
-from scripts.binary.strings import Swept, sweep
+from scripts.binary.strings import Swept, sweep, words
 from scripts.preflight.devicecode import Code, bare_code, code_of, is_device_section
 from scripts.preflight.kinds import byte_signs, tail_signs
-from scripts.preflight.libraries import Part, library_of, named
+from scripts.preflight.libraries import DRIVER, Part, heads, library_of, named
 
 #: Functions that say how a program loads libraries later.
 LOADERS: Final = frozenset(
@@ -38,8 +39,11 @@ _NO_STRINGS: Final = (
     ".gnu",
     ".debug",
     ".symtab",
+    ".strtab",
+    ".dynstr",
 )
 _PTX_MARK: Final = b".target sm_"
+_CODE_MARKS: Final = ("fatbin", "ptx")
 #: A name of the runtime's table of errors that programs do not spell out.
 _RUNTIME_MARK: Final = b"cudaErrorMissingConfiguration\0"
 STATIC_RUNTIME: Final = "static-cudart"
@@ -48,7 +52,10 @@ _BARE: Final = frozenset({".ptx", ".cubin", ".fatbin"})
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A library asked for: ``how`` is ``import``, ``delay`` or ``string``."""
+    """A library asked for: ``how`` is ``import``, ``delay`` or ``string``.
+
+    For a ``string`` the functions are texts in the file's data that begin like functions of that library.
+    """
 
     library: str
     how: str
@@ -109,11 +116,15 @@ def look(path: Path) -> FileFacts:
         if isinstance(image, Unreadable):
             return FileFacts(faults=(image.reason,))
         with FileBytes(path) as source:
-            needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK, **byte_signs()}
-            swept = sweep(source, _data(image), image.format, needles)
+            needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK}
+            if image.format is Format.ELF or not image.library:  # nobody asks for a DLL's kind
+                needles |= byte_signs()
+            spans = _data(image)
+            swept = sweep(source, spans, image.format, needles)
             own = named(path.name)
-            if own is not None and own.library.part is Part.RUNTIME:
-                swept.hits[STATIC_RUNTIME].clear()  # the runtime itself
+            if own is None or own.library.part is not Part.RUNTIME:
+                return _with_names(_facts(image, source, swept), source, spans)
+            swept.hits[STATIC_RUNTIME].clear()  # the runtime itself
             return _facts(image, source, swept)
     except OSError as error:
         return FileFacts(faults=(f"it cannot be read: {error.strerror or error}",))
@@ -124,7 +135,7 @@ def _facts(image: Image, source: FileBytes, swept: Swept) -> FileFacts:
     faults = image.faults
     if not swept.complete:
         faults = (*faults, "it holds more text than was searched")
-    signs = [name for name in (STATIC_RUNTIME, *byte_signs()) if swept.hits[name]]
+    signs = [name for name, hits in swept.hits.items() if hits and name not in _CODE_MARKS]
     return FileFacts(
         format=image.format.value,
         machine=image.machine,
@@ -141,6 +152,32 @@ def _facts(image: Image, source: FileBytes, swept: Swept) -> FileFacts:
         flags=_flags(image),
         faults=faults,
     )
+
+
+def _with_names(facts: FileFacts, source: FileBytes, spans: Sequence[Section]) -> FileFacts:
+    """Add to libraries that are loaded by name the functions whose names lie in the same file.
+
+    The CUDA runtime that is linked in names some 400 functions of the driver, whatever the program uses.
+    """
+    hidden = DRIVER if facts.static_runtime else ""
+    loaded = {
+        ask.library: found for ask in facts.asks if ask.how == "string" and (found := named(ask.library))
+    }
+    meant = {file: n.library for file, n in loaded.items() if n.library.api and n.library.id != hidden}
+    if not meant:
+        return facts
+    spelled, complete = words(source, spans, "|".join(sorted({heads(library) for library in meant.values()})))
+    functions: dict[str, list[str]] = {}
+    for word in sorted(spelled):
+        library = library_of(word)
+        functions.setdefault(library.id if library else "", []).append(word)
+
+    def filled(ask: Ask) -> Ask:
+        library = meant.get(ask.library) if ask.how == "string" else None
+        return ask if library is None else replace(ask, functions=tuple(functions.get(library.id, ())))
+
+    faults = facts.faults if complete else (*facts.faults, "it names more functions than were kept")
+    return replace(facts, asks=tuple(map(filled, facts.asks)), faults=faults)
 
 
 def _data(image: Image) -> list[Section]:

@@ -30,9 +30,10 @@ def _lost(covered: Sequence[Covered]) -> int:
     """Count the functions that do not work, and those of libraries that nothing answers for."""
     lost = 0
     for item in covered:
-        lost += len(item.missing) + len(item.aborts) + len(item.not_exported)
+        spelled = item.need.spelled  # names in data alone are too little to choose a stack by
+        lost += 0 if spelled else len(item.missing) + len(item.aborts) + len(item.not_exported)
         if item.provided_by is None and item.need.named.library.api:
-            lost += max(1, len(item.need.functions))
+            lost += 1 if spelled else max(1, len(item.need.functions))
     return lost
 
 

@@ -10,6 +10,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data"
+DRIVER: Final = "nvcuda"
 #: Letters that stand for themselves: no character that repeats, chooses or groups comes after the last.
 _LITERAL: Final = re.compile(r"(?:[\w-]|\\\.)+(?![?*{|])(?<!\\)")
 _GROUP: Final = re.compile(r"\([^()]*\)")
@@ -140,6 +141,11 @@ def named(file: str) -> Named | None:
             number = (match[1] if match.re.groups else None) or ""
             return Named(library=library, number=number, cuda=_cuda(library, number))
     return None
+
+
+def heads(library: Library) -> str:
+    """Return how a library's functions begin, as a regular expression."""
+    return library.functions.pattern if library.functions else "(?!)"
 
 
 def library_of(function: str) -> Library | None:

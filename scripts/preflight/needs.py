@@ -31,6 +31,7 @@ class Need:
         chain: file names from the program to the file that asks.
         asker: that file.
         functions: what it calls, as far as it can be seen; ``calls_known`` says whether that is all.
+        spelled: its functions are no more than names in the asker's data: it may never ask for them.
         at_start: the whole chain is imports: without this library the program does not start.
         copies: the program's own copies, the one that is found first in front.
         unknown: functions of the CUDA runtime whose driver calls are not known.
@@ -43,6 +44,7 @@ class Need:
     asker: Path
     functions: tuple[str, ...] = ()
     calls_known: bool = True
+    spelled: bool = False
     at_start: bool = False
     copies: tuple[Path, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -152,15 +154,16 @@ def _how(ask: Ask, rank: int) -> str:
 def _need(walk: _Walk, here: Visited, ask: Ask, meant: Named, copies: tuple[Path, ...], *, rank: int) -> None:
     """Note a need; the CUDA runtime's calls become a need of the driver's."""
     facts = here.facts
-    functions = ask.functions or tuple(f for f in facts.undefined if library_of(f) is meant.library)
+    linked = tuple(f for f in facts.undefined if library_of(f) is meant.library)
     need = Need(
         named=meant,
         file=ask.library,
         how=_how(ask, rank),
         chain=here.chain,
         asker=here.path,
-        functions=functions,
+        functions=linked or ask.functions,
         calls_known=ask.how != "string",
+        spelled=ask.how == "string" and not linked,
         at_start=rank == 0,
         copies=copies,
     )

@@ -6,6 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+#: How much lighter a reason is whose file is shipped, but named by nothing.
+UNREACHED: Final = 30
 
 
 class Verdict(StrEnum):

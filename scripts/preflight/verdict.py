@@ -16,16 +16,14 @@ from typing import Final
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import Covered, StackFacts
-from scripts.preflight.devicecode import Code
 from scripts.preflight.kinds import Recognised
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Visited
-from scripts.preflight.reasons import Reason, Verdict, count_of
+from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
+from scripts.preflight.unusable import unusable
 
 #: How many names a sentence lists.
 SHOWN: Final = 5
-#: How much lighter a reason is whose file is shipped, but named by nothing.
-UNREACHED: Final = 30
 _ORDER: Final = {Verdict.REFUSES: 0, Verdict.PARTIAL: 1, Verdict.UNKNOWN: 2, Verdict.RUNS: 3}
 
 
@@ -45,7 +43,7 @@ def judge(
         *_machine(closure.program, stack),
         *_kinds(kinds),
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
-        *_device_code(closure, stack),
+        *unusable(closure, stack),
         *_static_runtime(closure),
         *_limits(closure),
     ]
@@ -88,14 +86,28 @@ def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
 
 def _library(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     """Say what is wrong with one need."""
-    yield from _calls(item, stack)
+    if not item.need.spelled:
+        yield from _calls(item, stack)
     yield from _backends(item, stack)
     need = item.need
     if item.provided_by is None:
         yield from _unprovided(item, stack)
     elif not need.calls_known and need.named.library.part is Part.PLAIN:
-        text = f"{need.asker.name} loads {need.file} by name while it runs; what it calls is hidden"
-        yield _reason(Verdict.UNKNOWN, 30, text, need.asker.name)
+        lost = (*item.aborts, *item.missing) if need.spelled else ()
+        text = f"{need.asker.name} loads {need.file} by name while it runs; {_spelled(item)}"
+        yield _reason(Verdict.UNKNOWN, 31 if lost else 30, text, need.asker.name, lost)
+
+
+def _spelled(item: Covered) -> str:
+    """Say what the names in a file's data tell of calls that cannot be seen: never enough for a verdict."""
+    if not item.need.spelled or not item.need.functions:
+        return "what it calls is hidden"
+    said = f"its data has the names of {count_of(len(item.need.functions), 'function')}"
+    if item.missing:
+        said += f", of which {len(item.missing)} would always get NOT_SUPPORTED ({_list(item.missing)})"
+    if item.aborts:
+        said += f", and {len(item.aborts)} would end the process ({_list(item.aborts)})"
+    return f"{said}; whether it calls them, or others, is hidden"
 
 
 def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
@@ -185,49 +197,6 @@ def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     yield _reason(Verdict.REFUSES if starts else Verdict.PARTIAL, 85 if starts else 50, text, asker)
 
 
-def _device_code(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
-    """Say which kernels cannot be used. Relocatable code is only for linking while running.
-
-    It is hopeless where all code that the program surely reaches is machine code for NVIDIA.
-    """
-    loaded = [(v, c) for v in closure.visited for c in v.facts.code if not c.relocatable]
-    modules = sum(c.modules for _, c in loaded)
-    if stack.kind is StackKind.CONTROL or not modules:
-        return
-    reached = [c for v, c in loaded if v.how != "package" and c.modules]
-    if stack.kind is StackKind.REFERENCE:
-        text = f"{stack.id} runs no GPU kernels, and {modules} modules of them are here"
-        effect = Verdict.REFUSES if reached else Verdict.PARTIAL
-        yield Reason(effect=effect, weight=88, text=text, file=loaded[0][0].path.name, count=modules)
-        return
-    lost = bool(reached) and all(c.sass_only == c.modules for c in reached)
-    for visited, code in loaded:
-        unreached = visited.how == "package"
-        for reason in _code(visited.path.name, code, hopeless=lost and not unreached):
-            yield replace(reason, weight=reason.weight - UNREACHED * unreached)
-
-
-def _code(name: str, code: Code, *, hopeless: bool) -> Iterator[Reason]:
-    """Say what is wrong with the device code of one file's section."""
-    if code.sass_only:
-        kernels = f" (at most {count_of(code.kernels_lost, 'kernel')})" if code.kernels_lost else ""
-        text = (
-            f"{code.sass_only} of {code.modules} modules in {name}{kernels} hold NVIDIA machine code alone "
-            f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
-        )
-        effect = Verdict.REFUSES if hopeless else Verdict.PARTIAL
-        yield Reason(effect=effect, weight=87, text=text, file=name, count=code.sass_only)
-    if code.stubs:
-        text = (
-            f"{code.stubs} modules in {name} have PTX only for far older GPUs than their machine code: "
-            "such fallbacks may be stubs with wrong results"
-        )
-        yield Reason(effect=Verdict.PARTIAL, weight=72, text=text, file=name, count=code.stubs)
-    if not code.complete:
-        text = f"the device code in {name} is damaged or too much; not all of it was read"
-        yield Reason(effect=Verdict.UNKNOWN, weight=40, text=text, file=name)
-
-
 def _static_runtime(closure: Closure) -> Iterator[Reason]:
     """The runtime inside a file hides which driver calls are used."""
     for visited in closure.visited:
@@ -271,8 +240,3 @@ def _list(names: Sequence[str]) -> str:
     """Name a few, and how many more there are."""
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _sms(sass: Sequence[tuple[int, int]]) -> str:
-    """Name the processors."""
-    return " ".join(f"sm_{sm}" for sm, _ in sass)

@@ -80,6 +80,10 @@ def _functions(item: Covered) -> str:
     count = len(item.need.functions)
     if not count:
         return "no functions are named" if item.need.calls_known else "its functions are hidden"
+    if item.need.spelled:
+        return (
+            f"{_functions_word(count)} named in its data, {item.working} of them work; its calls are hidden"
+        )
     if item.unknown:
         return f"{_functions_word(count)}, {len(item.unknown)} of them unknown here"
     if item.provided_by is None or not item.need.named.library.api:
@@ -104,13 +108,13 @@ def _code(result: PreflightResult, out: Out) -> None:
 
 def _ptx(code: Code) -> str:
     """Say which PTX there is, and where it cannot be used."""
-    text = ", ".join(f"sm_{sm} (ISA {isa}) x{count}" for sm, isa, count in code.ptx)
+    text = ", ".join(f"sm_{sm}{letter} (ISA {isa}) x{count}" for sm, letter, isa, count in code.ptx)
     return f"{text}, only for linking" if text and code.relocatable else text or "none"
 
 
 def _sass(code: Code) -> str:
     """Say which machine code there is."""
-    return ", ".join(f"sm_{sm} x{count}" for sm, count in code.sass) or "none"
+    return ", ".join(f"sm_{sm}{letter} x{count}" for sm, letter, count in code.sass) or "none"
 
 
 def _now(result: PreflightResult) -> str:

@@ -1,0 +1,72 @@
+"""Which of a program's device code a stack cannot use. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from scripts.model import StackKind
+from scripts.preflight.coverage import StackFacts
+from scripts.preflight.devicecode import Code
+from scripts.preflight.needs import Closure
+from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
+
+
+def unusable(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
+    """Say which kernels cannot be used. Relocatable code is only for linking while running.
+
+    It is hopeless where all code that the program surely reaches is machine code for NVIDIA.
+    """
+    loaded = [(v, c) for v in closure.visited for c in v.facts.code if not c.relocatable]
+    modules = sum(c.modules for _, c in loaded)
+    if stack.kind is StackKind.CONTROL or not modules:
+        return
+    reached = [c for v, c in loaded if v.how != "package" and c.modules]
+    if stack.kind is StackKind.REFERENCE:
+        text = f"{stack.id} runs no GPU kernels, and {modules} modules of them are here"
+        effect = Verdict.REFUSES if reached else Verdict.PARTIAL
+        yield Reason(effect=effect, weight=88, text=text, file=loaded[0][0].path.name, count=modules)
+        return
+    lost = bool(reached) and all(c.sass_only == c.modules for c in reached)
+    for visited, code in loaded:
+        unreached = visited.how == "package"
+        for reason in _code(visited.path.name, code, hopeless=lost and not unreached):
+            yield replace(reason, weight=reason.weight - UNREACHED * unreached)
+
+
+def _code(name: str, code: Code, *, hopeless: bool) -> Iterator[Reason]:
+    """Say what is wrong with the device code of one file's section."""
+    if code.sass_only:
+        kernels = f" (at most {count_of(code.kernels_lost, 'kernel')})" if code.kernels_lost else ""
+        text = (
+            f"{code.sass_only} of {code.modules} modules in {name}{kernels} hold NVIDIA machine code alone "
+            f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
+        )
+        effect = Verdict.REFUSES if hopeless else Verdict.PARTIAL
+        yield Reason(effect=effect, weight=87, text=text, file=name, count=code.sass_only)
+    if code.stubs:
+        text = (
+            f"{code.stubs} modules in {name} have PTX only for far older GPUs than their machine code: "
+            "such fallbacks may be stubs with wrong results"
+        )
+        yield Reason(effect=Verdict.PARTIAL, weight=72, text=text, file=name, count=code.stubs)
+    if code.special:
+        targets = " ".join(sorted({f"sm_{sm}{letter}" for sm, letter, _, _ in code.ptx if letter}))
+        text = (
+            f"{code.special} modules in {name} have PTX for {targets} alone, which may use what only these "
+            "GPUs have; whether it can be translated is unknown"
+        )
+        yield Reason(effect=Verdict.UNKNOWN, weight=38, text=text, file=name, count=code.special)
+    if code.unknown:
+        text = (
+            f"{code.unknown} of {code.modules} modules in {name} hold code that cannot be judged: {code.why}"
+        )
+        yield Reason(effect=Verdict.UNKNOWN, weight=41, text=text, file=name, count=code.unknown)
+    if not code.complete:
+        text = f"the device code in {name} is damaged or too much; not all of it was read"
+        yield Reason(effect=Verdict.UNKNOWN, weight=40, text=text, file=name)
+
+
+def _sms(sass: Sequence[tuple[int, str, int]]) -> str:
+    """Name the processors."""
+    return " ".join(f"sm_{sm}{letter}" for sm, letter, _ in sass)
