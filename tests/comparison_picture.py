@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scripts.reporting.compare import compare
 from scripts.reporting.picture import draw
+from scripts.reporting.svg import as_svg
 from scripts.reporting.table import read_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,7 +18,7 @@ def write(*, check: bool) -> bool:
     """Draw it; true when it was up to date. ``check`` changes nothing."""
     runs = read_table(TRIALS)
     found = compare(runs, baseline="upstream", candidate="custom", warmup=1, primary="overall_sps")
-    fresh = draw(found).encode("utf-8")
+    fresh = as_svg(draw(found)).encode("utf-8")
     if PICTURE.exists() and PICTURE.read_bytes() == fresh:
         return True
     if not check:

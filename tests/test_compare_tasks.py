@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +18,9 @@ from scripts.app.run import read_job, run
 from scripts.app.staged import staged_runtime
 from scripts.app.trial import attempt
 from scripts.app.workspace import Workspace, workspace_from_environ
-from scripts.errors import UsageError
+from scripts.errors import TargetError, UsageError
 from scripts.model import Level, Outcome
 from scripts.reporting.compare import compare as compare_runs
-from scripts.reporting.raster import can_draw
 from scripts.reporting.trials import read_record, write_record
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
@@ -147,15 +148,14 @@ def test_what_cannot_be_read_is_usage(
     assert refused(compare, mine, **options).reference == reference
 
 
-def test_png_is_drawn_exactly_where_matplotlib_is(mine: Checkout, tmp_path: Path) -> None:
-    options = {"records": recorded(tmp_path, (0.05, 0.06, 0.05, 0.06)), "candidate": "new"}
-    picture = tmp_path / "x.png"
-    if can_draw():
-        compare(place(mine), **options, plot=str(picture))
-        assert picture.read_bytes().startswith(b"\x89PNG")
-    else:
-        assert ".svg" in refused(compare, mine, **options, plot=str(picture)).hint
-        assert not picture.exists()
+@pytest.mark.parametrize(("name", "start"), [("x.svg", b"<svg"), ("X.PNG", b"\x89PNG")])
+def test_the_picture_has_the_form_its_name_asks_for(
+    mine: Checkout, tmp_path: Path, name: str, start: bytes
+) -> None:
+    picture = tmp_path / name
+    record = recorded(tmp_path, (0.05, 0.06, 0.05, 0.06))
+    compare(place(mine), records=record, candidate="new", plot=str(picture))
+    assert picture.read_bytes().startswith(start)
 
 
 def test_two_runtimes_without_a_name_are_not_guessed(mine: Checkout, tmp_path: Path) -> None:
@@ -196,6 +196,7 @@ def test_ab_of_a_stack_against_itself(mine: Checkout) -> None:
         (a, 1), (b, 1), (b, 2), (a, 2), (a, 3), (b, 3), (b, 4), (a, 4),
     ]  # fmt: skip
     assert path.with_suffix(".svg").exists()
+    assert path.with_suffix(".png").exists()
     said = mine.json("compare", str(path), code=done.returncode)
     assert (said["baseline"], said["candidate"]) == (a, b)
     assert said["metrics"]["gflops_float32"]["pairs"] == 4
@@ -324,6 +325,20 @@ def test_a_program_of_ones_own(
     assert [row["sps"] for row in trial.iterations] == ([100.0, 101.0, 102.0] if trial.right else [])
     if outcome == "pass":
         assert got.result.level is Level.INTEGRATED
+
+
+def test_a_guarded_game_of_ones_own_is_not_started(mine: Checkout, tmp_path: Path) -> None:
+    game = tmp_path / "game" / Path(sys.executable).name
+    (game.parent / "EasyAntiCheat").mkdir(parents=True)
+    (game.parent / "EasyAntiCheat" / "settings.json").write_text("{}", encoding="utf-8")
+    shutil.copy(sys.executable, game)
+    (tmp_path / "train.py").write_text("open('started', 'w')", encoding="utf-8")
+    described = DESCRIPTION.format(loss="0.25", code="0").replace("{python}", f"game/{game.name}")
+    (tmp_path / "w.toml").write_text(described, encoding="utf-8")
+    with pytest.raises(TargetError) as caught:
+        run(place(mine), workload=str(tmp_path / "w.toml"))
+    assert caught.value.reference == "anti-cheat"
+    assert not (tmp_path / "started").exists()
 
 
 def test_the_control_collects_whatever_happens(tmp_path: Path) -> None:

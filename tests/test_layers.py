@@ -22,7 +22,7 @@ MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
 EXCEPTION = re.compile(r"# (?:noqa|type: ignore)\b")
 REASONED = re.compile(r"# (?:noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\] +# )\S|ruff: noqa: ")
 #: Where a distribution's import name is another one.
-IMPORTED_AS = {"pyelftools": "elftools"}
+IMPORTED_AS = {"pyelftools": "elftools", "pillow": "PIL"}
 
 
 def room_of(path: Path) -> str:

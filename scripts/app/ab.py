@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from scripts.app.compare import CompareResult, read_margin
+from scripts.app.compare import FORMS, CompareResult, read_margin, write_picture
 from scripts.app.run import read_count, read_job
 from scripts.app.staged import Staged, staged_runtime
 from scripts.app.trial import Job, attempt, conditions_here, new_runs, trial_of
@@ -22,10 +22,8 @@ from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
 from scripts.reporting.compare import Comparison, compare
 from scripts.reporting.exchange import report_folder
-from scripts.reporting.picture import draw, signed
-from scripts.reporting.raster import can_draw, draw_png
+from scripts.reporting.picture import signed
 from scripts.reporting.trials import Runs, Trial, write_record
-from scripts.system.files import write_atomic
 
 ROUNDS: Final = 10
 MOST_ROUNDS: Final = 500
@@ -179,9 +177,8 @@ class _Session:
             return told
         compared = self._compare()
         picture = self.path.with_suffix(".svg")
-        write_atomic(picture, draw(compared).encode("utf-8"))
-        if can_draw():
-            write_atomic(picture.with_suffix(".png"), draw_png(compared))
+        for form in FORMS:
+            write_picture(picture.with_suffix(form), compared)
         result = CompareResult(comparison=compared, sources=(self.path.name,), picture=str(picture))
         return replace(told, picture=str(picture), result=result)
 

@@ -19,12 +19,14 @@ from scripts.reporting.compare import (
 )
 from scripts.reporting.compare import compare as compare_runs
 from scripts.reporting.picture import draw
-from scripts.reporting.raster import can_draw, draw_png
+from scripts.reporting.svg import as_svg
 from scripts.reporting.table import read_table
 from scripts.reporting.trials import HIGHER, LOWER, Runs, join, read_record
 from scripts.system.files import write_atomic
 
 #: Verdicts that do not speak against the candidate.
+#: The forms a picture is written in, by the ends of its name.
+FORMS: Final = (".svg", ".png")
 GOOD: Final = frozenset({Verdict.BETTER, Verdict.SAME})
 
 
@@ -207,15 +209,22 @@ def _whole(text: str) -> int:
 def _draw(path: Path, compared: Comparison) -> str:
     """Write the picture in the form its name asks for."""
     form = path.suffix.lower()
-    if form == ".png" and can_draw():
-        write_atomic(path, draw_png(compared))
-    elif form == ".svg":
-        write_atomic(path, draw(compared).encode("utf-8"))
-    else:
-        msg = f"--plot={path.name}: this cannot be drawn here"
-        hint = "name a file that ends in .svg; with matplotlib installed, .png as well"
-        raise UsageError("bad-plot", msg, hint=hint)
+    if form not in FORMS:
+        msg = f"--plot={path.name}: this form is not known"
+        raise UsageError("bad-plot", msg, hint=f"name a file that ends in {' or '.join(FORMS)}")
+    write_picture(path, compared)
     return str(path)
+
+
+def write_picture(path: Path, compared: Comparison) -> None:
+    """Draw a comparison into a file whose name ends in one of ``FORMS``."""
+    picture = draw(compared)
+    if path.suffix.lower() == ".svg":
+        write_atomic(path, as_svg(picture).encode("utf-8"))
+        return
+    from scripts.reporting.raster import as_png  # noqa: PLC0415 - Pillow is loaded only for a PNG
+
+    write_atomic(path, as_png(picture))
 
 
 def percent(ratio: float) -> float | None:

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from scripts.app.preflight import inspect_program
 from scripts.app.running import redactor_of, revision_of, run_ours
 from scripts.app.staged import Staged
 from scripts.app.workloads import Workload
@@ -115,7 +117,8 @@ def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attemp
     words = [sys.executable if word == "{python}" else word for word in workload.command]
     program = workload.folder / words[0] if len(Path(words[0]).parts) > 1 else Path(words[0])
     request = Request(exe=str(program), cwd=str(workload.folder), program_args=tuple(words[1:]))
-    plan = plan_run(ws, request, staged=lambda _ws, _stack: staged, placer=None, inspect=None)
+    look = partial(inspect_program, ws)
+    plan = plan_run(ws, request, staged=lambda _ws, _stack: staged, placer=None, inspect=look)
     captured = capture(plan.command, timeout=workload.timeout)
     text = captured.stdout.decode("utf-8", "replace") + "\n" + captured.stderr.decode("utf-8", "replace")
     record, iterations = _read_own(workload, text, captured)
