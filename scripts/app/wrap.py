@@ -41,7 +41,7 @@ LAUNCHER_FAILED: Final = 1
 def wrap(
     ws: Workspace,
     *,
-    exe: str,
+    exe: str = "",
     stack: str = "",
     via: str = "auto",
     keep: bool = False,
