@@ -93,8 +93,8 @@ def status(c: Context, json=False):
     call("status", locals())
 
 
-@verb("gpu", "from-hipinfo")
-def scan(c: Context, gpu="", from_hipinfo="", json=False):
+@verb("gpu", "hip-root", "from-hipinfo")
+def scan(c: Context, gpu="", hip_root="", from_hipinfo="", json=False):
     """Show this machine: GPUs, drivers, HIP runtimes."""
     call("scan", locals())
 

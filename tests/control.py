@@ -201,9 +201,9 @@ def run_steps(control: Control, stack: str, blocks: int, own: Path) -> None:
     control.step("setup", "setup", f"--stack={stack}", "--yes", "--offline", most=240)
     control.step("check", "check", f"--stack={stack}", most=60)
     for name, size in (("gemm", 4096), ("gemm-float64", 2048), ("copy", 256), ("launch-latency", 500)):
-        words = (f"--workload={name}", f"--stack={stack}", f"--size={size}", "--record")
-        control.step(name, "run", *words, most=90)
-    words = (f"--workload={own}", f"--stack={stack}", "--trials=2")
+        sized = (f"--workload={name}", f"--stack={stack}", f"--size={size}", "--record")
+        control.step(name, "run", *sized, most=90)
+    words: tuple[str, ...] = (f"--workload={own}", f"--stack={stack}", "--trials=2")
     control.step("own-program", "run", *words, most=60, required=False)
     both = (f"--a={stack}", f"--b={stack}")
     words = (*both, "--size=2048", f"--rounds={blocks}", "--width=0.5")

@@ -60,8 +60,8 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
         runner=lambda _command, _environ: (0, output),
     )
 
-    def look(environ: Mapping[str, str], *, platform: str, gpu: str) -> Host:
-        return scan_host(environ, platform=platform, gpu=gpu, sources=sources)
+    def look(environ: Mapping[str, str], **options: str) -> Host:
+        return scan_host(environ, **options, sources=sources)
 
     monkeypatch.setattr(scan_module, "scan_host", look)
     return workspace(tmp_path)
@@ -131,6 +131,17 @@ def test_a_person_reads_the_machine(recorded: Workspace, tmp_path: Path) -> None
     roots = tuple(replace(root, path=Path("ROCm")) for root in result.host.hip_roots)
     named = replace(result, host=replace(result.host, hip_roots=roots))
     assert [line.strip() for line in seen(named, tmp_path).splitlines()] == SNAPSHOT.splitlines()
+
+
+def test_a_folder_of_ones_own_is_listed_first(recorded: Workspace, tmp_path: Path) -> None:
+    mine = tmp_path / "my HIP"
+    (mine / "bin").mkdir(parents=True)
+    (mine / "bin" / "amdhip64_7.dll").write_bytes(b"")
+    found = scan(recorded, hip_root=str(mine)).host.hip_roots
+    assert [(root.path.name, root.version) for root in found] == [("my HIP", None), ("6.4", "6.4.2")]
+    with pytest.raises(UsageError) as caught:
+        scan(recorded, hip_root=str(tmp_path))
+    assert caught.value.reference == "hip-root-unusable"
 
 
 def test_a_number_chooses_the_gpu(recorded: Workspace) -> None:

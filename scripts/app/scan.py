@@ -54,19 +54,20 @@ class ScanResult:
         }
 
 
-def scan(ws: Workspace, *, gpu: str = "", from_hipinfo: str = "") -> ScanResult:
+def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str = "") -> ScanResult:
     """Look at this machine, or read what ``hipInfo`` printed on another.
 
     Args:
         ws: where we are.
         gpu: the number of the GPU to use, as the scan lists it.
+        hip_root: a HIP runtime's folder that is listed before all others.
         from_hipinfo: a file with hipInfo's output, ``-`` for standard input.
 
     Raises:
-        UsageError: there is no such GPU, or no hipInfo output there.
+        UsageError: there is no such GPU, no HIP runtime, or no hipInfo output there.
     """
     if not from_hipinfo:
-        host = scan_host(ws.environ, platform=ws.platform, gpu=gpu)
+        host = scan_host(ws.environ, platform=ws.platform, gpu=gpu, hip_root=hip_root)
         return ScanResult(host=host, remarks=_remarks(host))
     host, recognised = host_from_hipinfo(_read(from_hipinfo), platform=ws.platform, gpu=gpu)
     if not recognised:

@@ -18,6 +18,7 @@ HELP: Final[Mapping[str, str]] = {
     "force": "take the stack that was named although it does not cover this GPU",
     "only-proven": "refuse a stack without committed evidence for this GPU",
     "deep": "read and hash every file, not only what would be loaded",
+    "hip-root": "also look at this HIP runtime's folder; everything else takes it where HIP_PATH names it",
     "from-hipinfo": "read hipInfo output from a file (or - for stdin) instead of asking this machine",
     "exe": "the program",
     "path": "the program's file or folder; all device code below it is compiled",
