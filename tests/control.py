@@ -210,6 +210,11 @@ def run_steps(control: Control, stack: str, blocks: int, own: Path) -> None:
     control.step("a-a-gemm", "ab", *words, most=200, required=False)
     words = (*both, "--workload=launch-latency", "--rounds=4")
     control.step("a-a-launch", "ab", *words, most=90, required=False)
+    control.step(
+        "preflight", "preflight", f"--exe={sys.executable}", f"--stack={stack}", most=90, required=False
+    )
+    whole = ("validate", f"--stack={stack}", "--yes", "--offline")
+    control.step("validate", *whole, most=240, required=False)
     control.step("status", "status", most=30, required=False)
 
 
