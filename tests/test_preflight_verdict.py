@@ -14,7 +14,7 @@ from scripts.preflight.coverage import StackFacts, cover
 from scripts.preflight.reasons import Verdict, grouped
 from scripts.preflight.verdict import Judged
 from tests.elf_files import elf
-from tests.fatbins import container, cubin, ptx, sass
+from tests.fatbins import SASS, container, cubin, entry, ptx, sass
 from tests.pe_files import pe
 from tests.preflight_programs import dll, examined, exe, judged, ship, zluda
 
@@ -189,6 +189,20 @@ def test_an_own_copy_of_an_unprovided_library_runs_on_the_driver(tmp_path: Path)
         ({".nv_fatb": container(ptx(86)) + container(sass(86, []))}, "runs", ""),
         ({".nv_fatb": container()}, "runs", ""),
         ({".nv_fatb": container(ptx()) + container(sass())[:-80]}, "partial", "1 of 2 modules"),
+        ({".nv_fatb": container(sass(90, ["a"], way="zstd"))}, "refuses", "(at most 1 kernel)"),
+        ({".nv_fatb": container(ptx(90, letter="a", way="lz4"))}, "unknown", "PTX for sm_90a alone"),
+        ({".nv_fatb": container(ptx(90, letter="a"), ptx(80))}, "runs", ""),
+        ({".nv_fatb": container(sass(90, letter="a"))}, "refuses", "(sm_90a)"),
+        ({".nv_fatb": container(entry(SASS, 90, b"?" * 99, way="lz4"))}, "unknown", "than machine code"),
+        ({".nv_fatb": container(entry(SASS, 90, cubin(90), way="lz4", claims=9))}, "unknown", "is damaged"),
+        (
+            {".nv_fatb": container(entry(SASS, 90, cubin(90), way="lz4", claims=1 << 30))},
+            "refuses",
+            "(kernels not counted: it is larger than 64 MiB)",
+        ),
+        ({".nv_fatb": container(entry(8, 90, b"?" * 99))}, "unknown", "meant for linking"),
+        ({".nv_fatb": container(entry(99, 90, b"?" * 99))}, "unknown", "of a kind that is not known"),
+        ({".nv_fatb": container(entry(99, 90, cubin(90), way="zstd"))}, "refuses", "1 of 1 modules"),
         ({".data": b"\0" * 8 + container(sass(86))}, "refuses", "1 of 1 modules"),
         ({".data": b".version 7.8\n.target sm_50\n.entry k"}, "runs", ""),
     ],
@@ -202,6 +216,16 @@ def test_an_own_copy_of_an_unprovided_library_runs_on_the_driver(tmp_path: Path)
         "link-stub",
         "empty",
         "cut",
+        "packed-by-zstd",
+        "ptx-for-one-gpu",
+        "ptx-for-all-as-well",
+        "sass-for-one-gpu",
+        "packed-text",
+        "packed-and-damaged",
+        "packed-and-huge",
+        "for-linking",
+        "unknown-kind",
+        "unknown-kind-told",
         "stray",
         "text",
     ],

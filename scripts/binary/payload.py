@@ -80,14 +80,20 @@ class Opener:
             return Unopened(reason="it is no kind of code that is known")
         if entry.packing is Packing.NONE:
             return _counted(_code_sections(self._source, entry.offset, entry.size))
+        return self._packed_kernels(entry)
+
+    def _packed_kernels(self, entry: Entry) -> int | Unopened:
+        """Count the kernels of packed machine code: by the names that open it, else by its tables."""
         for size in _HEADS:
             head = self.head(entry, size)
             if isinstance(head, Unopened):
                 return head
+            if _cubin(_Held(head), 0, 0) is None:
+                return Unopened(reason="it unpacks to something else than machine code")
             if (number := _code_names(head)) is not None:
                 return number
             if entry.packing is Packing.LZ4 or len(head) < size:
-                break
+                return _counted(_code_sections(_Held(head), 0, len(head)))
         whole = self.head(entry, MAX_WHOLE)
         return whole if isinstance(whole, Unopened) else _counted(_code_sections(_Held(whole), 0, len(whole)))
 
@@ -127,11 +133,7 @@ def _lz4(source: FileBytes, entry: Entry) -> bytes | Unopened:
         data = lz4.block.decompress(source.read(entry.offset, entry.size), uncompressed_size=entry.whole)
     except (lz4.block.LZ4BlockError, ValueError, OverflowError, MemoryError):
         return Unopened(reason="its LZ4 data is damaged")
-    return (
-        bytes(data)
-        if len(data) == entry.whole
-        else Unopened(reason="it unpacks to another size than it says")
-    )
+    return bytes(data) if len(data) == entry.whole else Unopened(reason="its LZ4 data has another size")
 
 
 def _zstd(source: FileBytes, entry: Entry, size: int) -> bytes | Unopened:

@@ -37,7 +37,8 @@ class Code:
         sass: (sm, letter, count), sorted.
         modules: containers that hold code: one for each source file that nvcc compiled.
         sass_only: those without PTX.
-        kernels_lost: kernels in them (an upper bound), ``None`` where a limit ended the counting.
+        kernels_lost: kernels in them (an upper bound), ``None`` where they could not be counted.
+        uncounted: the first reason why not.
         stubs: those whose only PTX lies far below their machine code.
         special: those whose PTX is for one processor or its family alone (all of it has a letter).
         unknown: those that nobody can say anything about; ``why`` is the first one's reason.
@@ -51,6 +52,7 @@ class Code:
     modules: int = 0
     sass_only: int = 0
     kernels_lost: int | None = 0
+    uncounted: str = ""
     stubs: int = 0
     special: int = 0
     unknown: int = 0
@@ -135,7 +137,8 @@ class _Tally:
     modules: int = 0
     unknown: int = 0
     why: str = ""
-    lost: int | None = 0
+    lost: int = 0
+    uncounted: str = ""
 
     def unseen(self, why: str) -> None:
         """Count a module that nobody can say anything about."""
@@ -159,9 +162,10 @@ class _Tally:
             elif kernels != 0:
                 self.modules += 1
                 self.sass_only += 1
-                self.lost = (
-                    None if self.lost is None or isinstance(kernels, Unopened) else self.lost + kernels
-                )
+                if isinstance(kernels, Unopened):
+                    self.uncounted = self.uncounted or kernels.reason
+                else:
+                    self.lost += kernels
 
 
 def _summary(
@@ -191,7 +195,8 @@ def _summary(
         sass=tuple(sorted((*target, n) for target, n in sass.items())),
         modules=tally.modules,
         sass_only=tally.sass_only,
-        kernels_lost=tally.lost,
+        kernels_lost=None if tally.uncounted else tally.lost,
+        uncounted=tally.uncounted,
         stubs=tally.stubs,
         special=tally.special,
         unknown=tally.unknown,

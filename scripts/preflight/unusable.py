@@ -38,6 +38,7 @@ def _code(name: str, code: Code, *, hopeless: bool) -> Iterator[Reason]:
     """Say what is wrong with the device code of one file's section."""
     if code.sass_only:
         kernels = f" (at most {count_of(code.kernels_lost, 'kernel')})" if code.kernels_lost else ""
+        kernels = f" (kernels not counted: {code.uncounted})" if code.uncounted else kernels
         text = (
             f"{code.sass_only} of {code.modules} modules in {name}{kernels} hold NVIDIA machine code alone "
             f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
