@@ -192,6 +192,7 @@ def ab(
             "strict",
             "no-profile",
             "args-file",
+            "trace",
             "json",
         )
     },
@@ -211,6 +212,7 @@ def wrap(
     strict=False,
     no_profile=False,
     args_file="",
+    trace=False,
     json=False,
 ):
     """Run a program with a stack's CUDA libraries; what follows `--` are its arguments."""

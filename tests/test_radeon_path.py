@@ -220,6 +220,30 @@ def test_a_shim_that_cmd_could_not_read_is_refused(machine: Radeon, program: Pat
     assert not list((machine.checkout.root / "stage").glob("shims/*"))
 
 
+def test_a_trace_is_what_the_layers_own_libraries_wrote(
+    machine: Radeon, programs: Path, tmp_path: Path
+) -> None:
+    exe = tmp_path / "Programme (ü)" / "calls_cuda.exe"
+    exe.parent.mkdir()
+    shutil.copyfile(programs / exe.name, exe)
+    plain = machine.run("wrap", f"--exe={exe}")
+    traced: Any = machine.json("wrap", f"--exe={exe}", "--trace")
+    assert traced["trace"]["calls"] == {"nvcuda": 4}
+    [log] = [Path(name) for name in traced["trace"]["logs"]]
+    assert log.parent.name == exe.name
+    assert log.is_relative_to(machine.checkout.root / "stage" / "traces")
+    assert traced["trace"]["first_failure"]["function"] == "cuMemPrefetchAsync"
+    assert traced["trace"]["refused"] == {"cuMemPrefetchAsync": 1, "cuModuleLoadData": 1}
+    [broken] = traced["trace"]["broken"]
+    assert (broken["call"], broken["files"]) == ("cuModuleLoadData", ["module_0001.ptx"])
+    assert list(traced["trace"]["errors"].values()) == [['Unrecognized statement "nanosleep.u32 %r101;"']]
+    shown = machine.run("wrap", f"--exe={exe}", "--trace")
+    assert (shown.stdout, shown.returncode) == (plain.stdout, plain.returncode), "it sees the same answers"
+    assert "words of its own\n[ZLUDA is no mark\n" in shown.stderr
+    assert "[ZLUDA_TRACE]" not in shown.stderr
+    assert "  failed   first cuMemPrefetchAsync -> CUDA_ERROR_NOT_SUPPORTED" in shown.stderr
+
+
 def test_an_integrated_gpu_in_front_is_not_used(machine: Radeon, program: Path) -> None:
     assert machine.hip is not None
     listed = machine.hip / "bin" / "hipInfo.txt"

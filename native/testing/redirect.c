@@ -2,7 +2,8 @@
  *
  * It replaces LoadLibrary* and CreateProcess* in the import tables of every module that is loaded, now or later.
  * A library whose file name also lies in this DLL's folder is loaded from there, wherever it was asked
- * for; a child process gets this DLL too. Names that a program asks GetProcAddress for are not covered.
+ * for; a child process gets this DLL too. Names that a program asks GetProcAddress for are not covered. While
+ * STANDIN_TRACE is set, libraries come from the folder trace below this DLL's.
  */
 #include "inject.h"
 
@@ -158,6 +159,9 @@ BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, void *reserved)
         GetModuleFileNameW(module, self, MAX_PATH);
         wcscpy(folder, self);
         wcsrchr(folder, L'\\')[1] = 0;
+        if (GetEnvironmentVariableW(L"STANDIN_TRACE", NULL, 0)) {
+            wcscat(folder, L"trace\\");
+        }
         patch_all();
     }
     return TRUE;

@@ -15,7 +15,6 @@ from typing import Final
 
 from scripts.app.workspace import Workspace
 from scripts.errors import ConflictError
-from scripts.system.databases import in_use
 
 #: The layer compiles into this folder below the user's cache.
 COMPILE_CACHE: Final = ("zluda", "ComputeCache")
@@ -62,6 +61,8 @@ def clear(cache: CompileCache) -> None:
     Raises:
         ConflictError: ``compile-cache-in-use``: a program has it open; what it has open was not deleted.
     """
+    from scripts.system.databases import in_use  # noqa: PLC0415 - SQLite is loaded only to clear
+
     busy = next((path for path in cache.files if path.suffix.lower() == ".db" and in_use(path)), None)
     for path in cache.files if busy is None else ():
         try:

@@ -20,7 +20,7 @@ from scripts.system.files import is_link, remove_tree
 #: What git tracks below ``stage/``.
 TRACKED: Final = frozenset({"README.md", ".gitignore"})
 #: What this workspace makes below ``stage/`` and in the user's registry.
-IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "shims")
+IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "shims", "traces")
 IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1")
 
 

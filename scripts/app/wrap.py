@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.app.staged import staged_runtime
+from scripts.app.tracing import read_trace
 from scripts.app.workspace import Workspace
 from scripts.app.wrap_plan import Plan, Request, plan_run
 from scripts.app.wrapping import (
@@ -26,6 +27,7 @@ from scripts.app.wrapping import (
     write_report,
 )
 from scripts.errors import LaunchError, WorkspaceError
+from scripts.launch.tracing import PREFIX
 from scripts.launch.via import Via
 from scripts.model import StackKind
 from scripts.system.child import Exit
@@ -54,6 +56,7 @@ def wrap(
     strict: bool = False,
     no_profile: bool = False,
     args_file: str = "",
+    trace: bool = False,
     program_args: Sequence[str] = (),
     staged: StagedRuntime = staged_runtime,
     placer: Placer | None = None,
@@ -85,6 +88,7 @@ def wrap(
         strict=strict,
         no_profile=no_profile,
         args_file=args_file,
+        trace=trace,
         program_args=tuple(program_args),
     )
     body: dict[str, object] = {}
@@ -121,6 +125,8 @@ def _run(ws: Workspace, plan: Plan) -> WrapResult:
     ws.progress.note(f"{plan.shown.stack} via {plan.shown.via}: {plan.shown.reason}")
     for note in plan.shown.notes:
         ws.progress.note(note)
+    if plan.trace is not None:
+        plan.trace.folder.mkdir(parents=True)
     around = nullcontext(Placement()) if plan.placement is None else plan.placement()
     with Interruptions() as interruptions:
         with around as placement:
@@ -133,9 +139,11 @@ def _run(ws: Workspace, plan: Plan) -> WrapResult:
                     timeout=plan.timeout,
                     log=plan.log,
                     unattended=ws.ask is None,
+                    drop=PREFIX if plan.trace else b"",
                 )
         _refuse_failed_launcher(plan, ended)
-        return replace(plan.shown, exit=ended, placement=placement)
+        traced = read_trace(plan.trace.folder, plan.shown.program) if plan.trace else None
+        return replace(plan.shown, exit=ended, placement=placement, trace=traced)
 
 
 def _watch(ws: Workspace, plan: Plan) -> AbstractContextManager[None]:

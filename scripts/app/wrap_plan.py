@@ -14,6 +14,7 @@ from scripts.app.profile import Profiled, profile_of
 from scripts.app.program import named_program
 from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.staged import Staged
+from scripts.app.tracing import Tracing, plan_tracing
 from scripts.app.workspace import Workspace
 from scripts.app.wrapping import (
     Inspect,
@@ -53,6 +54,7 @@ class Request:
     strict: bool = False
     no_profile: bool = False
     args_file: str = ""
+    trace: bool = False
     program_args: tuple[str, ...] = ()
 
 
@@ -67,6 +69,7 @@ class Plan:
     log: LogTo | None = None
     placement: Callable[[], AbstractContextManager[Placement]] | None = None
     places: Places | None = None
+    trace: Tracing | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +101,8 @@ def plan_run(
     read = _read(ws, request)
     ready = staged(ws, request.stack)
     seen = _seen(ws, read, ready, inspect, strict=request.strict)
-    choice = choose_via(seen.facts) if read.way is None else ViaChoice(via=read.way, reason="you chose it")
+    trace = _tracing(ws, ready, read) if request.trace else None
+    choice = trace.choice if trace else _choice(seen, read)
     refuse_foreign_driver(ws, ready, choice.via)
     known = Profiled()
     if not request.no_profile:
@@ -110,10 +114,10 @@ def plan_run(
         runtime=ready.runtime,
         hip_root=hip_root_of(ready),
         gpu=gpu_choice(ready.host),
-        profile=known.changes,
+        profile=(*known.changes, *(trace.changes if trace else ())),
         user_set=read.settings,
     )
-    command, line = _command(ws, ready, choice.via, read, environ)
+    command, line = _command(ws, ready, choice.via, read, environ, trace=trace is not None)
     shown = WrapResult(
         platform=ws.platform,
         program=read.program,
@@ -131,6 +135,7 @@ def plan_run(
             *known.notes,
             *backend_notes(ws, ready, read.program, environ.environ, beside=choice.via is Via.BESIDE),
             *(CAVEATS if choice.via is Via.LAUNCHER else ()),
+            *((trace.note,) if trace else ()),
         ),
     )
     return Plan(
@@ -141,7 +146,19 @@ def plan_run(
         log=read.log,
         placement=_placement(choice, placer, ready, read.program, keep=request.keep, places=seen.places),
         places=seen.places,
+        trace=trace,
     )
+
+
+def _choice(seen: Inspected, read: _Read) -> ViaChoice:
+    """Take the way that was asked for, or the gentlest that serves."""
+    return choose_via(seen.facts) if read.way is None else ViaChoice(via=read.way, reason="you chose it")
+
+
+def _tracing(ws: Workspace, ready: Staged, read: _Read) -> Tracing:
+    """Plan a trace for the kind of program it is."""
+    bits = BITS.get(_machine(read.program), 64)
+    return plan_tracing(ws, ready, read.program, way=read.way, settings=read.settings, bits=bits)
 
 
 def _read(ws: Workspace, request: Request) -> _Read:
@@ -211,7 +228,9 @@ def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *,
     return seen
 
 
-def _command(ws: Workspace, ready: Staged, via: Via, read: _Read, environ: EnvPlan) -> tuple[Command, str]:
+def _command(
+    ws: Workspace, ready: Staged, via: Via, read: _Read, environ: EnvPlan, *, trace: bool
+) -> tuple[Command, str]:
     """Return what is started, and the command line as a person is shown it."""
     env = environ.environ
     if ws.platform != "win32":
@@ -235,6 +254,7 @@ def _command(ws: Workspace, ready: Staged, via: Via, read: _Read, environ: EnvPl
         machine=_machine(read.program),
         args=read.args,
         present=lambda name: (home / name).is_file(),
+        trace=trace,
     )
     command = Command(program=Path(plan.launcher), args=read.args, env=env, cwd=read.cwd, line=plan.line)
     return command, plan.line

@@ -30,6 +30,7 @@ from scripts.errors import (
 from scripts.launch.environ import EnvPlan
 from scripts.launch.via import Via, ViaFacts
 from scripts.preflight.places import Places
+from scripts.reporting.tracelog import TraceSummary
 from scripts.system.child import Exit
 from scripts.system.files import write_atomic
 from scripts.system.process import name_exit
@@ -122,6 +123,7 @@ class WrapResult:
         exit: how the program ended; ``None`` when it was only explained.
         placement: files that were beside the program meanwhile.
         notes: sentences that a person should read before the program starts.
+        trace: what its CUDA calls came to, where they were traced.
     """
 
     platform: str
@@ -137,6 +139,7 @@ class WrapResult:
     exit: Exit | None = None
     placement: Placement = field(default_factory=Placement)
     notes: tuple[str, ...] = ()
+    trace: TraceSummary | None = None
 
     @property
     def exit_code(self) -> int:
@@ -183,6 +186,7 @@ class WrapResult:
             "placed": list(self.placement.files),
             "left": list(self.placement.left),
             "notes": [*self.notes, *self.ending],
+            "trace": None if self.trace is None else self.trace.to_json(),
         }
 
     def _exit_json(self, ended: Exit) -> dict[str, object]:

@@ -163,11 +163,13 @@ def direct_line(exe: PureWindowsPath, args: Sequence[str]) -> str:
     return line
 
 
-def launcher_line(launcher: PureWindowsPath, exe: PureWindowsPath, args: Sequence[str]) -> tuple[str, str]:
+def launcher_line(
+    launcher: PureWindowsPath, exe: PureWindowsPath, args: Sequence[str], *, options: Sequence[str] = ()
+) -> tuple[str, str]:
     """Return the line for ``zluda.exe`` and the line the program will see behind it.
 
     Every token is quoted twice: once for the program, once for ``zluda.exe``, which takes the second
-    quoting off and joins the rest with single spaces.
+    quoting off and joins the rest with single spaces. ``options`` are for ``zluda.exe`` itself.
 
     Raises:
         UsageError: ``argument-nul``, or ``arguments-too-long`` (the outer line is the longer one: each
@@ -183,7 +185,7 @@ def launcher_line(launcher: PureWindowsPath, exe: PureWindowsPath, args: Sequenc
             "path-too-long", msg, hint="move the program to a shorter folder", context=(str(exe),)
         )
     tokens = [f'"{exe}"', *(quote(a) for a in args)]
-    outer = " ".join([f'"{launcher}"', "--", *(quote(t) for t in tokens)])
+    outer = " ".join([f'"{launcher}"', *options, "--", *(quote(t) for t in tokens)])
     fits_inside = utf16_units(inner) <= LINE_LIMIT
     _refuse_long(
         utf16_units(outer), advice="use --via=beside, where the line is shorter, or " if fits_inside else ""

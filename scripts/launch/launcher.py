@@ -14,6 +14,7 @@ from typing import Final
 from scripts.errors import LaunchError, StagedFileError
 from scripts.launch.argv import PATH_LIMIT, launcher_line, refuse_unstartable, utf16_units
 from scripts.launch.folders import launcher_in
+from scripts.launch.tracing import FOLDER, LAUNCHER_OPTION
 from scripts.model import Runtime
 
 #: How ``binary.machine_of`` names the two kinds of programs that a launcher may serve.
@@ -45,6 +46,7 @@ def plan_launcher(
     machine: str,
     args: Iterable[str],
     present: Callable[[str], bool],
+    trace: bool = False,
 ) -> LauncherPlan:
     """Plan one start through the launcher. Pure but for ``present``.
 
@@ -55,6 +57,7 @@ def plan_launcher(
         machine: what the program is made for, as ``binary.machine_of`` says it.
         args: the program's arguments.
         present: whether a file of the runtime is there now.
+        trace: put the tracing libraries in, which hand on to the layer's own.
 
     Raises:
         LaunchError: the program cannot be started this way; the hint says what can.
@@ -68,8 +71,10 @@ def plan_launcher(
         raise _no_launcher(runtime, program, machine)
     beside = PurePosixPath(launcher.name).parent
     _check_complete(runtime, beside, present)
+    if trace:
+        _check_complete(runtime, beside / FOLDER, present)
     path = folder / launcher.name
-    outer, inner = launcher_line(path, program, tuple(args))
+    outer, inner = launcher_line(path, program, tuple(args), options=(LAUNCHER_OPTION,) if trace else ())
     return LauncherPlan(launcher=path, line=outer, child_line=inner)
 
 
@@ -101,7 +106,9 @@ def _check_complete(runtime: Runtime, folder: PurePosixPath, present: Callable[[
 
 
 def _injected(name: str, provides: str | None) -> bool:
-    return provides is not None or PurePosixPath(name).name.lower() == REDIRECT
+    path = PurePosixPath(name.lower())
+    traces = path.parent.name == FOLDER and path.suffix == ".dll"
+    return provides is not None or traces or path.name == REDIRECT
 
 
 def refuse_store_app(program: PureWindowsPath, *, size: int) -> None:

@@ -43,6 +43,7 @@ def run_inherited(
     log: LogTo | None = None,
     unattended: bool = False,
     grace: float = GRACE,
+    drop: bytes = b"",
 ) -> Exit:
     """Run a program with our three handles, our console and our process group; wait for its whole tree.
 
@@ -57,6 +58,7 @@ def run_inherited(
         log: where a copy of the output goes.
         unattended: nobody can answer a message box: close them (Windows).
         grace: seconds between asking and killing.
+        drop: lines of its stderr that begin so are not passed on; its stderr is a pipe then.
 
     Raises:
         LaunchError: it did not start.
@@ -65,7 +67,7 @@ def run_inherited(
     dialogs: list[Dialog] = []
     with ExitStack() as stack:
         copy = None if log is None else _open_log(log, stack)
-        tree, tees = _start_inherited(command, copy, unattended=unattended)
+        tree, tees = _start_inherited(command, copy, unattended=unattended, drop=drop)
         stack.callback(tree.close)
         stack.callback(setattr, interruptions, "target", None)
         interruptions.target = tree.forward
@@ -177,12 +179,24 @@ def _final_code(tree: Tree) -> int:
     return code
 
 
-def _start_inherited(command: Command, log: Log | None, *, unattended: bool) -> tuple[Tree, tuple[Tee, ...]]:
+def _start_inherited(
+    command: Command, log: Log | None, *, unattended: bool, drop: bytes
+) -> tuple[Tree, tuple[Tee, ...]]:
     """Start with our own handles, or with pipes that are copied to them and into the log."""
-    if log is None:
+    if log is not None:
+        tree, out, err = _start_piped(command, session=False, stdin=None, unattended=unattended)
+        return tree, (Tee(out, 1, log), Tee(err, 2, log, drop=drop))
+    if not drop:
         return StartedTree(command, session=False, unattended=unattended), ()
-    tree, out, err = _start_piped(command, session=False, stdin=None, unattended=unattended)
-    return tree, (Tee(out, 1, log), Tee(err, 2, log))
+    err, err_child = os.pipe()
+    try:
+        tree = StartedTree(command, session=False, unattended=unattended, stderr=err_child)
+    except BaseException:
+        os.close(err)
+        raise
+    finally:
+        os.close(err_child)
+    return tree, (Tee(err, 2, None, drop=drop),)
 
 
 def _start_captured(command: Command, stdin: bytes | None) -> tuple[Tree, Keep, Keep]:

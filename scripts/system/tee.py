@@ -78,6 +78,9 @@ class Reader:
         """Deal with bytes; ``False`` ends the reading, so that the program sees a closed pipe."""
         raise NotImplementedError
 
+    def end(self) -> None:
+        """Deal with the end of the pipe."""
+
     def finish(self, seconds: float) -> bool:
         """Wait for the end of the pipe; after ``seconds`` stop reading. Say whether the end was seen."""
         self._thread.join(seconds)
@@ -91,7 +94,10 @@ class Reader:
         try:
             while self._ready():
                 data = os.read(self._fd, CHUNK)
-                if not data or not self.take(data):
+                if not data:
+                    self.end()
+                    return
+                if not self.take(data):
                     return
         except OSError:
             return  # the other end is gone, and with it everything there was to read
@@ -114,18 +120,62 @@ class Reader:
         return True
 
 
-class Tee(Reader):
-    """Copies a pipe to one of our own streams and into a log."""
+class Sieve:
+    """Takes lines that begin with a mark out of a stream; everything else passes as it comes."""
 
-    def __init__(self, fd: int, stream: int, log: Log) -> None:
+    def __init__(self, mark: bytes) -> None:
+        """Take out what begins with ``mark``; nothing if it is empty."""
+        self._mark = mark
+        self._held = b""
+        self._begins = True
+        self._drops = False
+
+    def sift(self, data: bytes) -> bytes:
+        """Return what passes; a begin of a line that may still become the mark is held back."""
+        if not self._mark:
+            return data
+        passed = bytearray()
+        data = self._held + data
+        self._held = b""
+        while data:
+            if self._begins:
+                self._drops = data.startswith(self._mark)
+                if not self._drops and self._mark.startswith(data):
+                    self._held = data
+                    break
+            line, newline, data = data.partition(b"\n")
+            passed += b"" if self._drops else line + newline
+            self._begins = bool(newline)
+        return bytes(passed)
+
+    def rest(self) -> bytes:
+        """Return what was held back when the stream ends."""
+        held, self._held = self._held, b""
+        return held
+
+
+class Tee(Reader):
+    """Copies a pipe to one of our own streams and into a log, without the lines that begin with a mark."""
+
+    def __init__(self, fd: int, stream: int, log: Log | None, *, drop: bytes = b"") -> None:
         """Copy ``fd`` to the descriptor ``stream``."""
         self._stream = stream
         self._log = log
+        self._sieve = Sieve(drop)
         super().__init__(fd)
 
     def take(self, data: bytes) -> bool:
+        """Copy what passes."""
+        return self._copy(self._sieve.sift(data))
+
+    def end(self) -> None:
+        """Copy what looked like the begin of a mark to the last."""
+        self._copy(self._sieve.rest())
+
+    def _copy(self, data: bytes) -> bool:
         """Log first; a reader of ours that went away ends the copying, as it would without us."""
-        self._log.write(data)
+        if self._log is not None:
+            self._log.write(data)
         try:
             write_all(self._stream, data)
         except BrokenPipeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scripts.app.wrap import WrapResult
 from scripts.ui.console import Out
+from scripts.ui.traced import trace_lines
 
 
 def show(result: WrapResult, out: Out) -> None:
@@ -16,6 +17,8 @@ def show(result: WrapResult, out: Out) -> None:
         return
     for note in result.ending:
         out.note(note)
+    for line in trace_lines(result.trace) if result.trace is not None else ():
+        out.note(line)
     if result.placement.left:
         hint = "see `invoke status`, then `invoke unwrap` finishes the work"
         out.error(

@@ -26,6 +26,7 @@ LIBRARIES = {
     "redirect": "zluda_redirect.dll",
     "empty": "empty.dll",
     "says_nvcuda": "says/nvcuda.dll",
+    "traces_nvcuda": "trace/nvcuda.dll",
 }
 #: Two stand-in SDKs: the runtime's file name in each, and the library that is linked to it.
 SDKS = {"hip6": "amdhip64_6.dll", "hip7": "amdhip64_7.dll"}
