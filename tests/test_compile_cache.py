@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.app import compiling
 from scripts.app import precompile as precompiling
-from scripts.app import wrap as wrapping
 from scripts.app.cache_prune import cache_prune
 from scripts.app.compiling import say_when_compiling
 from scripts.app.precompile import PrecompileResult, precompile
@@ -192,7 +192,7 @@ def test_a_program_that_compiles_is_said_to_compile(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: StackKind
 ) -> None:
     database, mark = filled(ws), tmp_path / "said"
-    monkeypatch.setattr(wrapping, "say_when_compiling", partial(say_when_compiling, interval=0.05))
+    monkeypatch.setattr(compiling, "say_when_compiling", partial(say_when_compiling, interval=0.05))
     # It compiles until somebody noticed: for ever on a layer, and on others a few steps.
     steps = 400 if kind is StackKind.TRANSLATION else 4
     program = (
