@@ -15,7 +15,7 @@ import pytest
 
 from scripts.errors import TargetError, UndoIncompleteError, WorkspaceError
 from scripts.placement.place import place
-from scripts.placement.undo import recover, undo
+from scripts.placement.undo import undo
 from scripts.system.fsops import Fs
 from scripts.system.patience import retrying
 from tests.placement_harness import (
@@ -234,7 +234,7 @@ def test_a_mapped_library_is_out_of_the_way_and_cleaned_up_later(tmp_path: Path)
     with pytest.raises(WorkspaceError) as caught:
         run_place(world, Locked(trades=False))
     assert caught.value.reference == "clean-up-pending"
-    assert recover(world.target, fs=LightFs()) is not None
+    assert undo(world.target, fs=LightFs()).complete
     assert tree(world.target) == world.start
 
 

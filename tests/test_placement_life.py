@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from scripts.errors import ConflictError, UndoIncompleteError
 from scripts.placement.place import place
-from scripts.placement.undo import recover, undo
+from scripts.placement.undo import undo
 from tests.placement_harness import GONE, MEMORY, VARIANTS, Died, DyingFs, LightFs, World
 
 NAMES = ("a.dll", "lib/b.dll", "lib/c.dll", "lib/d.dll")
@@ -91,10 +91,6 @@ class Life(RuleBasedStateMachine):
     @rule(at=points, half=st.booleans())
     def die_undoing(self, at: int, half: bool) -> None:
         self.attempt(lambda: undo(self.world.target, fs=DyingFs(at, half=half, **self.options)))
-
-    @rule()
-    def recover(self) -> None:
-        self.attempt(lambda: recover(self.world.target, fs=self.fs()))
 
     @rule(mode=st.sampled_from(["ours", "theirs"]))
     def rescue(self, mode: str) -> None:

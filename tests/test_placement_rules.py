@@ -20,14 +20,16 @@ from scripts.errors import (
     WorkspaceError,
 )
 from scripts.placement import journal as journals
-from scripts.placement.journal import Journal, Step, parse, record
+from scripts.placement.journal import Journal, Step
+from scripts.placement.journal_read import parse
 from scripts.placement.layout import Layout, unsafe_path
 from scripts.placement.place import Placement, explain, place
+from scripts.placement.records import record
 from scripts.placement.refusals import SYSTEM_TREES, refuse
 from scripts.placement.registry import PLACEMENTS, Registry
 from scripts.placement.snapshot import take_snapshot
 from scripts.placement.status import Standing, placement_status, placements
-from scripts.placement.undo import recover, undo
+from scripts.placement.undo import undo
 from scripts.placement.users import User, this_process
 from scripts.placement.verdict import CREATED, REPLACED, Kept, Now
 from scripts.system.fsops import Fs
@@ -219,7 +221,7 @@ def test_a_library_of_ours_that_is_loaded_moves_away_and_is_cleaned_up_later(tmp
         assert (world.target / "helper.dll").read_bytes() == b"theirs"
         assert placement_status(world.target).standing is Standing.CLEAN_UP
         child.communicate(b"")
-    assert recover(world.target) is not None
+    assert undo(world.target).complete
     assert tree(world.target) == world.start
 
 
@@ -549,9 +551,7 @@ def test_a_folder_that_the_program_wrote_into_keeps_its_own_time(tmp_path: Path)
 
 def test_an_undo_can_be_repeated_and_nothing_placed_is_no_error(world: World) -> None:
     assert undo(world.target, fs=FS).complete
-    assert recover(world.target, fs=FS) is None
     run_place(world)
-    assert recover(world.target, fs=FS) is None, "what stands, stands"
     assert undo(world.target, fs=FS).complete
     assert undo(world.target, fs=FS).restored == ()
 
@@ -599,13 +599,6 @@ def test_a_launcher_that_starts_the_real_program_and_exits(tmp_path: Path) -> No
         assert tree(world.target) == world.start
         child.stdin.close()
         assert child.stdout.read() == b"ours: a\n"
-
-
-def test_a_real_program_can_be_made_a_user_of_its_own(world: World) -> None:
-    placement = run_place(world, user=GONE)
-    placement.share(os.getpid(), this_process().start)
-    assert placement.leave() is None
-    assert undo(world.target, fs=FS, user=this_process()).complete
 
 
 # Journals from strangers ----------------------------------------------------------------------------

@@ -88,14 +88,13 @@ def _prepare(plan: Plan, layout: Layout, fs: Fs) -> None:
 
 def _keep_originals(plan: Plan, layout: Layout, fs: Fs) -> frozenset[int]:
     """Give every original a second name, where that is possible; return the numbers of those."""
-    linked = {
-        action.number
-        for action in plan.actions
-        if action.deed is Deed.REPLACE and fs.link(layout.inside(action.path), layout.original(action.number))
-    }
+    linked: set[int] = set()
     for action in plan.actions:
-        if action.number in linked:
+        if action.deed is not Deed.REPLACE:
+            continue
+        if fs.link(layout.inside(action.path), layout.original(action.number)):
             _must_be_original(action, layout, fs, plan.originals[action.number])
+            linked.add(action.number)
     if linked:
         fs.sync_folder(layout.original(0).parent)
     return frozenset(linked)

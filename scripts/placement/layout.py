@@ -49,23 +49,41 @@ class Layout:
 
     def new(self, number: int) -> Path:
         """A file of ours before it is placed."""
-        return self.state / "new" / f"{number:04d}"
+        return self._numbered("new", number)
 
     def original(self, number: int) -> Path:
         """A file of the user's while ours has its name."""
-        return self.state / "originals" / f"{number:04d}"
+        return self._numbered("originals", number)
 
     def trash(self, number: int) -> Path:
         """A file that is about to be removed."""
-        return self.state / "trash" / f"{number:04d}"
+        return self._numbered("trash", number)
 
     def inside(self, relative: str) -> Path:
         """Join a checked relative POSIX path."""
-        return self.target.joinpath(*relative.split("/")) if relative else self.target
+        path = self._known.get(relative)
+        if path is None:
+            path = self.target.joinpath(*relative.split("/")) if relative else self.target
+            self._known[relative] = path
+        return path
+
+    @cached_property
+    def _known(self) -> dict[str | tuple[str, int], Path]:
+        """Paths that were made: with a thousand files making them again and again is what takes time."""
+        return {}
+
+    def _numbered(self, folder: str, number: int) -> Path:
+        """A file of ours in one of the folders of ours."""
+        path = self._known.get((folder, number))
+        if path is None:
+            path = self._known[folder, number] = self.state.joinpath(folder, f"{number:04d}")
+        return path
 
 
 def fold(name: str) -> str:
     """Return the form under which a case-insensitive file system may see two names as one."""
+    if name.isascii():
+        return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 

@@ -47,15 +47,6 @@ class Placement:
         """Stop using it; see ``undo.leave``."""
         return leave(self.target, self.user, fs=self.fs, registry=self.registry) if self.files else None
 
-    def share(self, pid: int, start: str) -> User:
-        """Let another process use it too, for example a program that outlives its launcher."""
-        user = User(pid, start)
-        layout = Layout(self.target)
-        with target_lock(layout, self.fs) as held:
-            if held is not None:
-                users.attach(layout, self.fs, user.name)
-        return user
-
 
 def explain(
     target: Path,

@@ -61,7 +61,7 @@ def refuse(
 
 def warn(snapshot: Snapshot, items: Sequence[PlacementItem]) -> tuple[str, ...]:
     """Return what a person should know although it stops nothing."""
-    if sys.platform == "win32":
+    if sys.platform == "win32" or not snapshot.in_use:
         return ()
     return tuple(
         f"{item.path} is mapped by a running program, which keeps the old file until it ends"

@@ -37,12 +37,30 @@ def is_ours(action: Action, path: Path, seen: Seen, fs: Fs) -> bool:
     return seen.kind is Kind.FILE and seen.size == action.size and fs.sha256(path) == action.sha256
 
 
-def look_at(action: Action, layout: Layout, fs: Fs) -> Sight:
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """The names in ``new`` and ``originals``, listed once: while we hold the lock only we change them."""
+
+    new: frozenset[str]
+    originals: frozenset[str]
+
+
+def held_in(layout: Layout, fs: Fs) -> Held:
+    """List what the state folder holds."""
+    new, originals = layout.new(0).parent, layout.original(0).parent
+    return Held(new=frozenset(fs.names(new)), originals=frozenset(fs.names(originals)))
+
+
+def look_at(action: Action, layout: Layout, fs: Fs, held: Held) -> Sight:
     """Look at the name, the original and our waiting copy; hash as little as the table needs."""
-    here, original = layout.inside(action.path), layout.original(action.number)
+    here, original, new = (
+        layout.inside(action.path),
+        layout.original(action.number),
+        layout.new(action.number),
+    )
     there = fs.look(here)
-    spare = fs.look(original)
-    waiting = fs.look(layout.new(action.number))
+    spare = fs.look(original) if original.name in held.originals else None
+    waiting = fs.look(new) if new.name in held.new else None
     now = _now(action, here, there, fs)
     return Sight(
         now=now,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -54,22 +54,27 @@ def take_snapshot(
     for item in items:
         wanted.setdefault(item.folder, set()).add(fold(item.name))
     views = {folder: look.at(folder, names) for folder, names in wanted.items()}
-    files = [
-        target / folder / entry.name
-        for folder, view in views.items()
-        for found in view.entries.values()
-        for entry in found
-        if entry.seen.kind is Kind.FILE
-    ]
+    in_use = in_use and any(view.entries for view in views.values())
     return Snapshot(
         target=target,
         folders=views,
         free=fs.free_bytes(target),
         around=_around(target, tuple(wanted), fs),
-        in_use=fs.in_use(files) if in_use and files else frozenset(),
+        in_use=fs.in_use(_files(target, views)) if in_use else frozenset(),
         machine=_machine(program) if program else "",
         machines={item.path: _machine(item.source) for item in items} if program else {},
     )
+
+
+def _files(target: Path, views: Mapping[str, FolderView]) -> list[Path]:
+    """Name every plain file that was seen."""
+    return [
+        folder / entry.name
+        for folder, view in ((target / name, view) for name, view in views.items())
+        for found in view.entries.values()
+        for entry in found
+        if entry.seen.kind is Kind.FILE
+    ]
 
 
 def folder_problem(target: Path, folder: str, fs: Fs) -> str:
@@ -111,10 +116,11 @@ class _Look:
     def _entries(self, folder: Path, names: set[str]) -> Iterator[Entry]:
         """Look at every name that means one of ``names``; one that has just gone is left out."""
         for name in self.fs.names(folder) if names else ():
-            seen = self.fs.look(folder / name) if fold(name) in names else None
-            if seen is not None:
+            path = folder / name if fold(name) in names else None
+            seen = self.fs.look(path) if path is not None else None
+            if path is not None and seen is not None:
                 known = self.hashes and seen.kind in {Kind.FILE, Kind.LINK}
-                yield Entry(name=name, seen=seen, sha256=self.fs.sha256(folder / name) if known else "")
+                yield Entry(name=name, seen=seen, sha256=self.fs.sha256(path) if known else "")
 
 
 def _around(target: Path, folders: Sequence[str], fs: Fs) -> tuple[str, ...]:

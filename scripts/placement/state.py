@@ -8,7 +8,7 @@ import sys
 from typing import Final, NoReturn
 
 from scripts.errors import JournalError
-from scripts.placement import journal as journals
+from scripts.placement import journal_read
 from scripts.placement.journal import Journal
 from scripts.placement.layout import FILES, FOLDERS, Layout
 from scripts.system.fsops import Fs, Kind
@@ -45,9 +45,9 @@ def load(layout: Layout, fs: Fs) -> Journal | None:
         JournalError: it cannot be trusted, or originals are kept here that no journal names.
     """
     seen = fs.look(layout.journal)
-    if seen and seen.size > journals.LONGEST:
+    if seen and seen.size > journal_read.LONGEST:
         _unsafe(layout, f"holds a journal of {seen.size:,} bytes")
-    journal = journals.parse(fs.read(layout.journal)) if seen else None
+    journal = journal_read.parse(fs.read(layout.journal)) if seen else None
     if journal is None and any(fs.names(layout.state / name) for name in ("originals", "trash")):
         msg = f"{layout.state} holds files but no readable journal"
         hint = f"move the files in its folder 'originals' back by hand as {layout.readme} says"

@@ -59,27 +59,6 @@ def undo(
     return report
 
 
-def recover(
-    target: Path, *, fs: Fs = REAL, registry: Registry | None = None, wait: float = WAIT
-) -> UndoReport | None:
-    """Finish what a crash interrupted; ``None`` if nothing was: a placement that stands, stands.
-
-    Raises:
-        As ``undo``.
-    """
-    layout = Layout(real_target(target))
-    with _blocked(layout), target_lock(layout, fs, wait=wait) as held:
-        if held is None:
-            return None
-        journal = load(layout, fs)
-        if journal is not None and journal.step is Step.COMMITTED:
-            return None
-        report = undo_held(held, fs, journal)
-    if registry and report.complete and not report.pending:
-        registry.remove(PLACEMENTS, layout.target)
-    return report
-
-
 def leave(
     target: Path, user: User, *, fs: Fs = REAL, registry: Registry | None = None, wait: float = WAIT
 ) -> UndoReport | None:

@@ -6,31 +6,25 @@ the last component of a path.
 """
 
 # Paths go to the system as text, because Windows wants a prefix before long ones.
-# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH115, PTH116, PTH123, PTH208
+# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH116, PTH123, PTH208
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import shutil
 import stat
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from scripts.system import renames
+from scripts.system import contents, durable, renames
 from scripts.system.patience import native, patiently
 
-CHUNK: Final = 1024 * 1024
-#: How many files are flushed at a time: file systems with a journal then share one commit.
-FLUSHERS: Final = 16
 #: What ``link`` meets where hard links do not exist or are forbidden for this file.
 NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
@@ -103,18 +97,12 @@ class Fs:
     def read(self, path: Path) -> bytes:
         """Return the bytes of a small file of ours."""
         self.before("read", path)
-        with _open_unlinked(path) as file:
-            return file.read()
+        return contents.read_file(path)
 
     def sha256(self, path: Path) -> str:
         """Return the SHA-256 of a regular file, or of a link's own text."""
         self.before("sha256", path)
-        if path.is_symlink():
-            return hashlib.sha256(os.fsencode(os.readlink(native(path)))).hexdigest()
-        with _open_unlinked(path) as file:
-            if os.fstat(file.fileno()).st_size < CHUNK:
-                return hashlib.sha256(file.read()).hexdigest()
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return contents.hash_of(path)
 
     def free_bytes(self, folder: Path) -> int:
         """Return how many bytes this user may still write on the folder's volume."""
@@ -170,16 +158,7 @@ class Fs:
     def copy_new(self, source: Path, path: Path) -> str:
         """Copy into a new file, writable by its owner; return the SHA-256 of what was written."""
         self.before("copy_new", source, path)
-        digest = hashlib.sha256()
-        with open(native(source), "rb", 0) as old, open(native(path), "xb") as new:
-            found = os.fstat(old.fileno())
-            if sys.platform != "win32":
-                os.fchmod(new.fileno(), stat.S_IMODE(found.st_mode) | stat.S_IWUSR)
-            piece = min(CHUNK, found.st_size + 1)  # a large buffer is dear for a small file
-            while chunk := old.read(piece):
-                digest.update(chunk)
-                new.write(chunk)
-        return digest.hexdigest()
+        return contents.copy_hashed(source, path)
 
     def link(self, path: Path, name: Path) -> bool:
         """Give a file a second name, never over an existing one; false where that is impossible."""
@@ -239,11 +218,7 @@ class Fs:
     def sync_files(self, paths: Sequence[Path]) -> None:
         """Return when the bytes of these files would survive a power failure."""
         self.before("sync_files", *paths)
-        if len(paths) == 1:
-            _flush(paths[0])
-        elif paths:
-            with ThreadPoolExecutor(min(FLUSHERS, len(paths))) as pool:
-                list(pool.map(_flush, paths))
+        durable.flush_files(paths)
 
     def sync_folder(self, folder: Path) -> None:
         """Return when the names in this folder would survive a power failure.
@@ -252,8 +227,7 @@ class Fs:
         written through one by one.
         """
         self.before("sync_folder", folder)
-        if sys.platform != "win32":
-            _flush_folder(folder)
+        durable.flush_folder(folder)
 
 
 def _seen(found: os.stat_result) -> Seen:
@@ -277,12 +251,6 @@ def _seen(found: os.stat_result) -> Seen:
     )
 
 
-def _open_unlinked(path: Path) -> BufferedReader:
-    """Open for reading, refusing a link that somebody put there."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return open(os.open(native(path), flags), "rb")
-
-
 def _cannot_link(error: OSError) -> bool:
     """Tell "no hard links here" from a real failure."""
     winerror = getattr(error, "winerror", None)
@@ -298,24 +266,3 @@ def _unlink(path: str) -> None:
             raise
         os.chmod(path, stat.S_IWRITE)
         os.unlink(path)
-
-
-def _flush(path: Path) -> None:
-    """Flush one file; Windows flushes writable handles only."""
-    descriptor = os.open(native(path), os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Flush the names of a folder; a file system that cannot say so is taken at its word."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
-            raise
-    finally:
-        os.close(descriptor)
