@@ -22,7 +22,7 @@ from scripts.preflight.loading import loading_of
 from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
-from scripts.preflight.verdict import Judged, judge
+from scripts.preflight.verdict import SYSTEMS, Judged, judge
 from scripts.staging.generations import read_history
 
 CACHE_FOLDER: Final = "preflight-v1"
@@ -58,6 +58,7 @@ class PreflightResult:
         better: other pinned stacks that would do better.
         alternatives: what serves on a Radeon without translation.
         level: what committed documents show for this stack on this GPU; ``None`` without any.
+        system: this machine's: ``windows`` or ``linux``.
         strict: as asked for; it changes nothing here, ``wrap --strict`` stops where this ends with 3.
     """
 
@@ -69,6 +70,7 @@ class PreflightResult:
     better: tuple[Better, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     level: str | None = None
+    system: str = ""
     strict: bool = False
 
     @property
@@ -147,6 +149,7 @@ def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = F
         better=_better(ws, lock, wanted, host, examined=examined, now=covered),
         alternatives=_alternatives(examined) if judged.verdict is not Verdict.RUNS else (),
         level=level.value if level is not None else None,
+        system=host.os,
         strict=strict,
     )
 
@@ -245,7 +248,7 @@ def _better(
     from scripts.preflight.gain import gain  # noqa: PLC0415 - as above
 
     found = []
-    system = {"pe": "windows", "elf": "linux"}.get(examined.closure.program.facts.format, "")
+    system = SYSTEMS.get(examined.closure.program.facts.format, "")
     for other in lock.stacks.values():
         if other.id == wanted.id or other.kind is not StackKind.TRANSLATION or other.requires.os != system:
             continue

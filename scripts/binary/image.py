@@ -78,6 +78,10 @@ class Image:
 
 @dataclass(frozen=True, kw_only=True)
 class Unreadable:
-    """A file that is no PE or ELF, or is damaged beyond its headers."""
+    """A file that is no PE or ELF, or is damaged beyond its headers.
+
+    ``then`` says what a person may name instead; empty where nothing is known.
+    """
 
     reason: str
+    then: str = ""

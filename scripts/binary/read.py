@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scripts.binary.image import Image, Unreadable
+from scripts.binary.sniff import HEAD, sniff
 
 
 def read_image(path: Path, *, exports: bool = False) -> Image | Unreadable:
@@ -14,15 +15,16 @@ def read_image(path: Path, *, exports: bool = False) -> Image | Unreadable:
     """
     try:
         with path.open("rb") as file:
-            head = file.read(4)
+            head = file.read(HEAD)
         if head[:2] == b"MZ":
             from scripts.binary.pe import read_pe  # noqa: PLC0415 - most runs read nothing: the cache answers
 
             return read_pe(path, exports=exports)
-        if head == b"\x7fELF":
+        if head[:4] == b"\x7fELF":
             from scripts.binary.elf import read_elf  # noqa: PLC0415 - as above
 
             return read_elf(path)
     except OSError as error:
         return Unreadable(reason=f"it cannot be read: {error.strerror or error}")
-    return Unreadable(reason="it is neither a PE nor an ELF file")
+    told = sniff(head, path.suffix)
+    return Unreadable(reason=f"it is {told.what}", then=told.then)

@@ -14,7 +14,7 @@ from scripts.preflight.filefacts import Ask, FileFacts, look
 from scripts.preflight.libraries import DATA
 from scripts.system.files import write_atomic
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 #: Programs whose answers are kept; the oldest go.
 MAX_PROGRAMS: Final = 64
 MAX_BYTES: Final = 1 << 26

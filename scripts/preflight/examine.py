@@ -31,7 +31,10 @@ def examine(program: Path, *, cache: Path) -> Examined:
     packages = installed(environments(program)) if is_python(program) else ()
     shared = is_shared(program.parent) or is_python(program)
     listing = list_folder(program.parent, deep=not shared)
-    shipped = _shipped(program, listing) if not shared else []
+    alone = (
+        shared or not look(program).format
+    )  # what lies beside a file that is no program is not that file's
+    shipped = _shipped(program, listing) if not alone else []
     shipped += [(package.name, path) for package in packages for path in package.files]
     everything = merged(listing, _by_name(packages))
     closure = follow(program, look, everything, others=[(o, p) for o, p in shipped if not named(p.name)])

@@ -73,6 +73,7 @@ class FileFacts:
         signs: which of the signs in ``data/kinds.toml`` lie in its bytes.
         flags: ``managed``, ``force-integrity``, ``system-only``, ``gui``, ``admin``, ``ui-access``.
         faults: what could not be read.
+        then: what a person may name instead, where it is no program.
     """
 
     format: str = ""
@@ -89,6 +90,7 @@ class FileFacts:
     signs: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    then: str = ""
 
     @property
     def static_runtime(self) -> bool:
@@ -111,10 +113,10 @@ def look(path: Path) -> FileFacts:
     try:
         if path.suffix.lower() in _BARE:
             with FileBytes(path) as source:
-                return FileFacts(code=bare_code(source))
+                return FileFacts(code=bare_code(source), then="name the program that loads it")
         image = read_image(path)
         if isinstance(image, Unreadable):
-            return FileFacts(faults=(image.reason,))
+            return FileFacts(faults=(image.reason,), then=image.then)
         with FileBytes(path) as source:
             needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK}
             if image.format is Format.ELF or not image.library:  # nobody asks for a DLL's kind

@@ -23,7 +23,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Reason:
-    """One reason: what it leads to, how heavy it is, the file and the functions it is about."""
+    """One reason: what it leads to, how heavy it is, the file and the functions it is about.
+
+    ``then`` says what to do about it; empty where nobody here can do anything.
+    """
 
     effect: Verdict
     weight: int
@@ -31,6 +34,7 @@ class Reason:
     file: str = ""
     functions: tuple[str, ...] = ()
     count: int = 0
+    then: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
@@ -40,6 +44,7 @@ class Reason:
             "file": self.file or None,
             "functions": list(self.functions),
             "count": self.count,
+            "then": self.then or None,
         }
 
 
@@ -65,7 +70,7 @@ def grouped(reasons: Sequence[Reason]) -> tuple[Said, ...]:
     groups: dict[tuple[Verdict, str], list[Reason]] = {}
     for reason in reasons:
         words = reason.text.replace(reason.file, "*") if reason.file else reason.text
-        shape = re.sub(r"(?:sm_)?\d+\s?(?:kernels?)?|: .*", "#", words)
+        shape = re.sub(r"(?:sm_\d+[af]?|\d+)\s?(?:(?:kernel|module)s?)?|: .*", "#", words)
         groups.setdefault((reason.effect, re.sub("#+", "#", shape)), []).append(reason)
     return tuple(Said(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values())
 

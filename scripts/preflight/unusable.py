@@ -44,18 +44,19 @@ def _code(name: str, code: Code, *, hopeless: bool) -> Iterator[Reason]:
             f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
         )
         effect = Verdict.REFUSES if hopeless else Verdict.PARTIAL
-        yield Reason(effect=effect, weight=87, text=text, file=name, count=code.sass_only)
+        then = "ask the program's authors for a build with PTX or for Radeon"
+        yield Reason(effect=effect, weight=87, text=text, file=name, count=code.sass_only, then=then)
     if code.stubs:
         text = (
-            f"{code.stubs} modules in {name} have PTX only for far older GPUs than their machine code: "
-            "such fallbacks may be stubs with wrong results"
+            f"{name} has {count_of(code.stubs, 'module')} with PTX only for far older GPUs than their "
+            "machine code: such fallbacks may be stubs with wrong results"
         )
         yield Reason(effect=Verdict.PARTIAL, weight=72, text=text, file=name, count=code.stubs)
     if code.special:
         targets = " ".join(sorted({f"sm_{sm}{letter}" for sm, letter, _, _ in code.ptx if letter}))
         text = (
-            f"{code.special} modules in {name} have PTX for {targets} alone, which may use what only these "
-            "GPUs have; whether it can be translated is unknown"
+            f"{name} has {count_of(code.special, 'module')} with PTX for {targets} alone, which may use what "
+            "only these GPUs have; whether it can be translated is unknown"
         )
         yield Reason(effect=Verdict.UNKNOWN, weight=38, text=text, file=name, count=code.special)
     if code.unknown:

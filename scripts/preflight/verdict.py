@@ -24,6 +24,8 @@ from scripts.preflight.unusable import unusable
 
 #: How many names a sentence lists.
 SHOWN: Final = 5
+#: The system that a file's format belongs to.
+SYSTEMS: Final = {"pe": "windows", "elf": "linux"}
 _ORDER: Final = {Verdict.REFUSES: 0, Verdict.PARTIAL: 1, Verdict.UNKNOWN: 2, Verdict.RUNS: 3}
 
 
@@ -47,7 +49,8 @@ def judge(
         *_static_runtime(closure),
         *_limits(closure),
     ]
-    if not covered and not any(r.effect is Verdict.REFUSES for r in found):
+    program = closure.program.facts
+    if not covered and program.format and not any(r.effect is Verdict.REFUSES for r in found):
         text = "none of the files that were read names a CUDA library"
         found.append(Reason(effect=Verdict.UNKNOWN, weight=5, text=text, file=closure.program.path.name))
     reasons = sorted(_merged(found), key=lambda r: (_ORDER[r.effect], -r.weight, -r.count, r.text))
@@ -58,16 +61,21 @@ def judge(
 def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
     """Hold the program's own form against what the stack serves."""
     facts, name = program.facts, program.path.name
-    os = {"pe": "windows", "elf": "linux"}.get(facts.format, "")
+    os = SYSTEMS.get(facts.format, "")
     if not os:
-        why = facts.faults[0] if facts.faults else "it is no program"
-        yield Reason(effect=Verdict.UNKNOWN, weight=90, text=f"{name} cannot be read: {why}", file=name)
+        why = facts.faults[0] if facts.faults else "it is device code" if facts.code else "it holds nothing"
+        text = (
+            f"{name} is no program" + ("" if facts.code else ", and nothing can be read from it") + f": {why}"
+        )
+        yield Reason(effect=Verdict.UNKNOWN, weight=90, text=text, file=name, then=facts.then)
     elif stack.os and os != stack.os:
         text = f"{name} is a program for {os.title()}, and {stack.id} is for {stack.os.title()}"
-        yield Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name)
+        then = f"name a stack for {os.title()}: `invoke stacks` lists them"
+        yield Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name, then=then)
     elif facts.machine and facts.machine not in stack.machines:
         text = f"{name} is made for {facts.machine}, which {stack.id} does not serve"
-        yield Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name)
+        then = f"look for a build of it for {' or '.join(sorted(stack.machines))}"
+        yield Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name, then=then)
     if "force-integrity" in facts.flags:
         text = f"{name} demands signed libraries; Windows will not load the stack's"
         yield Reason(effect=Verdict.PARTIAL, weight=60, text=text, file=name)
@@ -81,7 +89,8 @@ def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
     effects = {"unknown": (Verdict.UNKNOWN, 50), "refuses": (Verdict.REFUSES, 95), "note": (Verdict.RUNS, 0)}
     for found in kinds:
         effect, weight = effects[found.kind.effect]
-        yield Reason(effect=effect, weight=weight, text=found.sentence)
+        then = "run it without this workspace" if effect is Verdict.REFUSES else ""
+        yield Reason(effect=effect, weight=weight, text=found.sentence, then=then)
 
 
 def _library(item: Covered, stack: StackFacts) -> Iterator[Reason]:
@@ -138,7 +147,9 @@ def _backends(item: Covered, stack: StackFacts) -> Iterator[Reason]:
         driver = item.need.named.library.id == "nvcuda"
         hip = stack.hip or "HIP"
         text = f"{title}: {_list(item.absent)}, which {item.provided_by} stands on, is not in {hip}"
-        yield _reason(Verdict.REFUSES if driver else Verdict.PARTIAL, 80 if driver else 55, text, asker)
+        refuses = Verdict.REFUSES if driver else Verdict.PARTIAL
+        then = "install what is missing: `invoke doctor` says how"
+        yield replace(_reason(refuses, 80 if driver else 55, text, asker), then=then)
     if item.kernelless:
         text = f"{title}: {_list(item.kernelless)} has no kernels for {stack.gfx}"
         yield _reason(Verdict.PARTIAL, 75, text, asker)

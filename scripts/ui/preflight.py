@@ -8,6 +8,7 @@ from scripts.app.preflight import PreflightResult
 from scripts.preflight.coverage import Covered
 from scripts.preflight.devicecode import Code
 from scripts.preflight.reasons import Verdict, grouped
+from scripts.preflight.verdict import SYSTEMS
 from scripts.ui.console import Out
 
 _MARKS: Final = {
@@ -30,7 +31,8 @@ def show(result: PreflightResult, out: Out) -> None:
     """Show the verdict first, then the reasons, the needs, the device code, and what else there is."""
     verdict = result.judged.verdict
     gpu = f" on {result.stack.gfx}" if result.stack.gfx else ""
-    out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {_SAYS[verdict]}")
+    says = _SAYS[verdict] if result.examined.closure.program.facts.format else "no program"
+    out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {says}")
     reasons = grouped(result.judged.reasons)
     for said in reasons[:SHOWN]:
         out.line(f"  {'note: ' if said.reason.effect is Verdict.RUNS else ''}{said.text}")
@@ -118,11 +120,26 @@ def _sass(code: Code) -> str:
 
 
 def _now(result: PreflightResult) -> str:
-    """Say what a person would do next."""
-    if result.judged.verdict is not Verdict.REFUSES:
-        return f'try it: invoke wrap --exe="{result.program}"'
+    """Say what a person would do next, on which machine."""
+    program = result.examined.closure.program.facts
+    if not program.format:
+        return program.then or "name a program"
+    system = SYSTEMS[program.format]
+    if result.judged.verdict is Verdict.REFUSES:
+        return _instead(result, "" if system == result.system else f"on a machine with {system.title()}, ")
+    if system != result.system:
+        return f"ask again on the machine with {system.title()} that is to run it: its HIP was not seen here"
+    if program.format == "pe" and program.library:
+        return "it is a library: name the program that loads it"
+    return f'try it: invoke wrap --exe="{result.program}"'
+
+
+def _instead(result: PreflightResult, there: str) -> str:
+    """Say what to do about a refusal; ``there`` names the machine to do it on, where it is not this one."""
     if result.better:
-        return f"try the other stack: invoke setup --stack={result.better[0].stack}"
+        return f"{there}try the other stack: invoke setup --stack={result.better[0].stack}"
+    if result.judged.reasons[0].then:
+        return result.judged.reasons[0].then
     if result.alternatives:
         return "use what serves without translation, above"
-    return "ask the program's authors for a build with PTX or for Radeon"
+    return "ask the program's authors for a build for Radeon"
