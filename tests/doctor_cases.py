@@ -19,7 +19,11 @@ INTEGRATED = frozenset({"gfx1035", "gfx1036", "gfx1103", "gfx1150", "gfx1151", "
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One report. ``sure``: whoever read the thread is confident of the kind, at least fairly."""
+    """One report.
+
+    ``sure``: whoever read the thread is confident of the kind, at least fairly. ``round``: which later
+    gathering it is from; the rules had not seen it when it was labelled.
+    """
 
     id: str
     source: str
@@ -27,6 +31,7 @@ class Case:
     sure: bool
     text: str
     facts: Facts
+    round: str = ""
 
 
 def cases() -> list[Case]:
@@ -50,6 +55,7 @@ def _case(row: dict[str, Any]) -> Case:
         kind=row["kind"],
         sure=row["confidence"] in {"high", "med"},
         text=row["text"],
+        round=row.get("round", ""),
         facts=Facts(
             os="windows" if row["os"].startswith("Windows") else "linux" if "inux" in row["os"] else "",
             amd=True,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scripts.doctor import reading
 from scripts.doctor.diagnose import MOST, diagnose
 from scripts.doctor.facts import Facts, holds, with_text
+from scripts.doctor.letters import plain
 from scripts.doctor.reading import read
 from scripts.doctor.rules import knowledge
 
@@ -22,6 +23,7 @@ TENSILE = (
     "No such file or directory for GPU arch : gfx1031"
 )
 NO_DEVICE = 'checkHipErrors() HIP API error = 0100 "no ROCm-capable device is detected"'
+IMAGE = "torch.AcceleratorError: HIP error: device kernel image is invalid"
 NO_CUBLAS = "Error loading torch\\lib\\cublas64_11.dll"
 RADEON = Facts(os="windows", amd=True, gfx=("gfx1100",), mixed=False, hip=("6.4.2",))
 
@@ -39,6 +41,11 @@ def first(text: str | bytes, facts: Facts | None = None) -> str:
         (NO_DEVICE, replace(RADEON, variables=frozenset({"HIP_VISIBLE_DEVICES"})), "wrong-device"),
         (NO_CUBLAS, replace(RADEON, overwritten=True), "overwritten-library"),
         (NO_CUBLAS, replace(RADEON, overwritten=False), "missing-dll"),
+        (NO_CUBLAS, replace(RADEON, vanished=True), "antivirus"),
+        (f"{TENSILE[:-8]}gfx1036", replace(RADEON, gfx=("gfx1100", "gfx1036"), mixed=True), "wrong-device"),
+        (f"{TENSILE[:-8]}gfx1036", replace(RADEON, gfx=("gfx1036",), mixed=False), "arch-libraries"),
+        (IMAGE, replace(RADEON, mixed=True), "wrong-device"),
+        (IMAGE, replace(RADEON, gfx=("gfx1034",)), "arch-libraries"),
         (
             "OSError: exception: access violation reading 0x000000C3FF1F0000",
             replace(RADEON, non_ascii=True),
@@ -47,7 +54,8 @@ def first(text: str | bytes, facts: Facts | None = None) -> str:
     ],
     ids=[
         "no device, old GPU", "no device, two GPUs", "no device, filtered", "DLL replaced",
-        "DLL not replaced", "access violation, odd folder",
+        "DLL not replaced", "DLL taken away", "no kernels, inner GPU of two", "no kernels, one GPU",
+        "code of another GPU of two", "code of another GPU", "access violation, odd folder",
     ],
 )  # fmt: skip
 def test_the_machine_decides_where_one_message_has_several_causes(
@@ -92,12 +100,80 @@ def test_numbers_are_read_in_any_language(text: str, expected: str) -> None:
     assert first(text) == expected
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "cp1252"],
+)
 def test_every_encoding_of_windows_is_read(encoding: str) -> None:
     log = f"Größe 12\r\nstarting\r\n{TENSILE}\r\nstopped\r\n"
     found = diagnose(log.encode(encoding))
     assert found[0].reference == "arch-libraries"
     assert found[0].evidence == (f"line 3: {TENSILE}",)
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("cp866", "Не найден указанный модуль"),
+        ("cp1251", "Не найден указанный модуль"),
+        ("gb18030", "找不到指定的模块"),
+        ("cp932", "指定されたモジュールが見つかりません"),
+        ("cp850", "n'est pas une application Win32 valide: module spécifié"),
+    ],
+)
+def test_the_code_page_of_a_console_is_recognised(page: str, message: str) -> None:
+    log = f"zluda\r\n{message}: nvcuda.dll\r\n".encode(page)
+    assert first(log)
+    assert read(log).lines[1] == f"{message}: nvcuda.dll"
+
+
+def test_wide_characters_behind_plain_ones_are_read() -> None:
+    log = b"starting zluda\r\n" + f"{TENSILE}\r\n".encode("utf-16-le")
+    assert first(log) == "arch-libraries"
+
+
+@pytest.mark.parametrize(
+    ("written", "compared"),
+    [
+        ("“Datei” ‘x’", "\"datei\" 'x'"),
+        ("C:\\\\a\\b//c", "c:/a/b/c"),
+        ("出错模块名称： a.dll，版本", "出错模块名称: a.dll,版本"),
+        ("[48;5;0mCannot[0m load", "cannot load"),
+        ("exit -1073741819", "exit 0xc0000005"),
+        ("exit code 3221225781.", "exit code 3221225781."),
+        ("exit code 3221225781", "exit code 0xc0000135"),
+        ("port 32212257812", "port 32212257812"),
+        ("│ a ┃", "  a  "),
+    ],
+)
+def test_what_is_the_same_is_compared_as_the_same(written: str, compared: str) -> None:
+    assert plain(written) == compared
+
+
+def test_a_line_that_a_logger_wrapped_is_compared_whole() -> None:
+    log = (
+        "14:43:52-388838 WARNING  Failed to install ZLUDA: <urlopen error [SSL: CERTIFICATE_VERIFY_FAILED]\n"
+        "                         certificate verify failed: unable to get local issuer certificate>\n"
+        "14:43:53-388838 INFO     ready\n"
+    )
+    lines = read(log.encode()).plain
+    assert "certificate_verify_failed] certificate verify failed: unable to get local issuer" in lines[0]
+    assert lines[2] == "14:43:53-388838 info     ready"
+
+
+def test_a_sentence_that_a_console_broke_off_is_compared_whole() -> None:
+    above = "Program 'server.exe' failed to run: Operation did not complete because the file contains a"
+    lines = read(f"{above}\nvirus or potentially unwanted software\n".encode()).plain
+    assert lines[0].endswith("contains a virus or potentially unwanted software")
+    apart = read(f"{above}\nfixme:nvapi: nvapi64.dll is not installed\n".encode()).plain
+    assert apart[0].endswith("contains a")
+
+
+def test_a_persons_sentence_between_a_programs_lines_is_a_guess() -> None:
+    found = diagnose(
+        "(Exit code: 1844674407263). Unknown error.\nit looks like it may be using my integrated GPU"
+    )
+    assert (found[0].reference, found[0].confidence) == ("wrong-device", 0.45)
 
 
 def test_colours_and_doubled_slashes_do_not_hide_a_failure() -> None:
@@ -174,8 +250,25 @@ def test_the_text_tells_gpu_and_hip(text: str, gfx: tuple[str, ...], hip: tuple[
     assert (known.gfx, known.hip) == (gfx, hip)
 
 
+@pytest.mark.parametrize(
+    ("lines", "mixed"),
+    [
+        (["device 0: amd radeon(tm) graphics (gfx1036)", "device 1: amd radeon rx 7900 xt (gfx1100)"], True),
+        (["rocm: agents=['gfx1201', 'gfx1036']"], True),
+        (["device 0: amd radeon rx 7900 xtx, gfx1100"], None),
+        (["targets gfx1036;gfx1100"], None),
+    ],
+    ids=["two devices", "two agents", "one device", "what a library was built for"],
+)
+def test_a_text_tells_of_two_kinds_of_gpu_where_it_lists_them(lines: list[str], mixed: bool | None) -> None:
+    assert with_text(Facts(), lines).mixed is mixed
+    known = replace(RADEON, gfx=("gfx1100", "gfx1201"), mixed=False)
+    assert with_text(known, lines).mixed is False
+
+
 def test_a_text_about_another_gpu_is_another_machines() -> None:
-    assert with_text(RADEON, ["gfx1031 has no kernels"]).gfx == ("gfx1031",)
+    other = with_text(replace(RADEON, libraries=frozenset({"miopen"})), ["gfx1031 has no kernels"])
+    assert (other.gfx, other.libraries, other.mixed, other.os) == (("gfx1031",), None, None, "windows")
     assert with_text(RADEON, ["supported: gfx1030, gfx1100"]).gfx == ("gfx1100",)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.app.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
-from scripts.app.machine_look import facts_of, look_around
+from scripts.app.machine_look import facts_of, look_around, with_machine
 from scripts.app.program import named_program
 from scripts.app.staged import host_of
 from scripts.app.workspace import Workspace
@@ -77,7 +77,9 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "") -> DoctorResult:
     facts = facts_of(ws, host)
     lines: tuple[Line, ...] = ()
     if not log or program is not None:
-        lines = examine(look_around(ws, host))
+        machine = look_around(ws, host)
+        lines = examine(machine)
+        facts = with_machine(facts, machine)
     if program is not None:
         beside = _beside(ws, program, host)
         lines = (*lines, *beside.lines)
@@ -106,7 +108,7 @@ def _read(name: str) -> bytes:
                 return stream.read()
             begin = stream.read(HALF)
             stream.seek(-HALF, 2)
-            return begin + b"\n" + stream.read()
+            return begin + stream.read()  # no line feed between: characters may be wide
     except OSError as error:
         msg = f"{name} cannot be read"
         hint = "name the file that holds the program's output, or - for standard input"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fnmatch
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +15,6 @@ from scripts.app.compiling import compile_cache
 from scripts.app.staged import cache_of, host_of, lock_of
 from scripts.app.verify import verify
 from scripts.app.workspace import Workspace
-from scripts.binary.image import Unreadable
-from scripts.binary.pe import read_pe
 from scripts.binary.pe_version import file_version
 from scripts.doctor.facts import Facts
 from scripts.doctor.machine import AMD, Machine, StageFact
@@ -23,6 +22,7 @@ from scripts.doctor.variables import WORTH_A_LOOK
 from scripts.errors import WorkspaceError
 from scripts.host.defender import threat_events
 from scripts.host.windows import system32
+from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.model import Host, StackKind
 from scripts.preflight.backends import kernels
 from scripts.staging.assemble import load_runtime
@@ -78,6 +78,18 @@ def facts_of(ws: Workspace, host: Host, *, amd: bool | None = None) -> Facts:
         libraries=frozenset(name for root in host.hip_roots for name in root.libraries),
         variables=frozenset(name.upper() for name, value in ws.environ.items() if value),
         non_ascii=not all(path.isascii() for path in folders_of(ws).values()),
+    )
+
+
+def with_machine(facts: Facts, machine: Machine) -> Facts:
+    """Add what only a look at everything tells."""
+    taken = bool(machine.threats) or (machine.stage is not None and machine.stage.state == "missing")
+    known = machine.threats is not None or machine.stage is not None
+    return replace(
+        facts,
+        vc_runtime=None if machine.vc_runtime is None else bool(machine.vc_runtime),
+        driver_lacks=None if machine.missing_functions is None else bool(machine.missing_functions),
+        vanished=taken if known else None,
     )
 
 
@@ -160,32 +172,10 @@ def _missing_functions(ws: Workspace, host: Host) -> tuple[str, ...] | None:
     runtime = load_runtime(cache_of(ws), active.digest, stack=active.stack) if active else None
     if runtime is None or runtime.path is None:
         return None
-    wanted = _imports_of_hip(runtime.path / "nvcuda.dll")
+    wanted = asked_of_hip(runtime.path / "nvcuda.dll")
     places = [system32(ws.environ), *(root.path / "bin" for root in host.hip_roots)]
-    exports = [names for place in places for names in _exports_of_hip(place)]
+    files = [path for place in places for path in sorted(place.glob(f"{_DRIVER_RUNTIME}*.dll"))]
+    exports = [names for path in files if (names := offered_by(path))]
     if not wanted or not exports:
         return None
     return min((tuple(sorted(wanted - names)) for names in exports), key=len)
-
-
-def _imports_of_hip(layer: Path) -> set[str]:
-    """Return the functions a DLL imports from the HIP runtime."""
-    with suppress(OSError):
-        image = read_pe(layer)
-        if not isinstance(image, Unreadable):
-            return {
-                name
-                for needed in image.needed
-                if needed.library.lower().startswith(_DRIVER_RUNTIME)
-                for name in needed.functions
-            }
-    return set()
-
-
-def _exports_of_hip(folder: Path) -> Iterator[set[str]]:
-    """Yield what each HIP runtime in a folder exports."""
-    with suppress(OSError):
-        for path in sorted(folder.glob(f"{_DRIVER_RUNTIME}*.dll")):
-            image = read_pe(path, exports=True)
-            if not isinstance(image, Unreadable) and image.exports:
-                yield set(image.exports)

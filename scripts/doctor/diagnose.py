@@ -26,7 +26,14 @@ NAMING: Final = ("gfx", "radeon", "rx ", "rocm", "hip")
 _WIDTH: Final = 300
 #: What is longer, or names an error as programs do, is no person's sentence.
 _SENTENCE: Final = 400
-_PROGRAM: Final = re.compile(r"(?:error|exception|warning)\b[:(]|^\s*traceback", re.MULTILINE)
+_PROGRAM: Final = re.compile(
+    r"(?:error|exception|warning)\b[:(]|^\s*traceback|\blevel=|\bmsg=|^\[?\d{4}-\d\d-\d\d", re.MULTILINE
+)
+#: Up to this length a person's sentences are looked for among a program's lines; they are guesses then.
+_MIXED: Final = 2000
+_WORDS: Final = re.compile(r"^\W{0,3}[^\W\d_]+(?:[ ,'-]+[^\W\d_][\w'.]*){4,}")
+_SIGNS: Final = re.compile(r"[=/{}\[\]|<>]")
+_HEARSAY: Final = 0.45
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +76,14 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """Which messages a text holds: by name, the positions of lines that show it."""
+    """Which messages a text holds: by name, the positions of lines that show it.
+
+    ``hearsay`` names those that are only a person's words between a program's.
+    """
 
     reading: Reading
     messages: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    hearsay: frozenset[str] = frozenset()
 
 
 def diagnose(
@@ -111,17 +122,23 @@ def listen(reading: Reading, rules: Knowledge) -> Heard:
     found: dict[str, tuple[int, ...]] = {}
     lines: dict[str, tuple[int, ...]] = {}
     spoken = _is_spoken(reading.text)
+    mixed = not spoken and len(reading.text) <= _MIXED
     for message in rules.messages.values():
-        if message.told and not spoken:
+        if message.told and not spoken and (message.topic or not mixed):
             continue
         for word in message.words:
             if word not in lines:
                 lines[word] = tuple(reading.holding(word))
         candidates = sorted({line for word in message.words for line in lines[word]})
+        if not message.words:
+            candidates = list(range(len(reading.plain)))
+        if message.told and mixed:
+            candidates = [i for i in candidates if _is_sentence(reading.plain[i])]
         hits = [i for i in candidates if message.in_line(reading.plain[i])]
         if hits:
             found[message.name] = tuple(hits)
-    return Heard(reading=reading, messages=found)
+    told = {name for name in found if rules.messages[name].told}
+    return Heard(reading=reading, messages=found, hearsay=frozenset(told if mixed else ()))
 
 
 def _about_machine(reading: Reading) -> list[str]:
@@ -132,6 +149,11 @@ def _about_machine(reading: Reading) -> list[str]:
 def _is_spoken(text: str) -> bool:
     """Whether a text is how a person puts it: a sentence or two, no log."""
     return len(text) <= _SENTENCE and text.strip().count("\n") <= 1 and not _PROGRAM.search(text)
+
+
+def _is_sentence(line: str) -> bool:
+    """Whether a line is a person's sentence: some words in a row, and few signs of a program."""
+    return bool(_WORDS.match(line)) and len(_SIGNS.findall(line)) <= 1 and not _PROGRAM.search(line)
 
 
 def _fits(cause: Cause, heard: Heard) -> bool:
@@ -147,6 +169,8 @@ def _fits(cause: Cause, heard: Heard) -> bool:
 def _weigh(cause: Cause, heard: Heard, facts: Facts, *, context: bool) -> Finding:
     """Say how sure a cause is on this machine."""
     value = cause.confidence if context else min(cause.confidence, cause.alone)
+    if heard.hearsay.issuperset(name for name in cause.on if name in heard.messages):
+        value = min(value, _HEARSAY)
     answers = [holds(fact.when, facts) for fact in cause.facts]
     for fact, answer in zip(cause.facts, answers, strict=True):
         if answer is True:

@@ -19,6 +19,12 @@ from scripts.host.support import support
 GPUS: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
 _GFX: Final = re.compile(r"\bgfx(?:[0-9]{3,4}|90[ac])\b")
 _HIP: Final = re.compile(r"(?:rocm/|\bhip(?: sdk)? ?v?|\brocm ?)([5-9]\.\d|10\.\d)(?!\d)")
+#: Lines that list the devices of a machine; others may list what a library was built for.
+_LISTED: Final = re.compile(
+    r"\b(?:dev|device|gpu)\b ?#?\d|agents?[=:]|\barch: |hip device|gcnarchname|marketing name"
+)
+#: How Windows names the GPU inside a processor.
+_INSIDE: Final = "radeon(tm) graphics"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,9 @@ class Facts:
         variables: names of the environment variables that are set.
         non_ascii: whether the user's or the temporary folder has letters outside ASCII.
         overwritten: whether files beside the program are others than those that were put there.
+        vc_runtime: whether the Visual C++ runtime is there.
+        driver_lacks: whether the driver's HIP runtime lacks functions that the layer asks for.
+        vanished: whether files of ours are gone, or an antivirus program says that it took some.
     """
 
     os: str = ""
@@ -46,6 +55,9 @@ class Facts:
     variables: frozenset[str] | None = None
     non_ascii: bool | None = None
     overwritten: bool | None = None
+    vc_runtime: bool | None = None
+    driver_lacks: bool | None = None
+    vanished: bool | None = None
 
     @property
     def support(self) -> str | None:
@@ -65,18 +77,34 @@ def holds(when: Mapping[str, object], facts: Facts) -> bool | None:
 
 
 def with_text(facts: Facts, lines: Iterable[str]) -> Facts:
-    """Add what the text tells of the GPU and of HIP; ``lines`` are in lower case, with ``/`` for slashes.
+    """Add what the text tells of the GPU and of HIP; ``lines`` are as ``letters.plain`` makes them.
 
-    Where the text speaks of other GPUs only, it is another machine's, and is believed before this one.
+    Where the text speaks of other GPUs only, it is another machine's, and is believed of GPUs and HIP alone.
     """
-    joined = "\n".join(lines)
-    gfx = dict.fromkeys(_GFX.findall(joined)) or dict.fromkeys(
-        _models()[name] for name in _model_names().findall(joined)
-    )
-    hip = dict.fromkeys(_HIP.findall(joined))
+    told = list(lines)
+    gfx = _architectures(told)
+    hip = tuple(dict.fromkeys(_HIP.findall("\n".join(told))))[:4]
     if facts.gfx and (not gfx or set(gfx) & set(facts.gfx)):
-        return replace(facts, hip=facts.hip or tuple(hip))
-    return replace(facts, gfx=tuple(gfx)[:4], hip=tuple(hip)[:4] or facts.hip)
+        return replace(facts, hip=facts.hip or hip)
+    if facts.gfx:
+        return replace(facts, gfx=gfx[:4], hip=hip or facts.hip, mixed=_mixed(told), libraries=None)
+    mixed = _mixed(told) if facts.mixed is None else facts.mixed
+    return replace(facts, gfx=gfx[:4], hip=hip or facts.hip, mixed=mixed)
+
+
+def _architectures(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the architectures that lines name, by name or by a product's."""
+    joined = "\n".join(lines)
+    named = _GFX.findall(joined) or [_models()[name] for name in _model_names().findall(joined)]
+    return tuple(dict.fromkeys(named))
+
+
+def _mixed(lines: Iterable[str]) -> bool | None:
+    """Whether a text lists an integrated and a discrete GPU of one machine; it never denies it."""
+    listed = [line for line in lines if _LISTED.search(line)]
+    kinds = {_inside().get(gfx) for gfx in _architectures(listed)}
+    kinds |= {True for line in listed if _INSIDE in line}
+    return True if {True, False} <= kinds else None
 
 
 @cache
@@ -84,6 +112,16 @@ def _model_names() -> re.Pattern[str]:
     """Match any product name that stands for one architecture, the longest first."""
     names = sorted(_models(), key=len, reverse=True)
     return re.compile(r"\b(" + "|".join(re.escape(name) for name in names) + r")\b")
+
+
+@cache
+def _inside() -> Mapping[str, bool]:
+    """Return by architecture whether it is a processor's; those that are both are left out."""
+    found: dict[str, set[bool]] = {}
+    for row in tomllib.loads(GPUS.read_text(encoding="utf-8"))["model"]:
+        if "gfx" in row:
+            found.setdefault(row["gfx"], set()).add(row["integrated"])
+    return {gfx: kinds.pop() for gfx, kinds in found.items() if len(kinds) == 1}
 
 
 @cache
@@ -134,6 +172,9 @@ _CONDITIONS: Final[Mapping[str, Callable[[object, Facts], bool | None]]] = {
     "set": lambda wanted, facts: _names(wanted, facts.variables, there=True),
     "non_ascii": lambda wanted, facts: _equal(facts.non_ascii, wanted),
     "overwritten": lambda wanted, facts: _equal(facts.overwritten, wanted),
+    "vc_runtime": lambda wanted, facts: _equal(facts.vc_runtime, wanted),
+    "driver_lacks": lambda wanted, facts: _equal(facts.driver_lacks, wanted),
+    "vanished": lambda wanted, facts: _equal(facts.vanished, wanted),
 }
 #: What a rule may ask of the machine.
 CONDITIONS: Final = frozenset(_CONDITIONS)

@@ -2,6 +2,7 @@
 
 Lines that differ in nothing but numbers are kept a few times only: a training run prints thousands of
 them. Of an enormous log begin and end are read, and in the middle the lines that hold strong words.
+A line that was wrapped for a narrow console is compared together with what stands below it.
 """
 
 from __future__ import annotations
@@ -14,21 +15,27 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
+from scripts.doctor.letters import ANSI, as_utf8, plain
+
 #: Bytes that are looked at; of a longer log begin and end.
 CAP: Final = 64 * 1024 * 1024
 #: Larger logs are read whole only at their begin and end; smaller ones wherever lines differ.
-LARGE: Final = 2 * 1024 * 1024
+LARGE: Final = 512 * 1024
 HEAD: Final = 96 * 1024
 TAIL: Final = 288 * 1024
 #: Lines kept of those that differ in numbers only, and lines one word may lead to.
 ALIKE: Final = 6
-HITS: Final = 150
+HITS: Final = 100
 #: Longer lines are read in pieces.
 LONGEST: Final = 2000
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_SLASHES: Final = re.compile(r"[\\/]+")
 _DIGITS: Final = b"0123456789"
-_HALF: Final = 0.4
+#: How a logger wraps: under a line that begins with a time, far to the right. How a console wraps: a line as
+#: long as the window is wide, then one that begins in the middle of a sentence.
+_TIMED: Final = re.compile(r"\[?\d{1,4}[-:/]\d\d[-:/]\d\d")
+_INDENT: Final = " " * 16
+_WINDOW: Final = 72
+_WORD: Final = re.compile(r"[^\W\d_A-Z]+[ ,.;)]")
+_MORE: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +45,7 @@ class Reading:
     Attributes:
         numbers: their numbers, from 1.
         lines: as they were, without colours.
-        text: the same lines in lower case with ``/`` for every run of slashes, joined by line feeds.
+        text: the same lines as they are compared, joined by line feeds; see ``letters.plain``.
     """
 
     numbers: tuple[int, ...]
@@ -82,30 +89,34 @@ class Reading:
 
 def read(data: bytes, strong: Sequence[str] = ()) -> Reading:
     """Choose the lines of a log; ``strong`` words are found wherever they stand."""
-    raw = _as_utf8(data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    raw = as_utf8(data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if len(raw) > CAP:
         raw = raw[: CAP // 2] + b"\n" + raw[-CAP // 2 :]
     kept = list(_different(_parts(raw, strong)))
-    lines = [_ANSI.sub("", line.decode("utf-8", errors="replace")) for _, line in kept]
-    text = "\n".join(lines).lower()
-    return Reading(numbers=tuple(n for n, _ in kept), lines=tuple(lines), text=_SLASHES.sub("/", text))
+    numbers = tuple(number for number, _ in kept)
+    lines = tuple(ANSI.sub("", line.decode("utf-8", errors="replace")) for _, line in kept)
+    return Reading(numbers=numbers, lines=lines, text="\n".join(_unwrapped(numbers, lines)))
 
 
-def _as_utf8(data: bytes) -> bytes:
-    """Recognise UTF-16 by its mark or its zero bytes, and the single-byte encoding of Windows."""
-    sample = data[:4096]
-    wide = ""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        wide = "utf-16"
-    elif sample[1::2].count(0) > len(sample) // 2 * _HALF:
-        wide = "utf-16-le"
-    if wide:
-        return data.decode(wide, errors="replace").encode("utf-8", errors="replace")
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace").encode("utf-8")
-    return data
+def _unwrapped(numbers: Sequence[int], lines: Sequence[str]) -> Iterator[str]:
+    """Yield every line as it is compared, with what was wrapped below it."""
+    compared = plain("\n".join(lines)).split("\n")
+    for at, line in enumerate(compared):
+        end, most = at + 1, min(len(lines), at + 1 + _MORE)
+        goes_on = _logger_goes_on if _TIMED.match(line) else _console_goes_on
+        while end < most and numbers[end] == numbers[end - 1] + 1 and goes_on(lines[end - 1], lines[end]):
+            end += 1
+        yield " ".join((line, *(part.strip() for part in compared[at + 1 : end])))
+
+
+def _logger_goes_on(_line: str, below: str) -> bool:
+    """Whether a logger wrote the rest of a line below it."""
+    return below.startswith(_INDENT) and any(map(str.isalpha, below))
+
+
+def _console_goes_on(line: str, below: str) -> bool:
+    """Whether a console broke a sentence off at its window's edge."""
+    return len(line) >= _WINDOW and line.rstrip()[-1:].isalpha() and bool(_WORD.match(below))
 
 
 def _parts(raw: bytes, strong: Sequence[str]) -> Iterator[tuple[int, bytes]]:

@@ -43,8 +43,9 @@ REFERENCES: Final = (
 class Message:
     """Something that can stand in a log: plain words that choose lines, and what must be found in one.
 
+    Of every text that ``lines`` match a word is a part; without words every line is looked at.
     Lines in which one of ``but`` is found do not count. ``told`` ones are how people put it: they are
-    looked for in a sentence or two, never in a program's log.
+    looked for in sentences, never in a program's own lines; a ``topic`` only where there is nothing else.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Message:
     lines: tuple[re.Pattern[str], ...]
     but: tuple[re.Pattern[str], ...] = ()
     told: bool = False
+    topic: bool = False
 
     def in_line(self, line: str) -> bool:
         """Whether a line (lower case, ``/`` for slashes) shows it."""
@@ -139,13 +141,14 @@ def read_knowledge(document: Mapping[str, Any]) -> Knowledge:
 
 def _message(name: str, body: Mapping[str, Any]) -> Message:
     """Read one message."""
-    _only(name, body, {"words", "lines", "but", "told"})
+    _only(name, body, {"words", "lines", "but", "told", "topic"})
     return Message(
         name=name,
-        words=tuple(body["words"]),
+        words=tuple(body.get("words", ())),
         lines=tuple(re.compile(line) for line in body["lines"]),
         but=tuple(re.compile(line) for line in body.get("but", ())),
-        told=body.get("told", False),
+        told=body.get("told", False) or body.get("topic", False),
+        topic=body.get("topic", False),
     )
 
 
