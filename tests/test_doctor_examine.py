@@ -117,6 +117,21 @@ def test_every_fault_has_its_line(change: dict[str, object], topic: str, status:
     assert [text for word, text in found if word == status and says in text], found
 
 
+def test_two_folders_of_one_volume_are_one_line_about_space() -> None:
+    both = replace(GOOD, free={"store": 50 * 1024**3 + 1, "stage": 50 * 1024**3})
+    assert lines(both, "space") == [("ok", "50.0 GiB free for the store and the stage")]
+    apart = replace(GOOD, free={"store": 50 * 1024**3, "stage": 1024**2})
+    assert [status for status, _ in lines(apart, "space")] == ["ok", "warn"]
+
+
+def test_letters_that_do_no_harm_on_linux_are_no_warning_with_a_good_mark() -> None:
+    odd = {"home": "/home/jürgen"}
+    there = replace(GOOD, folders=odd, host=replace(HOST, os="linux"), vc_runtime=None, threats=None)
+    assert lines(there, "folders") == [("ok", "home: /home/jürgen: Linux opens letters outside ASCII")]
+    [(status, text)] = lines(replace(GOOD, folders=odd), "folders")
+    assert (status, "cannot open" in text) == ("warn", True)
+
+
 def test_two_gpus_make_the_second_number_valid() -> None:
     machine = replace(GOOD, host=replace(HOST, gpus=(GPU, IGPU)), variables={"HIP_VISIBLE_DEVICES": "1"})
     assert lines(machine, "environment")[0][0] == "warn"

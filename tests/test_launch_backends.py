@@ -9,7 +9,14 @@ import pytest
 
 from scripts.app.backend_notes import refuse_foreign_driver
 from scripts.errors import HostError, LaunchError
-from scripts.launch.backends import Places, missing_backends, refuse_or_note, shadowing
+from scripts.launch.backends import (
+    Places,
+    missing_backends,
+    notes_of,
+    outdated_runtime,
+    refuse_or_note,
+    shadowing,
+)
 from scripts.launch.via import Via
 from scripts.model import Runtime, RuntimeFile, StackKind
 from tests.pe_files import pe
@@ -172,3 +179,38 @@ def test_without_an_nvidia_driver_the_search_path_may_be_used(tmp_path: Path) ->
     ws = workspace(tmp_path, platform="win32", environ={"SYSTEMROOT": str(tmp_path)})
     staged = staged_over(runtime_in(tmp_path / "layer"), kind=StackKind.TRANSLATION)
     refuse_foreign_driver(ws, staged, Via.ENV)
+
+
+def test_what_would_be_refused_can_also_just_be_said(places: Places) -> None:
+    [first, *_rest] = notes_of(missing_backends(RUNTIME, places))
+    assert first.startswith(
+        "the HIP runtime lacks amdhip64_7.dll or amdhip64_6.dll: no CUDA program can start"
+    )
+
+
+@pytest.mark.parametrize(
+    ("offered", "said"),
+    [
+        (("hipInit", "hipMemAdvise_v2", "hipMore"), ""),
+        (("hipInit",), "nvcuda.dll asks it for hipMemAdvise_v2, which it lacks"),
+        ((), ""),
+    ],
+    ids=["has all", "too old", "cannot be read"],
+)
+@pytest.mark.parametrize("delayed", [True, False], ids=["delayed", "at start"])
+def test_a_runtime_without_what_the_layer_asks_for_is_too_old(
+    places: Places, tmp_path: Path, offered: tuple[str, ...], said: str, *, delayed: bool
+) -> None:
+    asked = {"amdhip64_7.dll": ["hipInit", "hipMemAdvise_v2"], "kernel32.dll": ["Sleep"]}
+    driver = tmp_path / "layer" / "nvcuda.dll"
+    driver.write_bytes(pe(delayed=asked) if delayed else pe(imports=asked))
+    runtime = tmp_path / "hip" / "amdhip64_6.dll"
+    runtime.write_bytes(pe(exports=dict.fromkeys(offered, "")) if offered else b"MZ")
+    sentence = outdated_runtime(driver, places)
+    assert (said in sentence) if said else sentence == ""
+    assert sentence == "" or sentence.startswith(f"{runtime} may be too old")
+
+
+def test_without_a_runtime_nothing_is_said_about_its_age(places: Places, tmp_path: Path) -> None:
+    (tmp_path / "layer" / "nvcuda.dll").write_bytes(pe(imports={"amdhip64_7.dll": ["hipInit"]}))
+    assert outdated_runtime(tmp_path / "layer" / "nvcuda.dll", places) == ""

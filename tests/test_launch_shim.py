@@ -13,11 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts.app import shim as shims
+from scripts.app.profile import Profiled
 from scripts.errors import LaunchError
 from scripts.launch.argv import child_line, launcher_line
 from scripts.launch.environ import EnvChange
 from scripts.launch.shim import Shim, cmd_text, for_cmd, sh_text
+from scripts.model import StackKind
 from tests.checkout import Checkout
+from tests.wrapping import runtime_in, staged_over, workspace
 
 LAUNCHER = PureWindowsPath(r"C:\store\zluda.exe")
 PROGRAM = PureWindowsPath(r"C:\Program Files (x86)\a & b\game.exe")
@@ -27,12 +31,20 @@ CHANGES = (
     EnvChange(name="PATH", action="prepend", value=r"C:\store", why="w"),
     EnvChange(name="PATH", action="prepend", value=r"C:\ROCm\bin", why="w"),
     EnvChange(name="PYTHONPATH", action="prepend", value=r"C:\safe", why="w"),
+    EnvChange(name="GGML_CUDA_PDL", action="set", value="0", why="w"),
 )
 
 
 def test_a_cmd_file_is_what_a_person_would_have_written() -> None:
     line, _ = launcher_line(LAUNCHER, PROGRAM, ("--name=a b",))
-    shim = Shim(name="game.exe", stack="zluda", changes=CHANGES, unset=("ZLUDA_BLAS_LIB",), line=line)
+    shim = Shim(
+        name="game.exe",
+        stack="zluda",
+        changes=CHANGES,
+        yielding=frozenset({"GGML_CUDA_PDL"}),
+        unset=("ZLUDA_BLAS_LIB",),
+        line=line,
+    )
     assert cmd_text(shim).split("\r\n") == [
         (
             "@rem game.exe with zluda: starts it without verifying the stack's files, without undo, "
@@ -46,6 +58,7 @@ def test_a_cmd_file_is_what_a_person_would_have_written() -> None:
             "if not defined CUDA_VISIBLE_DEVICES if not defined HIP_VISIBLE_DEVICES "
             'if not defined ROCR_VISIBLE_DEVICES set "HIP_VISIBLE_DEVICES=1"'
         ),
+        'if not defined GGML_CUDA_PDL set "GGML_CUDA_PDL=0"',
         r'set "PATH=C:\store;C:\ROCm\bin;%PATH%"',
         'if defined PYTHONPATH set "PYTHONPATH=;%PYTHONPATH%"',
         r'set "PYTHONPATH=C:\safe%PYTHONPATH%"',
@@ -120,6 +133,68 @@ def test_a_shell_reads_every_path_and_argument_as_it_is(tmp_path: Path) -> None:
         start = ["sh", str(path), "more"]
         done = subprocess.run(start, env=environ, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == f"{[policy, libraries, None, device]} {['$(a)', 'more']}"
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize(
+    ("environ", "seen"),
+    [({}, "0|8.6"), ({"PROPOSED": "mine", "POLICY": "mine"}, "mine|8.6"), ({"PROPOSED": ""}, "|8.6")],
+    ids=["unset", "the user's own", "empty on purpose"],
+)
+def test_what_a_profile_proposes_yields_to_the_users_own(
+    tmp_path: Path, environ: dict[str, str], seen: str
+) -> None:
+    changes = (
+        EnvChange(name="PROPOSED", action="set", value="0", why="w"),
+        EnvChange(name="POLICY", action="set", value="8.6", why="w"),
+    )
+    words = ("sh", "-c", 'echo "$PROPOSED|$POLICY"')
+    path = tmp_path / "s.sh"
+    shim = Shim(name="x", stack="s", changes=changes, yielding=frozenset({"PROPOSED"}), words=words)
+    path.write_text(sh_text(shim), encoding="utf-8")
+    start = ["sh", str(path)]
+    done = subprocess.run(
+        start, env={"PATH": os.environ["PATH"], **environ}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == seen
+
+
+@pytest.mark.windows_only
+@pytest.mark.parametrize(
+    ("environ", "seen"), [({}, "0"), ({"PROPOSED": "mine"}, "mine")], ids=["unset", "the user's own"]
+)
+def test_what_a_profile_proposes_yields_in_cmd_as_well(
+    tmp_path: Path, environ: dict[str, str], seen: str
+) -> None:
+    changes = (EnvChange(name="PROPOSED", action="set", value="0", why="w"),)
+    path = tmp_path / "s.cmd"
+    shim = Shim(
+        name="x", stack="s", changes=changes, yielding=frozenset({"PROPOSED"}), line="cmd /c echo %PROPOSED%"
+    )
+    # The line is written so that percent signs survive; the inner cmd is what reads them.
+    path.write_bytes(cmd_text(shim).encode("ascii"))
+    done = subprocess.run(
+        ["cmd", "/c", str(path)], env={**os.environ, **environ}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == [seen]
+
+
+@pytest.mark.posix_only
+def test_a_shim_of_a_known_program_marks_what_its_profile_proposes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "llama-cli"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    staged = staged_over(runtime_in(tmp_path / "layer", "libcuda.so.1"), kind=StackKind.TRANSLATION)
+    proposed = EnvChange(name="GGML_CUDA_PDL", action="set", value="0", why="w")
+    monkeypatch.setattr(shims, "staged_runtime", lambda _ws, _stack: staged)
+    monkeypatch.setattr(shims, "profile_of", lambda *_args: Profiled(changes=(proposed,)))
+    made = shims.shim(workspace(tmp_path), exe=str(program))
+    assert made.written is not None
+    text = made.written.read_text(encoding="utf-8")
+    assert '[ -n "${GGML_CUDA_PDL+set}" ] || export GGML_CUDA_PDL=0' in text
+    assert "\nexport ZLUDA_CC=" in text, "the stack's own policy does not yield"
 
 
 @pytest.mark.posix_only

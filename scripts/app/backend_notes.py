@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from scripts.app.running import hip_root_of
 from scripts.app.staged import Staged
@@ -13,9 +14,18 @@ from scripts.launch.environ import hip_home
 from scripts.launch.via import Via
 from scripts.model import StackKind
 
+#: The layer's driver library, which alone asks the HIP runtime for functions by their names.
+DRIVER: Final = "nvcuda.dll"
+
 
 def backend_notes(
-    ws: Workspace, staged: Staged, program: Path, environ: Mapping[str, str], *, beside: bool = False
+    ws: Workspace,
+    staged: Staged,
+    program: Path,
+    environ: Mapping[str, str],
+    *,
+    beside: bool = False,
+    refuse: bool = True,
 ) -> tuple[str, ...]:
     """Return one sentence for each file that is missing behind the layer (Windows: it asks by a box).
 
@@ -25,6 +35,7 @@ def backend_notes(
         program: its folder is one that Windows searches.
         environ: what the program will get; its PATH is searched for the HIP runtime.
         beside: the layer's files will lie in the program's folder, and look for HIP there first.
+        refuse: raise where no CUDA program could start; else say that, too.
 
     Raises:
         HostError: ``hip-library-missing``: no CUDA program could start.
@@ -36,6 +47,8 @@ def backend_notes(
     from scripts.launch.backends import (  # noqa: PLC0415 - as above
         Places,
         missing_backends,
+        notes_of,
+        outdated_runtime,
         refuse_or_note,
         shadowing,
     )
@@ -51,7 +64,10 @@ def backend_notes(
     )
     own = shadowing(program.parent) if beside else ()
     shadows = f"{', '.join(own)} beside the program will be loaded instead of the HIP runtime's"
-    return (*((shadows,) if own else ()), *refuse_or_note(missing_backends(staged.runtime, places)))
+    missing = missing_backends(staged.runtime, places)
+    said = refuse_or_note(missing) if refuse else notes_of(missing)
+    outdated = outdated_runtime(home / DRIVER, places)
+    return (*((shadows,) if own else ()), *said, *((outdated,) if outdated else ()))
 
 
 def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from scripts.app.running import read_seconds, redactor_of, run_ours
+from scripts.app.backend_notes import backend_notes
+from scripts.app.running import check_environment, read_seconds, redactor_of, run_ours
 from scripts.app.staged import Staged, staged_runtime
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, StagedFileError
@@ -28,6 +29,7 @@ class CheckResult:
         stack: the stack's id, ``kind`` what it is for.
         digest: the runtime's.
         verdict: what the lines mean.
+        notes: what is missing behind the layer, found without running anything.
         noise: what else was printed, redacted; often the one line that explains a crash.
         output: all that was printed, stdout first, as it was.
         process_code: the process's exit code; ``None`` if we ended it.
@@ -42,6 +44,7 @@ class CheckResult:
     output: bytes
     process_code: int | None
     seconds: float
+    notes: tuple[str, ...] = ()
 
     @property
     def simulated(self) -> bool:
@@ -68,6 +71,7 @@ class CheckResult:
             "process_code": self.process_code,
             "seconds": round(self.seconds, 3),
             "noise": list(self.noise),
+            "notes": list(self.notes),
         }
 
 
@@ -86,8 +90,9 @@ def check(ws: Workspace, *, stack: str = "", timeout: str = "") -> CheckResult:
 def check_staged(ws: Workspace, staged: Staged, *, seconds: float = DEFAULT_SECONDS) -> CheckResult:
     """Check a stack whose files are verified; a message box, a hang or a crash is a result, no error."""
     runtime = staged.runtime
+    program = check_program(runtime)
     with ws.progress.task(f"check {staged.stack.id}", None):
-        argv = [str(check_program(runtime)), *check_arguments(staged)]
+        argv = [str(program), *check_arguments(staged)]
         captured = run_ours(ws, staged, argv, timeout=seconds)
     # One stream after the other: lines of two streams never run into each other.
     noise = (*parse_output(captured.stdout).noise, *parse_output(captured.stderr).noise)
@@ -101,6 +106,7 @@ def check_staged(ws: Workspace, staged: Staged, *, seconds: float = DEFAULT_SECO
         output=captured.stdout + b"\n" + captured.stderr,
         process_code=None if captured.timed_out else captured.returncode,
         seconds=captured.seconds,
+        notes=backend_notes(ws, staged, program, check_environment(ws, staged).environ, refuse=False),
     )
 
 

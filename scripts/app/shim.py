@@ -112,6 +112,7 @@ def shim(
 def _text(ws: Workspace, ready: Staged, plan: Plan) -> bytes:
     """Write the script for what ``wrap`` would start, in an environment nobody knows yet."""
     shown = plan.shown
+    profile = profile_of(ws, ready, shown.program, shown.args).changes
     environ = plan_environment(
         {},
         platform=ws.platform,
@@ -119,12 +120,13 @@ def _text(ws: Workspace, ready: Staged, plan: Plan) -> bytes:
         runtime=ready.runtime,
         hip_root=hip_root_of(ready),
         gpu=gpu_choice(ready.host),
-        profile=profile_of(ws, ready, shown.program, shown.args).changes,
+        profile=profile,
     )
     made = Shim(
         name=shown.program.name,
         stack=ready.stack.id,
         changes=environ.changes,
+        yielding=frozenset(c.name for c in environ.changes if c in profile and c.action == "set"),
         unset=_unset(ready),
         line=shown.line if shown.via is not Via.BESIDE else "",
         words=(str(shown.program), *shown.args),

@@ -185,18 +185,22 @@ def _folders(machine: Machine) -> Iterator[Line]:
     if not odd:
         yield _line("ok", "folders", "all names are plain ASCII", ", ".join(machine.folders))
     for text in odd:
-        said = f"{text} has letters outside ASCII, which some libraries cannot open"
-        yield _line("warn" if machine.windows else "ok", "folders", said, "the paths' letters")
+        if machine.windows:
+            said = f"{text} has letters outside ASCII, which some libraries cannot open"
+            yield _line("warn", "folders", said, "the paths' letters")
+        else:
+            yield _line("ok", "folders", f"{text}: Linux opens letters outside ASCII", "the paths' letters")
 
 
 def _space(machine: Machine) -> Iterator[Line]:
     """Look at free space."""
+    found: dict[tuple[str, str], list[str]] = {}
     for what, free in machine.free.items():
-        if free is None:
-            yield _line("unknown", "space", f"free space for the {what}", what)
-        else:
-            status = "warn" if free < LITTLE_SPACE else "ok"
-            yield _line(status, "space", f"{free / 1024**3:.1f} GiB free for the {what}", what)
+        status = "unknown" if free is None else "warn" if free < LITTLE_SPACE else "ok"
+        amount = "free space" if free is None else f"{free / 1024**3:.1f} GiB free"
+        found.setdefault((status, amount), []).append(what)
+    for (status, amount), places in found.items():  # what lies on one volume is one line
+        yield _line(status, "space", f"{amount} for the {' and the '.join(places)}", ", ".join(places))
 
 
 def _windows_only(machine: Machine) -> Iterator[Line]:

@@ -63,6 +63,19 @@ class MissingBackend:
     delayed: bool = False
 
     @property
+    def fatal(self) -> bool:
+        """Whether no CUDA program can start without it."""
+        return self.library in ESSENTIAL and not self.delayed
+
+    @property
+    def verdict(self) -> str:
+        """What will fail, for a person."""
+        if self.fatal:
+            return f"the HIP runtime lacks {self.chain[-1]}: no CUDA program can start"
+        when = " when it is used" if self.delayed else ", and may show a box"
+        return f"{', '.join(self.provides)} will fail{when}"
+
+    @property
     def sentence(self) -> str:
         """The chain and the places, for a person."""
         return f"{' → '.join(self.chain)}: {'; '.join(self.searched)}"
@@ -208,6 +221,36 @@ def _joined(one: MissingBackend, other: MissingBackend) -> MissingBackend:
     )
 
 
+def asked_of_hip(layer: Path) -> frozenset[str]:
+    """Return the functions that a file imports from the HIP runtime; nothing where it cannot be read."""
+    image = read_image(layer)
+    if not isinstance(image, Image):
+        return frozenset()
+    asked = (needed for needed in image.needed if needed.library.lower().startswith(GENERATIONS))
+    return frozenset(name for needed in asked for name in needed.functions)
+
+
+def offered_by(runtime: Path) -> frozenset[str]:
+    """Return the functions that a HIP runtime exports; nothing where it cannot be read."""
+    image = read_image(runtime, exports=True)
+    return frozenset(image.exports) if isinstance(image, Image) else frozenset()
+
+
+def outdated_runtime(driver: Path, places: Places) -> str:
+    """Say what the HIP runtime lacks of that which the layer's driver library asks for; empty where nothing.
+
+    A call that is not there ends the program when it is first made, without a word about why.
+    """
+    runtime = _Walk(places=places, read=read_image).backend(GENERATIONS)
+    asked = asked_of_hip(driver) if runtime is not None else frozenset()
+    offered = offered_by(runtime) if runtime is not None and asked else frozenset()
+    lacking = sorted(asked - offered)
+    if runtime is None or not offered or not lacking:
+        return ""
+    named = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")  # noqa: PLR2004
+    return f"{runtime} may be too old for this stack: {driver.name} asks it for {named}, which it lacks"
+
+
 def shadowing(folder: Path) -> tuple[str, ...]:
     """Return the HIP libraries that lie in a folder that is searched before HIP's own."""
     wanted = {name.lower() for names in FILES.values() for name in names}
@@ -224,12 +267,12 @@ def refuse_or_note(missing: Sequence[MissingBackend]) -> tuple[str, ...]:
         HostError: ``hip-library-missing``.
     """
     for item in missing:
-        if item.library in ESSENTIAL and not item.delayed:
-            msg = f"the HIP runtime lacks {item.chain[-1]}: no CUDA program can start"
+        if item.fatal:
             hint = "install AMD's driver and the HIP SDK this stack needs, then `invoke scan`"
-            raise HostError("hip-library-missing", msg, context=(item.sentence,), hint=hint)
-    return tuple(
-        f"{', '.join(item.provides)} will fail{' when it is used' if item.delayed else ''}"
-        f"{'' if item.delayed else ', and may show a box'}: {item.sentence}"
-        for item in missing
-    )
+            raise HostError("hip-library-missing", item.verdict, context=(item.sentence,), hint=hint)
+    return notes_of(missing)
+
+
+def notes_of(missing: Sequence[MissingBackend]) -> tuple[str, ...]:
+    """Return one sentence for each file that is missing, with what will fail without it."""
+    return tuple(f"{item.verdict}: {item.sentence}" for item in missing)

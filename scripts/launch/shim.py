@@ -29,6 +29,7 @@ class Shim:
         name: the program's, for the first line.
         stack: the stack's id.
         changes: the environment: ``set`` and ``prepend``, in order.
+        yielding: names of those that are only proposed: whoever starts the script may have set them already.
         unset: variables that would mislead the stack, whoever sets them.
         line: Windows: the exact command line.
         words: elsewhere: program and arguments.
@@ -37,6 +38,7 @@ class Shim:
     name: str
     stack: str
     changes: tuple[EnvChange, ...] = ()
+    yielding: frozenset[str] = frozenset()
     unset: tuple[str, ...] = ()
     line: str = ""
     words: tuple[str, ...] = field(default=())
@@ -53,7 +55,8 @@ def cmd_text(shim: Shim) -> str:
     lines += [f'set "{name}="' for name in shim.unset]
     unchosen = "".join(f"if not defined {name} " for name in DEVICE_CHOICES)
     for change in _sets(shim.changes):
-        guard = unchosen if change.name in DEVICE_CHOICES else ""
+        yields = f"if not defined {change.name} " if change.name in shim.yielding else ""
+        guard = unchosen if change.name in DEVICE_CHOICES else yields
         lines.append(f'{guard}set "{change.name}={_percent(change.value)}"')
     for name, folders in _prepends(shim.changes):
         separator = ";"
@@ -81,6 +84,8 @@ def sh_text(shim: Shim) -> str:
         if change.name in DEVICE_CHOICES:
             chosen = "".join(f"${{{name}-}}" for name in DEVICE_CHOICES)
             line = f'[ -n "{chosen}" ] || {line}'
+        elif change.name in shim.yielding:
+            line = f'[ -n "${{{change.name}+set}}" ] || {line}'
         lines.append(line)
     for name, folders in _prepends(shim.changes):
         lines.append(f'export {name}={shlex.quote(":".join(folders))}"${{{name}:+:${name}}}"')

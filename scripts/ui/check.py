@@ -30,6 +30,8 @@ def show(result: CheckResult, out: Out) -> None:
         out.mark(MARKS.get(item.outcome, "fail"), f"{item.capability} {item.outcome.value}{detail}")
     if absent:
         out.mark("skip", f"not here: {', '.join(absent)}")
+    for note in result.notes:
+        out.mark("warn", note)
     for line in result.noise[:20]:
         out.line(f"    {line}")
     word = "The libraries load" if result.verdict.loads else "Not all libraries load"
