@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,6 @@ def test_what_a_library_says_on_stderr_is_kept_redacted_and_never_joins_a_line(t
 
 
 @pytest.mark.posix_only
-@pytest.mark.posix_only
 def test_what_is_missing_behind_the_layer_is_shown_beside_the_lines(tmp_path: Path) -> None:
     result = checked(tmp_path, say(GOOD))
     assert result.notes == (), "nothing of HIP is asked for on Linux, or by the reference"
@@ -99,6 +99,7 @@ def test_what_is_missing_behind_the_layer_is_shown_beside_the_lines(tmp_path: Pa
     assert found.exit_code == 0, "a library that nobody asks for is no failure of the check"
 
 
+@pytest.mark.posix_only
 def test_the_reference_stack_is_loudly_no_gpu(tmp_path: Path) -> None:
     text = " ".join(shown(checked(tmp_path, say(GOOD))).split())
     assert "proves the pipeline, not a GPU" in text
