@@ -50,6 +50,8 @@ PAIRS = tuple(itertools.permutations(STACKS, 2))
 #: The steps of `setup`; it may die after each of them, and after the last one before anything is switched.
 STEPS = ("scan", "select", "bill", "fetch", "unpack", "build", "assemble", "verify", "check", "run", "report")
 DIED = 77
+#: One upgrade dies a dozen times, and each death costs a process; under Wine that takes minutes.
+pytestmark = pytest.mark.timeout(1800)
 #: What a run writes to tell what it saw; it is no state, and `remove` takes it away.
 TOLD = ("reports", ".generations.lock")
 ARTIFACT = """

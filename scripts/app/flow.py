@@ -18,15 +18,15 @@ from scripts.app.proof import worth_here
 from scripts.app.staged import cache_of, host_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.app.zig import provide_compiler
-from scripts.errors import HostError
+from scripts.errors import HostError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Host, Lock, Runtime, Stack
 from scripts.pins.resolve import Resolved, resolve
-from scripts.staging.assemble import assemble, load_runtime, verify_runtime
+from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.layout import lay_out
 from scripts.staging.native import native_files
 from scripts.staging.plan import PlannedFile, RuntimePlan, plan_runtime
 from scripts.staging.select import Selection, select_stack, selected_gpu
-from scripts.store.archive import Tree, load_tree, unpack
+from scripts.store.archive import Tree, discard_changed, load_tree, unpack
 from scripts.store.fetch import FetchOptions, fetch, plan_fetch
 
 
@@ -136,6 +136,26 @@ class Flow:
             notes.detail = f"{len(bill.to_download)} to download, {bill.known_bytes:,} bytes"
             return bill
 
+    def runtime(self, resolved: Resolved) -> Runtime:
+        """Bring a stack's runtime here, every byte of it verified.
+
+        What changed or vanished since it was assembled is said and made anew, from archives that are
+        read and hashed again: the same bytes may lie in the unpacked tree under another name.
+
+        Raises:
+            StagedFileError: files vanish or change as soon as they are there.
+        """
+        plan = self.plan(resolved, self.obtain(resolved))
+        try:
+            return self.assemble(plan)
+        except StagedFileError as error:
+            self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them anew")
+        cache = cache_of(self.ws)
+        discard_runtime(cache, plan.digest)
+        for artifact in resolved.artifacts:
+            discard_changed(artifact, cache, progress=self.ws.progress)
+        return self.assemble(self.plan(resolved, self.obtain(resolved)))
+
     def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, Tree], ...]:
         """Fetch and unpack every part that is not here yet."""
         cache, progress = cache_of(self.ws), self.ws.progress
@@ -187,8 +207,8 @@ class Flow:
         provide_compiler(ws, yes=self.request.yes)
         return build()
 
-    def assemble(self, plan: RuntimePlan) -> tuple[Runtime, bool]:
-        """Make the runtime, or verify the one that is there; return it and whether it was there."""
+    def assemble(self, plan: RuntimePlan) -> Runtime:
+        """Make the runtime, or take the one that is there; verify every byte of it."""
         with self.step("assemble") as notes:
             cache = cache_of(self.ws)
             found = load_runtime(cache, plan.digest, stack=plan.stack)
@@ -198,7 +218,7 @@ class Flow:
         with self.step("verify") as notes:
             verify_runtime(runtime, progress=self.ws.progress)
             notes.detail = "every byte read and hashed"
-        return runtime, found is not None
+        return runtime
 
 
 def read_request(

@@ -91,7 +91,7 @@ def setup(
     host = flow.scan()
     lock, selection, resolved = flow.select(host)
     flow.bill(resolved)
-    runtime, _kept = flow.assemble(flow.plan(resolved, flow.obtain(resolved)))
+    runtime = flow.runtime(resolved)
     staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
     remember_stage(ws.state_root, ws.stage)
     proven = _proven(ws, staged, request.parts)

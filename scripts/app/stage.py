@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scripts.app.flow import Flow, Step, read_request
-from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
-from scripts.errors import ExitCode, StagedFileError
-from scripts.staging.assemble import discard_runtime, verify_runtime
+from scripts.errors import ExitCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +51,7 @@ def stage(
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())
     flow.bill(resolved)
-    plan = flow.plan(resolved, flow.obtain(resolved))
-    try:
-        runtime, _kept = flow.assemble(plan)
-    except StagedFileError as error:
-        ws.progress.note(f"{error.message}; assembling them again")
-        discard_runtime(cache_of(ws), plan.digest)
-        runtime, _kept = flow.assemble(plan)
-        verify_runtime(runtime, progress=ws.progress)
+    runtime = flow.runtime(resolved)
     return StageResult(
         stack=runtime.stack, digest=runtime.digest, path=str(runtime.path or ""), steps=tuple(flow.steps)
     )

@@ -146,7 +146,7 @@ def _stage(flow: Flow) -> Staged:
     host = flow.scan()
     lock, _selection, resolved = flow.select(host)
     flow.bill(resolved)
-    runtime, _kept = flow.assemble(flow.plan(resolved, flow.obtain(resolved)))
+    runtime = flow.runtime(resolved)
     return Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "Finding",
     "Tree",
     "TreeFile",
+    "discard_changed",
     "load_tree",
     "require_intact",
     "supplied_files",
@@ -143,6 +144,14 @@ def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limi
         files.remove_tree(work)
         raise
     return save_tree(tree)
+
+
+def discard_changed(artifact: Artifact, cache: Cache, *, progress: Progress) -> None:
+    """Read and hash a tree, and take it away if any byte of it is not what was unpacked."""
+    tree = load_tree(artifact, cache)
+    if tree is not None and verify_tree(tree, deep=True, progress=progress):
+        with cache.making(tree.path):
+            _clear_away(tree.path)
 
 
 def _clear_away(final: Path) -> None:

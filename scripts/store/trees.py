@@ -129,7 +129,7 @@ def require_intact(tree: Tree, findings: tuple[Finding, ...]) -> None:
         )
         raise StagedFileError("staged-file-missing", msg, context=lines, hint=hint)
     msg = f"{len(findings)} file(s) in {tree.path} are not what was verified"
-    hint = "Find out who wrote there; `invoke cache.prune` and `invoke setup` make the folder anew."
+    hint = "Find out who wrote there, then run `invoke setup` again: it unpacks what changed anew."
     raise StagedFileError("staged-file-changed", msg, context=lines, hint=hint)
 
 
