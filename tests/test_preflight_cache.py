@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from scripts.app.workspace import ROOT
 from scripts.preflight import cache as cache_module
 from scripts.preflight.cache import FileCache
-from scripts.preflight.filefacts import FileFacts, look
+from scripts.preflight.facts import FileFacts
+from scripts.preflight.look import look
 from tests.fatbins import container, ptx, sass
 from tests.preflight_programs import dll, exe, ship
 
@@ -119,3 +123,26 @@ def test_the_oldest_programs_are_forgotten(
         one.save()
         os.utime(one.path, (number, number))
     assert len(list((tmp_path / "cache").glob("*.json"))) == 3
+
+
+def test_what_is_known_is_told_without_loading_a_reader(tmp_path: Path, program: Path) -> None:
+    """A wrapped program waits for this: readers, their libraries and call tables are for what is new."""
+    code = (
+        "import sys; from pathlib import Path; from scripts.preflight.examine import examine;"
+        "from scripts.preflight.coverage import StackFacts; from scripts.preflight.calls import api_table;"
+        "examine(Path(sys.argv[1]), cache=Path(sys.argv[2])); api_table('zluda-v6-preview.69');"
+        "print(*sorted(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(program), str(tmp_path / "cache")]
+
+    def loaded() -> set[str]:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+        )
+        return set(done.stdout.split())
+
+    readers = {"pefile", "scripts.binary.pe", "scripts.binary.strings", "scripts.preflight.look"}
+    assert readers <= loaded(), "the first time everything is read"
+    second = loaded()
+    assert not {name for name in second if name.startswith("scripts.binary")}
+    assert not second & {"pefile", "elftools", "lz4", "zstandard", *readers}

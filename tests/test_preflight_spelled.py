@@ -11,8 +11,8 @@ from scripts.binary.image import Format, Section
 from scripts.binary.source import FileBytes
 from scripts.binary.strings import sweep, words
 from scripts.preflight.coverage import Covered, StackFacts, cover
-from scripts.preflight.filefacts import look
 from scripts.preflight.gain import gain
+from scripts.preflight.look import look
 from scripts.preflight.reasons import Verdict
 from tests.elf_files import elf
 from tests.fatbins import container, ptx

@@ -15,8 +15,9 @@ import pytest
 from scripts.binary.image import Image, Section
 from scripts.binary.read import read_image
 from scripts.preflight.coverage import cover
-from scripts.preflight.filefacts import FileFacts, look
+from scripts.preflight.facts import FileFacts
 from scripts.preflight.loading import loading_of
+from scripts.preflight.look import look
 from scripts.preflight.reasons import Verdict
 from scripts.preflight.verdict import judge
 from tests.preflight_programs import NEEDS, examined, exe, ship, zluda

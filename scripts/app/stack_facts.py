@@ -7,7 +7,6 @@ from pathlib import Path
 
 from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
-from scripts.binary.image import Unreadable
 from scripts.launch.folders import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
 from scripts.preflight.backends import from_files, from_root, kernels
@@ -104,6 +103,7 @@ class _Exports(Mapping[str, frozenset[str]]):
     def __getitem__(self, library: str) -> frozenset[str]:
         """Read one library's exports, once. A file that is no image answers for nothing."""
         if library not in self._read:
+            from scripts.binary.image import Unreadable  # noqa: PLC0415 - see above
             from scripts.binary.read import read_image  # noqa: PLC0415 - see above
 
             image = read_image(self._files[library], exports=True)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Final, Protocol
 
 from scripts.binary.fatbin import Entry, Packing
 from scripts.binary.source import FileBytes
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressor
 
 #: What one entry may become, and what is unpacked of one file for each of its bytes.
 MAX_WHOLE: Final = 1 << 26
@@ -141,13 +145,20 @@ def _zstd(source: FileBytes, entry: Entry, size: int) -> bytes | Unopened:
     import zstandard  # noqa: PLC0415 - as above
 
     stored = source.read(entry.offset, min(entry.size, size + _BLOCKS))
-    opener = zstandard.ZstdDecompressor(max_window_size=MAX_WHOLE)
     try:
-        with opener.stream_reader(stored) as stream:
+        with _zstd_opener().stream_reader(stored) as stream:
             data = stream.read(size)
     except (zstandard.ZstdError, MemoryError):
         return Unopened(reason="its zstd data is damaged")
     return data if len(data) == size and size else Unopened(reason="its zstd data ends too early")
+
+
+@cache
+def _zstd_opener() -> ZstdDecompressor:
+    """Return the one that serves all: making one takes longer than most streams."""
+    from zstandard import ZstdDecompressor  # noqa: PLC0415 - as above
+
+    return ZstdDecompressor(max_window_size=MAX_WHOLE)
 
 
 def read_cubin(source: Readable, size: int) -> Entry | None:

@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.preflight.devicecode import Code
-from scripts.preflight.filefacts import Ask, FileFacts, look
+from scripts.preflight.facts import Ask, Code, FileFacts
 from scripts.preflight.libraries import DATA
 from scripts.system.files import write_atomic
 
@@ -20,13 +19,20 @@ MAX_PROGRAMS: Final = 64
 MAX_BYTES: Final = 1 << 26
 
 
+def _look(path: Path) -> FileFacts:
+    """Read one file; most runs read none, and do not pay for the readers."""
+    from scripts.preflight.look import look  # noqa: PLC0415 - that is why
+
+    return look(path)
+
+
 class FileCache:
     """Answers of ``look``, for one program, keyed by path, size, modification time and file id.
 
     A cache that cannot be read, written, or was made by other tables is as good as none.
     """
 
-    def __init__(self, folder: Path, program: Path, look: Callable[[Path], FileFacts] = look) -> None:
+    def __init__(self, folder: Path, program: Path, look: Callable[[Path], FileFacts] = _look) -> None:
         """Load what is known; ``folder`` may not exist yet."""
         name = hashlib.sha256(str(program).encode("utf-8", "surrogateescape")).hexdigest()[:24]
         self.path = folder / f"{name}.json"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
 from scripts.preflight.libraries import DATA
 
@@ -21,20 +21,46 @@ class Call(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ApiTable:
-    """One release's tables.
+    """One release's tables; read when the first call is looked up, for most programs ask for none."""
 
-    Attributes:
-        source: where the table was read from, public.
-        calls: library to function to what happens.
-        assumed: libraries whose table is taken from a neighbouring release.
-    """
+    def __init__(self, path: Path) -> None:
+        """Name a table after its file."""
+        self.name = path.stem
+        self._path = path
 
-    name: str
-    source: str
-    calls: Mapping[str, Mapping[str, Call]]
-    assumed: frozenset[str] = frozenset()
+    @cached_property
+    def _body(self) -> dict[str, Any]:
+        """Everything in the file."""
+        import json  # noqa: PLC0415 - see above
+
+        return dict(json.loads(self._path.read_text(encoding="utf-8")))
+
+    @cached_property
+    def calls(self) -> Mapping[str, Mapping[str, Call]]:
+        """Library to function to what happens."""
+        kinds = (
+            ("unimplemented", Call.NOT_SUPPORTED),
+            ("implemented", Call.IMPLEMENTED),
+            ("aborts", Call.ABORTS),
+        )
+        return {
+            library: {function: call for key, call in kinds for function in body[key]}
+            for library, body in self._body.items()
+            if library != "_meta"
+        }
+
+    @property
+    def source(self) -> str:
+        """Where the table was read from, public."""
+        meta = self._body["_meta"]
+        return f"vosen/ZLUDA@{meta['commit'][:7]} ({meta['tag']})"
+
+    @property
+    def assumed(self) -> frozenset[str]:
+        """Libraries whose table is taken from a neighbouring release."""
+        confidence = self._body["_meta"].get("confidence", {})
+        return frozenset(library for library, word in confidence.items() if word == "assumed")
 
     def lookup(self, library: str, function: str) -> Call:
         """Say what happens; a library without a table, and an import by number, are unknown."""
@@ -53,19 +79,4 @@ class ApiTable:
 def api_table(name: str) -> ApiTable | None:
     """Return a table by the name a stack gives it, ``None`` where there is none: never another one's."""
     path = DATA / "api" / f"{name}.json"
-    if not path.is_file():
-        return None
-    data = json.loads(path.read_text(encoding="utf-8"))
-    meta = data.pop("_meta")
-    kinds = (
-        ("unimplemented", Call.NOT_SUPPORTED),
-        ("implemented", Call.IMPLEMENTED),
-        ("aborts", Call.ABORTS),
-    )
-    calls = {
-        library: {function: call for key, call in kinds for function in body[key]}
-        for library, body in data.items()
-    }
-    assumed = frozenset(k for k, word in meta.get("confidence", {}).items() if word == "assumed")
-    source = f"vosen/ZLUDA@{meta['commit'][:7]} ({meta['tag']})"
-    return ApiTable(name=name, source=source, calls=calls, assumed=assumed)
+    return ApiTable(path) if path.is_file() else None

@@ -18,6 +18,7 @@ from scripts.binary.fatbin import (
 from scripts.binary.image import Section
 from scripts.binary.payload import Opener, Unopened, read_cubin, read_ptx
 from scripts.binary.source import FileBytes
+from scripts.preflight.facts import Code
 
 #: Sections the runtime loads from, and those of separate compilation, which only linking can use.
 LOADED: Final = (".nv_fatb",)
@@ -26,38 +27,6 @@ RELOCATABLE: Final = ("__nv_rel",)
 STUB_DISTANCE: Final = 20
 #: So many containers outside their sections are read.
 MAX_STRAYS: Final = 4096
-
-
-@dataclass(frozen=True, kw_only=True)
-class Code:
-    """The device code of one section.
-
-    Attributes:
-        ptx: (sm, letter, ISA version, count), sorted; the letter is that of ``sm_90a``, empty in most.
-        sass: (sm, letter, count), sorted.
-        modules: containers that hold code: one for each source file that nvcc compiled.
-        sass_only: those without PTX.
-        kernels_lost: kernels in them (an upper bound), ``None`` where they could not be counted.
-        uncounted: the first reason why not.
-        stubs: those whose only PTX lies far below their machine code.
-        special: those whose PTX is for one processor or its family alone (all of it has a letter).
-        unknown: those that nobody can say anything about; ``why`` is the first one's reason.
-        complete: false where damage or a limit ended the reading.
-    """
-
-    section: str
-    relocatable: bool = False
-    ptx: tuple[tuple[int, str, str, int], ...] = ()
-    sass: tuple[tuple[int, str, int], ...] = ()
-    modules: int = 0
-    sass_only: int = 0
-    kernels_lost: int | None = 0
-    uncounted: str = ""
-    stubs: int = 0
-    special: int = 0
-    unknown: int = 0
-    why: str = ""
-    complete: bool = True
 
 
 def is_device_section(name: str) -> bool:

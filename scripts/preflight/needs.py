@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from scripts.preflight.filefacts import Ask, FileFacts
+from scripts.preflight.facts import Ask, FileFacts
 from scripts.preflight.libraries import Named, Part, library_of, named, runtime_calls
 from scripts.preflight.listing import Listing
 

@@ -18,7 +18,6 @@ KNOWN: Final = (
     r"tensorrt(-.*)?|nvidia-.*|xgboost|lightgbm|catboost|opencv-contrib-python|spconv-cu\d+|auto-gptq|exllamav2",
     r"vllm|sgl-kernel|deepspeed|taichi|warp-lang|open3d|pynvml|nvidia-ml-py|insightface|whisper-ctranslate2",
 )
-_KNOWN: Final = re.compile("|".join(KNOWN))
 _PYTHON: Final = re.compile(r"python(w)?(\d(\.\d+)?t?)?(_d)?(\.exe)?", re.IGNORECASE)
 MAX_RECORD: Final = 1 << 23
 
@@ -68,7 +67,7 @@ def installed(folders: Sequence[Path]) -> tuple[Package, ...]:
         for info in sorted(folder.glob("*.dist-info")):
             name, _, version = info.name.removesuffix(".dist-info").rpartition("-")
             normal = re.sub(r"[-_.]+", "-", name).lower()
-            if normal not in found and _KNOWN.fullmatch(normal):
+            if normal not in found and re.fullmatch("|".join(KNOWN), normal):
                 files = tuple(_native(folder, info))
                 found[normal] = Package(name=normal, version=version, files=files)
     return tuple(found.values())

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import StackFacts
-from scripts.preflight.devicecode import Code
+from scripts.preflight.facts import Code
 from scripts.preflight.needs import Closure
 from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
 

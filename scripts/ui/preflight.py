@@ -6,7 +6,7 @@ from typing import Final
 
 from scripts.app.preflight import PreflightResult
 from scripts.preflight.coverage import Covered
-from scripts.preflight.devicecode import Code
+from scripts.preflight.facts import Code
 from scripts.preflight.reasons import Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS
 from scripts.ui.console import Out

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.fatbins import SASS, container, entry, ptx
+from tests.fatbins import SASS, container, cubin, entry, ptx
 from tests.figures.rows import Row, race, table
 from tests.pe_files import pe
 
@@ -46,13 +46,20 @@ print(seconds, time.process_time(), int(peak[0]) / 1024 if peak else 0)
 
 
 def library(number: int) -> bytes:
-    """One library of 50 MiB: a fifth is text to be searched, the rest device code in hundreds of modules."""
+    """One library of 50 MiB: a fifth is text to be searched, the rest device code in hundreds of modules.
+
+    It is packed as nvcc packs it, in one library by LZ4 and in the next by zstd. Every other module has no PTX:
+    the kernels of these are counted.
+    """
     noise = random.Random(number).randbytes(1 << 16)  # noqa: S311 - bytes to read, no secret
     text = b"".join(b"lib%d.dll\0" % n for n in range(50)) + noise * (LIBRARY // 5 // len(noise))
-    module = container(ptx(), *(entry(SASS, sm, noise[:16_000], packed=9) for sm in (70, 75, 80, 86, 89, 90)))
-    code = module * (LIBRARY * 4 // 5 // len(module))
+    way = ("lz4", "zstd")[number % 2]
+    code = cubin(90, [f"_Z6kernel{n}Pf" for n in range(20)]) + noise[:16_000]
+    machine = [entry(SASS, sm, code, way=way) for sm in (70, 75, 80, 86, 89, 90)]
+    modules = container(ptx(way=way), *machine) + container(*machine)
+    device = modules * (LIBRARY * 4 // 5 // len(modules))
     imports = {"cudart64_12.dll": [f"cudaCall{n}" for n in range(60)], f"part{number + 1}.dll": ["next"]}
-    return pe(imports=imports, sections={".data": text, ".nv_fatb": code})
+    return pe(imports=imports, sections={".data": text, ".nv_fatb": device})
 
 
 def write_program(folder: Path, gib: float) -> Path:

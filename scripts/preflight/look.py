@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,8 @@ from scripts.binary.image import Format, Image, Section, Unreadable
 from scripts.binary.read import read_image
 from scripts.binary.source import FileBytes
 from scripts.binary.strings import Swept, sweep, words
-from scripts.preflight.devicecode import Code, bare_code, code_of, is_device_section
+from scripts.preflight.devicecode import bare_code, code_of, is_device_section
+from scripts.preflight.facts import STATIC_RUNTIME, Ask, FileFacts
 from scripts.preflight.kinds import byte_signs, tail_signs
 from scripts.preflight.libraries import DRIVER, Part, heads, library_of, named
 
@@ -46,66 +47,7 @@ _PTX_MARK: Final = b".target sm_"
 _CODE_MARKS: Final = ("fatbin", "ptx")
 #: A name of the runtime's table of errors that programs do not spell out.
 _RUNTIME_MARK: Final = b"cudaErrorMissingConfiguration\0"
-STATIC_RUNTIME: Final = "static-cudart"
 _BARE: Final = frozenset({".ptx", ".cubin", ".fatbin"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """A library asked for: ``how`` is ``import``, ``delay`` or ``string``.
-
-    For a ``string`` the functions are texts in the file's data that begin like functions of that library.
-    """
-
-    library: str
-    how: str
-    functions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileFacts:
-    """What one file told; ``format`` is empty where it is no program or library.
-
-    Attributes:
-        undefined: ELF: functions of NVIDIA's libraries that it needs, whoever brings them.
-        loaders: functions by which it loads libraries later.
-        sections: names of its sections.
-        signs: which of the signs in ``data/kinds.toml`` lie in its bytes.
-        flags: ``managed``, ``force-integrity``, ``system-only``, ``gui``, ``admin``, ``ui-access``.
-        faults: what could not be read.
-        then: what a person may name instead, where it is no program.
-    """
-
-    format: str = ""
-    machine: str = ""
-    library: bool = False
-    asks: tuple[Ask, ...] = ()
-    undefined: tuple[str, ...] = ()
-    loaders: tuple[str, ...] = ()
-    soname: str = ""
-    rpath: tuple[str, ...] = ()
-    runpath: tuple[str, ...] = ()
-    sections: tuple[str, ...] = ()
-    code: tuple[Code, ...] = ()
-    signs: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
-    then: str = ""
-
-    @property
-    def static_runtime(self) -> bool:
-        """Whether the CUDA runtime is linked into it: its driver calls cannot be seen then.
-
-        The signs: it names the driver, imports no shared runtime, and holds the runtime's own table of
-        errors or, where nothing names a shared one, registers device code.
-        """
-        meant = [(ask, n.library.id) for ask in self.asks if (n := named(ask.library)) is not None]
-        ids = {library for _, library in meant}
-        imported = {library for ask, library in meant if ask.how != "string"}
-        if "nvcuda" not in ids or "cudart" in imported:
-            return False
-        embeds = any(name.startswith((".nvFatBi", ".nv_fatb")) for name in self.sections)
-        return STATIC_RUNTIME in self.signs or (embeds and "cudart" not in ids)
 
 
 def look(path: Path) -> FileFacts:
