@@ -18,6 +18,7 @@ BLIND = (
     "| 57 others (B), after A was mended | 53 of 57 (before: 39) | 55 of 57 | 56 |",
     "| 20 others (D) | 14 of 20 | 16 of 20 | 19 |",
     "| 9 others (E) | 4 of 9 | 4 of 9 | 9 |",
+    "| 12 others (F) | 8 of 12 | 9 of 12 | 12 |",
 )
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "diagnoses.md"
 _LONGEST = 110
