@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from scripts.app.staged import Staged, staged_runtime
 from scripts.app.trial import Job, attempt, conditions_here, new_runs, trial_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
+from scripts.records import dataclass
 from scripts.reporting.compare import Comparison, compare
 from scripts.reporting.exchange import report_folder
 from scripts.reporting.picture import signed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from scripts.errors import UsageError
 from scripts.model import Trust
+from scripts.records import dataclass
 from scripts.store.fetch import FetchAction, FetchPlan
 
 #: How well a hash is known, in words a person can weigh.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scripts.app.keeping import references
 from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode
+from scripts.records import dataclass
 from scripts.store.cache import CacheEntry
 
 

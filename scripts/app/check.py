@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -12,6 +11,7 @@ from scripts.app.staged import Staged, staged_runtime
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Runtime, StackKind
+from scripts.records import dataclass
 from scripts.reporting.cudacheck import CheckVerdict, judge, parse_output
 from scripts.reporting.exchange import result_json
 from scripts.system.child import Captured

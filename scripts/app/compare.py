@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
+from scripts.records import dataclass
 from scripts.reporting.compare import (
     ESTIMATOR,
     MARGIN,

@@ -9,12 +9,12 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from scripts.app.workspace import Workspace
 from scripts.errors import ConflictError
+from scripts.records import dataclass
 
 #: The layer compiles into this folder below the user's cache.
 COMPILE_CACHE: Final = ("zluda", "ComputeCache")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from scripts.doctor.examine import examine
 from scripts.doctor.machine import Line, Status
 from scripts.errors import ExitCode, UsageError
 from scripts.model import Host
+from scripts.records import dataclass
 
 #: Of a longer log, so much of its begin and of its end is read.
 HALF: Final = 32 * 1024 * 1024

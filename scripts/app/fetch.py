@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scripts.app.bill import Bill
 from scripts.app.flow import Flow, Step, read_request
 from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode
 from scripts.model import ArtifactFormat
+from scripts.records import dataclass
 from scripts.store.fetch import fetch as fetch_artifact
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace, within
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import CapabilityResult, Outcome
+from scripts.records import dataclass
 from scripts.reporting.document import Document, build_document
 from scripts.reporting.exchange import FILE_NAME, read_document, report_folder, write_document
 from scripts.reporting.regressions import Earlier, Regression, find_regressions

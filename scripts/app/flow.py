@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from scripts.app.bill import Bill, make_bill, require_consent
@@ -21,6 +21,7 @@ from scripts.app.zig import provide_compiler
 from scripts.errors import HostError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Host, Lock, Runtime, Stack
 from scripts.pins.resolve import Resolved, resolve
+from scripts.records import dataclass
 from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.layout import lay_out
 from scripts.staging.native import native_files

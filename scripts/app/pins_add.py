@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +17,7 @@ from scripts.pins.update import CONFIRMED
 from scripts.pins.upstream import Asset, AssetRef, GitHub
 from scripts.pins.urls import url_problem
 from scripts.pins.web import MAX_BYTES, Hashed
+from scripts.records import dataclass
 
 ONE_REPORT: Final = "Downloaded and hashed once by whoever added it; its host publishes no digest."
 NO_DIGEST: Final = "Downloaded and hashed once by whoever added it; its release gives no SHA-256."

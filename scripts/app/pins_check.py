@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 
 from scripts.app.github import web
@@ -12,6 +12,7 @@ from scripts.model import Artifact, ArtifactFormat, Lock, Progress
 from scripts.pins.lock import read_lock
 from scripts.pins.resolve import unknown_name
 from scripts.pins.web import MAX_BYTES, Web
+from scripts.records import dataclass
 
 
 class PinStatus(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from scripts.app.github import github
 from scripts.app.pins_check import chosen
@@ -17,6 +17,7 @@ from scripts.pins.lock_write import format_lock, save_lock, with_artifact, with_
 from scripts.pins.update import Finding
 from scripts.pins.upstream import AssetRef, GitHub, Release
 from scripts.pins.urls import url_problem
+from scripts.records import dataclass
 
 #: Why an artifact's host was not asked.
 NO_METADATA = "no-metadata"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -13,6 +13,7 @@ from scripts.model import RuntimeFile, StackKind
 from scripts.placement.layout import fold
 from scripts.placement.plan import PlacementItem
 from scripts.preflight.places import Place, Places
+from scripts.records import dataclass
 
 #: ZLUDA's counterpart of the CUDA 13 runtime's own helper: goes with nvcuda, under its own name.
 HYBRID: Final = "nvcudart_hybrid64.dll"

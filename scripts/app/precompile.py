@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -13,6 +12,7 @@ from scripts.app.staged import staged_runtime
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.model import Runtime
+from scripts.records import dataclass
 from scripts.system.process import name_exit
 
 #: vosen/ZLUDA@87531d3 ``zluda_precompile``: takes a file or a folder, uses every processor core.

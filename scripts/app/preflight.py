@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS, Judged, judge
+from scripts.records import dataclass
 from scripts.staging.generations import read_history
 
 CACHE_FOLDER: Final = "preflight-v1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from scripts.app.workspace import Workspace
 from scripts.launch.environ import EnvChange
 from scripts.model import StackKind
 from scripts.preflight.packages import environments, installed, is_python
+from scripts.records import dataclass
 from scripts.staging.select import selected_gpu
 
 #: Holds the file by which PyTorch gets its settings.

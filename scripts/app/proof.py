@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from scripts.app.workspace import Workspace
 from scripts.model import Level
+from scripts.records import dataclass
 from scripts.reporting.index import EvidenceIndex, Standing, load_evidence
 
 

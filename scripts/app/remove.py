@@ -6,7 +6,6 @@ name stays. ``.venv`` stays too, since this very process may run from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from scripts.app.placing import still_placed
 from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ConflictError, ExitCode
+from scripts.records import dataclass
 from scripts.staging.workspaces import forget_stage, known_stages
 from scripts.system.files import is_link, remove_tree
 

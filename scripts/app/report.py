@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from scripts.doctor.diagnose import diagnose
 from scripts.doctor.examine import examine
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import Host
+from scripts.records import dataclass
 from scripts.reporting.bundle import Parts, make_bundle
 from scripts.reporting.document import Document
 from scripts.reporting.exchange import FILE_NAME, dump, read_document, to_json, write_document

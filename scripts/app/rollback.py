@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, StagedFileError, UsageError
+from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, go_back, read_history
 

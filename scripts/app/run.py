@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from scripts.app.workloads import WORKLOADS, Workload, find_workload, read_size
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
 from scripts.model import CapabilityResult, Outcome, StackKind
+from scripts.records import dataclass
 from scripts.reporting.exchange import report_folder
 from scripts.reporting.own_workload import read_own_workload
 from scripts.reporting.trials import Runs, write_record

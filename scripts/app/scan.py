@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import host_from_hipinfo, scan_host
 from scripts.host.support import driver_notes, releases, support
 from scripts.model import Gpu, HipRoot, Host
+from scripts.records import dataclass
 from scripts.staging.select import selected_gpu
 
 #: No hipInfo output is longer; a file that is holds something else.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.app.flow import Flow, Step, read_request
@@ -11,6 +10,7 @@ from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace, within
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
+from scripts.records import dataclass
 from scripts.reporting.document import Document, speaks_of
 from scripts.reporting.exchange import read_document
 from scripts.staging.generations import Generation, activate, read_history

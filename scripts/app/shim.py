@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from scripts.launch.shim import Shim, cmd_text, file_name, misleading, sh_text
 from scripts.launch.via import Via
 from scripts.model import StackKind
 from scripts.placement.registry import SHIMS
+from scripts.records import dataclass
 from scripts.system.files import write_atomic
 
 FOLDER: Final = "shims"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.app.placing import registry_of
 from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
 from scripts.placement.registry import SHIMS, Entry
+from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime
 
 

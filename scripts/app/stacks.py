@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from scripts.app.proof import Proof, Worth, evidence_of, known_by_stack
@@ -11,6 +10,7 @@ from scripts.app.staged import host_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
 from scripts.model import Host, Stack, StackKind
+from scripts.records import dataclass
 from scripts.staging.generations import read_history
 from scripts.staging.select import selected_gpu, unmet
 

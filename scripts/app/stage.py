@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scripts.app.flow import Flow, Step, read_request
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode
+from scripts.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scripts.app.workspace import Workspace
 from scripts.errors import StagedFileError, UsageError
 from scripts.host.facts import scan_host
 from scripts.model import Host, Lock, Runtime, Stack
 from scripts.pins.lock import read_lock
 from scripts.pins.resolve import find_stack
+from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.cache import Cache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scripts.app.compiling import CompileCache, compile_cache
 from scripts.app.placing import placed_here
 from scripts.app.shims import ShimStatus, shims_here
@@ -12,6 +10,7 @@ from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode
 from scripts.model import Lock
 from scripts.placement.status import PlacementStatus
+from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import Generation, History, read_history
 from scripts.store.cache import EntryKind

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from scripts.errors import TargetError
+from scripts.records import dataclass
 from scripts.system.files import hash_file, is_link
 
 #: A program's folder larger than this is not copied.

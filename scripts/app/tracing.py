@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from scripts.errors import UsageError
 from scripts.launch.environ import EnvChange
 from scripts.launch.tracing import LOG_DIR, LOG_NAME, plan_trace
 from scripts.launch.via import Via, ViaChoice
+from scripts.records import dataclass
 from scripts.reporting.tracelog import TraceReader, TraceSummary
 
 #: Below ``stage``; ``remove`` takes it away with the rest.

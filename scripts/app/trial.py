@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform as platform_module
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from scripts.app.workspace import Workspace
 from scripts.app.wrap_plan import Request, plan_run
 from scripts.host.condition import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
+from scripts.records import dataclass
 from scripts.reporting.own_workload import OwnWorkload
 from scripts.reporting.records import Record, judge_run, parse_record
 from scripts.reporting.trials import Metric, Runs, Trial

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from scripts.app.placing import placed_here, registry_of
@@ -13,6 +13,7 @@ from scripts.placement.registry import PLACEMENTS, Registry
 from scripts.placement.report import Mode, UndoReport
 from scripts.placement.status import Standing
 from scripts.placement.undo import undo
+from scripts.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

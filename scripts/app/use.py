@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scripts.app.staged import staged_runtime
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, UsageError
+from scripts.records import dataclass
 from scripts.staging.generations import Generation, activate, read_history
 
 

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import StackKind
 from scripts.pins.resolve import find_stack
+from scripts.records import dataclass
 from scripts.reporting.regressions import Regression
 from scripts.reporting.validation import Validation, Verdict, unsatisfied
 from scripts.staging.select import selected_gpu

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from scripts.app.staged import cache_of, generation_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Lock
+from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.archive import load_tree, verify_tree

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from scripts.errors import UsageError
+from scripts.records import dataclass
 from scripts.reporting.trials import HIGHER, LOWER, Metric
 
 

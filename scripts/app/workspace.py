@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.model import NoProgress, Progress
+from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.app.bill import Bill

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Final
 
@@ -34,6 +33,7 @@ from scripts.launch.launcher import BITS, CAVEATS, plan_launcher, refuse_store_a
 from scripts.launch.request import parse_settings, parse_timeout
 from scripts.launch.via import Via, ViaChoice, ViaFacts, choose_via
 from scripts.preflight.places import Places
+from scripts.records import dataclass
 from scripts.system.child import Command, LogTo
 
 AUTO: Final = "auto"

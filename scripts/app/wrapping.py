@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -30,6 +30,7 @@ from scripts.errors import (
 from scripts.launch.environ import EnvPlan
 from scripts.launch.via import Via, ViaFacts
 from scripts.preflight.places import Places
+from scripts.records import dataclass
 from scripts.reporting.tracelog import TraceSummary
 from scripts.system.child import Exit
 from scripts.system.files import write_atomic

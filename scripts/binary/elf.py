@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from elftools.elf.elffile import ELFFile
 from scripts.binary.image import Format, Image, Needed, Section, Unreadable
 from scripts.binary.machine import machine_of
 from scripts.binary.source import FileBytes
+from scripts.records import dataclass
 
 MAX_SECTIONS: Final = 4096
 MAX_SEGMENTS: Final = 512

@@ -8,11 +8,11 @@ that say how code is packed are those that vosen/ZLUDA@87531d3 unpacks by. A val
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from scripts.binary.source import FileBytes
+from scripts.records import dataclass
 
 MAGIC: Final = struct.pack("<I", 0xBA55ED50)
 MAX_ENTRIES: Final = 1_000_000

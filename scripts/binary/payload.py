@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from scripts.binary.fatbin import Entry, Packing
 from scripts.binary.source import FileBytes
+from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressor

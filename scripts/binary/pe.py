@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from scripts.binary.image import Format, Image, Needed, Section, Unreadable
 from scripts.binary.machine import machine_of
 from scripts.binary.resources import MANIFEST, resource
 from scripts.binary.source import FileBytes
+from scripts.records import dataclass
 
 HEADERS: Final = 1 << 16
 MAX_LIBRARIES: Final = 1024

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from scripts.doctor.machine import Line, Status
+from scripts.records import dataclass
 
 #: Names that translation layers answer for; a mixture of makers among them is a damaged set.
 TRANSLATED: Final = ("nvcuda", "cublas", "cusparse", "cudnn", "cufft", "nvml")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from scripts.doctor.machine import Line, Status
+from scripts.records import dataclass
 
 #: Names that Windows answers by itself, whatever files there are.
 VIRTUAL: Final = ("api-ms-", "ext-ms-")

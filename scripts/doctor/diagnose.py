@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from scripts.doctor.facts import Facts, holds, with_text
 from scripts.doctor.reading import Reading, read
 from scripts.doctor.rules import Cause, Knowledge, knowledge
+from scripts.records import dataclass
 
 #: Below this a guess is not worth a person's time.
 LEAST: Final = 0.15

@@ -6,7 +6,7 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from scripts.host.support import support
+from scripts.records import dataclass
 
 GPUS: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
 _GFX: Final = re.compile(r"\bgfx(?:[0-9]{3,4}|90[ac])\b")

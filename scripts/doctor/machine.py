@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
 from scripts.model import Gpu, Host
+from scripts.records import dataclass
 
 AMD: Final = "amd"
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
 from scripts.doctor.letters import ANSI, as_utf8, plain
+from scripts.records import dataclass
 
 #: Bytes that are looked at; of a longer log begin and end.
 CAP: Final = 64 * 1024 * 1024

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from scripts.doctor.facts import CONDITIONS
+from scripts.records import dataclass
 
 KNOWLEDGE: Final = Path(__file__).resolve().parents[1] / "data" / "knowledge.toml"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from scripts.records import dataclass
 
 #: The variables this module has something to say about, as name patterns.
 WORTH_A_LOOK: Final = (

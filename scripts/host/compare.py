@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scripts.host import hipinfo
 from scripts.host.gpu import AMD
 from scripts.host.hipinfo import HipInfo
 from scripts.host.windows import Located
 from scripts.model import Gpu
+from scripts.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

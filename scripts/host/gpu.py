@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from scripts.errors import UsageError
 from scripts.model import Gpu
+from scripts.records import dataclass
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
 AMD: Final = "amd"

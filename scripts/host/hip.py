@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from scripts.binary.pe_version import file_version
 from scripts.errors import UsageError
 from scripts.host.support import document
 from scripts.model import HipRoot
+from scripts.records import dataclass
 
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 _GENERATION = re.compile(r"amdhip64(?:_(\d+))?\.dll", re.IGNORECASE)

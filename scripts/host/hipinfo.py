@@ -9,12 +9,12 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from scripts.host.gpu import AMD, is_known_gfx
 from scripts.model import Gpu
+from scripts.records import dataclass
 
 #: Labels that no other word ends with, so that a log line glued to one does no harm …
 _DISTINCT: Final = (

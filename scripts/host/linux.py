@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from scripts.host import nvidia
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, VENDORS, adapter_name, identify
 from scripts.model import Gpu
+from scripts.records import dataclass
 
 PCI: Final = "sys/bus/pci/devices"
 KFD: Final = "sys/class/kfd/kfd/topology/nodes"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Final
 
 from scripts.errors import LaunchError
 from scripts.host.gpu import NO_DRIVER, NVIDIA
 from scripts.model import Gpu
+from scripts.records import dataclass
 from scripts.system.process import run_captured
 
 #: Runs a program and returns its exit code and output; ``None`` as code means it did not end in time.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+from scripts.records import dataclass
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
 

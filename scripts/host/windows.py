@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -15,6 +15,7 @@ from scripts.binary.pe_version import file_version
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, VENDORS, adapter_name, identify
 from scripts.host.nvidia import NO_GFX
 from scripts.model import Gpu
+from scripts.records import dataclass
 
 ENUM: Final = r"SYSTEM\CurrentControlSet\Enum\PCI"
 CLASSES: Final = r"SYSTEM\CurrentControlSet\Control\Class"

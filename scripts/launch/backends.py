@@ -8,7 +8,7 @@ and the system's. PATH counts for the HIP runtime alone, which is asked for by i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -16,6 +16,7 @@ from scripts.binary.image import Image, Unreadable
 from scripts.binary.read import read_image
 from scripts.errors import HostError
 from scripts.model import Runtime
+from scripts.records import dataclass
 
 #: HIP library to the file names that answer for it on Windows (vosen/ZLUDA@87531d3, ``zluda_windows``).
 FILES: Final[dict[str, tuple[str, ...]]] = {

@@ -10,13 +10,13 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Final, Literal
 
 from scripts.errors import HostError, UsageError
 from scripts.launch.folders import search_folders
 from scripts.model import HipRoot, HipSource, Runtime, Stack, StackKind
+from scripts.records import dataclass
 
 Action = Literal["set", "unset", "prepend"]
 Purpose = Literal["program", "check"]

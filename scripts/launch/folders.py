@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 from typing import Final, Literal
 
 from scripts.model import Runtime, RuntimeFile
+from scripts.records import dataclass
 
 Kind = Literal["layer", "hip", "libtorch"]
 

@@ -7,7 +7,6 @@ missing file, or one letter of its folder outside ASCII, and the program dies si
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
@@ -16,6 +15,7 @@ from scripts.launch.argv import PATH_LIMIT, launcher_line, refuse_unstartable, u
 from scripts.launch.folders import launcher_in
 from scripts.launch.tracing import FOLDER, LAUNCHER_OPTION
 from scripts.model import Runtime
+from scripts.records import dataclass
 
 #: How ``binary.machine_of`` names the two kinds of programs that a launcher may serve.
 BITS: Final = {"x86_64": 64, "x86": 32, "": 64}

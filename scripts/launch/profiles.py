@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any, Final
 
 from scripts.launch.environ import EnvChange
+from scripts.records import dataclass
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data" / "apps.toml"
 TORCH_POLICY: Final = "CUDA_AMD_TORCH_POLICY"

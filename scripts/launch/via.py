@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from scripts.errors import LaunchError
 from scripts.model import StackKind
+from scripts.records import dataclass
 
 
 class Via(StrEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from scripts.model import Artifact, EnvPolicy, Lock, Member, Stack
+from scripts.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from scripts.errors import LockError
 from scripts.pins.toml_lines import Key, dotted, line_of, locate
+from scripts.records import dataclass
 
 E = TypeVar("E", bound=StrEnum)
 

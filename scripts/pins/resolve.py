@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, Lock, Member, Stack
+from scripts.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

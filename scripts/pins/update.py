@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
 from scripts.model import Artifact, ArtifactFormat, Lock, Stack, Trust
 from scripts.pins.upstream import Asset, AssetRef, Release
+from scripts.records import dataclass
 
 CONFIRMED: Final = "The release's own metadata gives this digest."
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
@@ -17,6 +16,7 @@ import requests
 
 from scripts.errors import FetchError, UsageError
 from scripts.pins.web import BusyError, Web, origin, unreachable
+from scripts.records import dataclass
 from scripts.system.addresses import is_loopback, shown
 
 API: Final = "https://api.github.com"

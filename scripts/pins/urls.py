@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from scripts.records import dataclass
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _ARCHIVE_END: Final = re.compile(r"\.(?:zip|tar|tar\.gz|tgz|whl|7z)$")

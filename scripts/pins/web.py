@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -21,6 +21,7 @@ import requests
 
 from scripts.errors import FetchError
 from scripts.model import NoProgress, Progress
+from scripts.records import dataclass
 from scripts.system.addresses import is_loopback, shown
 from scripts.system.https import certificates, open_session, proxies_for
 

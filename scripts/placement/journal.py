@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
 from scripts.placement.plan import Action
 from scripts.placement.records import record
+from scripts.records import dataclass
 
 FORMAT: Final = 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from scripts.errors import ConflictError, TargetError, UndoIncompleteError
@@ -22,6 +22,7 @@ from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load
 from scripts.placement.undo import REAL, leave, undo_held
 from scripts.placement.users import User, this_process
+from scripts.records import dataclass
 from scripts.system.fsops import Fs
 
 

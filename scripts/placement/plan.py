@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
 from scripts.errors import ConflictError, TargetError, WorkspaceError
 from scripts.placement.layout import fold
+from scripts.records import dataclass
 from scripts.system.fsops import Kind, Seen
 
 

@@ -10,9 +10,11 @@ import datetime as dt
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
+
+from scripts.records import dataclass
 
 PLACEMENTS: Final = "placements"
 SHIMS: Final = "shims"

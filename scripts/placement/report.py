@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from scripts.records import dataclass
 
 
 class Mode(StrEnum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.errors import JournalError
@@ -11,6 +10,7 @@ from scripts.placement.layout import Layout
 from scripts.placement.plan import Action
 from scripts.placement.snapshot import folder_problem
 from scripts.placement.verdict import Kept, Now
+from scripts.records import dataclass
 from scripts.system.fsops import Fs, Kind, Seen
 
 

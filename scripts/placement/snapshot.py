@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +10,7 @@ from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import TargetError
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import Entry, FolderView, PlacementItem, Snapshot
+from scripts.records import dataclass
 from scripts.system.fsops import Fs, Kind
 from scripts.system.patience import native
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from scripts.placement.layout import Layout
 from scripts.placement.registry import PLACEMENTS, Registry
 from scripts.placement.state import check_state, load
 from scripts.placement.undo import REAL
+from scripts.records import dataclass
 from scripts.system.fsops import Fs
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from scripts.model import StackKind
 from scripts.preflight.calls import ApiTable, Call
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Need
+from scripts.records import dataclass
 
 _BY_VERSION = "cuGetProcAddress"
 

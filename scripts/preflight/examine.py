@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.preflight.cache import FileCache
@@ -11,6 +10,7 @@ from scripts.preflight.libraries import named
 from scripts.preflight.listing import Listing, is_shared, list_folder, merged
 from scripts.preflight.needs import Closure, follow
 from scripts.preflight.packages import Package, environments, installed, is_python
+from scripts.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from scripts.preflight.libraries import named
+from scripts.records import dataclass
 
 STATIC_RUNTIME: Final = "static-cudart"
 

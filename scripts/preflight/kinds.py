@@ -5,11 +5,11 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from scripts.preflight.libraries import DATA
+from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.binary.source import FileBytes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
+
+from scripts.records import dataclass
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data"
 DRIVER: Final = "nvcuda"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
+
+from scripts.records import dataclass
 
 MAX_FILES: Final = 20_000
 MAX_DEPTH: Final = 6

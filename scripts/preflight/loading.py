@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Need, Visited, search_path
+from scripts.records import dataclass
 
 _PLAIN_LOADS = frozenset({"LoadLibraryA", "LoadLibraryW"})
 _OTHER_LOADS = frozenset({"LoadLibraryExA", "LoadLibraryExW", "SetDefaultDllDirectories", "AddDllDirectory"})

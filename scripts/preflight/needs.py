@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from scripts.preflight.facts import Ask, FileFacts
 from scripts.preflight.libraries import Named, Part, library_of, named, runtime_calls
 from scripts.preflight.listing import Listing
+from scripts.records import dataclass
 
 #: From what surely happens when the program starts to what may never happen.
 RANKS: Final = {"import": 0, "delay": 1, "string": 2, "package": 3}

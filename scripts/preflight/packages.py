@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from scripts.preflight.listing import is_native
+from scripts.records import dataclass
 
 #: Distributions whose native files use CUDA: names on PyPI, compared in their normal form.
 KNOWN: Final = (

@@ -8,11 +8,11 @@ RPATH and RUNPATH say. A copy of the program's own shows where the loader looks,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Need, Visited, search_path
+from scripts.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

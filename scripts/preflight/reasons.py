@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from scripts.records import dataclass
 
 #: How much lighter a reason is whose file is shipped, but named by nothing.
 UNREACHED: Final = 30

@@ -11,7 +11,7 @@ A known failure outweighs what is unknown, and what is unknown outweighs what is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from scripts.model import StackKind
@@ -21,6 +21,7 @@ from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Visited
 from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
 from scripts.preflight.unusable import unusable
+from scripts.records import dataclass
 
 #: How many names a sentence lists.
 SHOWN: Final = 5

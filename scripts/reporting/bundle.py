@@ -9,9 +9,10 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from scripts.records import dataclass
 from scripts.system.redact import Redactor, redact_bytes
 
 #: Bytes of one log that are kept: its end, where the failure is.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from scripts.records import dataclass
 
 #: Windows' numbers for a failed load. Its words are localised, the numbers are not.
 LOAD_CODES: Final[Mapping[int, str]] = {

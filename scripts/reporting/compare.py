@@ -20,11 +20,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from scripts.errors import UsageError
+from scripts.records import dataclass
 from scripts.reporting.conditions import compare_conditions, conditions_of
 from scripts.reporting.student import quantile
 from scripts.reporting.trials import LOWER, Runs, Trial

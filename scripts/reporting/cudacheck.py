@@ -8,10 +8,11 @@ Format and quirks: vosen/ZLUDA@8a7931b ``cuda_check/src/win.rs``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
+from scripts.records import dataclass
 from scripts.reporting.checklines import (
     LOAD_CODES,
     CheckLine,

@@ -17,12 +17,12 @@ Nothing is thrown away: ``entries`` keeps passes, failures and what they contrad
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from scripts.errors import WorkspaceError
 from scripts.model import CapabilityResult, Level, Outcome
+from scripts.records import dataclass
 from scripts.reporting.document import IDLE, Document, Provenance
 from scripts.reporting.exchange import read_document
 

@@ -31,11 +31,11 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from scripts.errors import UsageError
+from scripts.records import dataclass
 from scripts.reporting.trials import HIGHER, LOWER, Metric
 
 KEYS: Final = {"name", "command", "timeout", "warmup", "primary", "metrics", "answer"}

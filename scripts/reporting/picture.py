@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from scripts.records import dataclass
 from scripts.reporting.compare import Comparison, Finding
 from scripts.reporting.shapes import Dot, Filled, Hatched, Picture, Shape, Strokes, Text
 

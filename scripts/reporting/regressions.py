@@ -8,9 +8,9 @@ ones. A capability that the new document does not mention at all was not asked, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from scripts.model import CapabilityResult, Level, Outcome
+from scripts.records import dataclass
 from scripts.reporting.document import Document, Provenance
 
 

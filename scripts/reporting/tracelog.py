@@ -16,8 +16,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Final
+
+from scripts.records import dataclass
 
 #: What stands between a call and its status, and how far the inside of a call is indented.
 RETURNED: Final = ") -> "

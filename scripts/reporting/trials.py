@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from scripts.errors import UsageError
+from scripts.records import dataclass
 from scripts.system.files import write_atomic
 
 if TYPE_CHECKING:

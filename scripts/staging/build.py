@@ -10,12 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from scripts.errors import HostError
 from scripts.model import Progress
+from scripts.records import dataclass
 from scripts.staging.recipe import (
     Compiler,
     Output,

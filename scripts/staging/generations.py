@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from scripts.errors import ConflictError, StagedFileError, UsageError
+from scripts.records import dataclass
 from scripts.store.cache import is_digest
 from scripts.system.files import write_atomic
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from scripts.errors import IntegrityError
 from scripts.model import Artifact, ArtifactFormat, RuntimeFile
+from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.store.trees import Tree, TreeFile

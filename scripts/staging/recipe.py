@@ -6,9 +6,10 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from scripts.records import dataclass
 
 #: Every compiler we accept knows these. Contraction lets a * b + c be one instruction; -s keeps debug data,
 #: and with it paths and times, out of the files.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from scripts.errors import HostError
@@ -11,6 +11,7 @@ from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
 from scripts.host.support import Verdict, release_for, support, where_to_get
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
 from scripts.pins.resolve import find_stack
+from scripts.records import dataclass
 from scripts.staging.age import newest_first
 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.

@@ -6,10 +6,11 @@ import hashlib
 import stat
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from scripts.errors import ArchiveError
+from scripts.records import dataclass
 from scripts.store.names import refused
 from scripts.system import files
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.errors import FetchError
 from scripts.model import Artifact, ArtifactFormat, Progress
+from scripts.records import dataclass
 from scripts.store.cache import Cache, not_writable
 from scripts.store.mirrors import Source, sources
 from scripts.store.partial import Partial

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urljoin
@@ -15,6 +14,7 @@ from urllib.parse import urljoin
 import requests
 import urllib3
 
+from scripts.records import dataclass
 from scripts.store.transport import AttemptError, Transport
 from scripts.store.urls import allowed
 from scripts.system.addresses import shown

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.records import dataclass
 from scripts.store import entries
 from scripts.store.entries import Limits, Unpacked
 from scripts.store.names import refusal, refused

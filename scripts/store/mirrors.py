@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from scripts.errors import UsageError
 from scripts.model import Artifact
+from scripts.records import dataclass
 from scripts.store.names import refusal
 from scripts.store.urls import allowed
 from scripts.system.addresses import shown

@@ -9,10 +9,10 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from scripts.records import dataclass
 from scripts.system import files
 
 #: Bytes of the beginning that messages may show.

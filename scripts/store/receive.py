@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import requests
 
 from scripts.errors import FetchError
 from scripts.model import Artifact, ArtifactFormat
+from scripts.records import dataclass
 from scripts.store.http import RANGE_NOT_SATISFIABLE, Reply, open_url
 from scripts.store.mirrors import Source
 from scripts.store.partial import Partial, Received

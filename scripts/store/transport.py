@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import requests
 
 from scripts.errors import UsageError
+from scripts.records import dataclass
 from scripts.system.https import certificates, open_session
 
 #: Seconds between rounds of attempts; together 63, because a release host's hiccup lasts about a minute.

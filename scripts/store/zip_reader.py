@@ -9,11 +9,11 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from scripts.records import dataclass
 from scripts.store import entries
 from scripts.store.entries import Limits, Unpacked, archive_error
 from scripts.store.names import Names, refused

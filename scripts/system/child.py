@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+
+from scripts.records import dataclass
 
 #: Bytes a log may grow to; the program runs on when it is full.
 LOG_CAP: Final = 64 * 1024 * 1024

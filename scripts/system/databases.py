@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +13,8 @@ def in_use(path: Path) -> bool:
     mode even idle). A file that is no database is in nobody's use. Its content does not change, but SQLite
     may write its journal back into it.
     """
+    import sqlite3  # noqa: PLC0415 - only here, and seldom asked
+
     address = f"{path.absolute().as_uri()}?mode=rw"
     try:
         with closing(sqlite3.connect(address, uri=True, timeout=0, isolation_level=None)) as connection:

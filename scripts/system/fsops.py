@@ -17,11 +17,11 @@ import shutil
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from scripts.records import dataclass
 from scripts.system import contents, durable, renames
 from scripts.system.patience import native, patiently
 

@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-import psutil
-
 
 def process_start_time(pid: int) -> str | None:
     """Return a token that no later process with this id shares, or ``None`` if there is none.
@@ -17,6 +15,8 @@ def process_start_time(pid: int) -> str | None:
     """
     if sys.platform == "linux":
         return _ticks(pid)
+    import psutil  # noqa: PLC0415 - Windows only, and not small
+
     try:
         return f"{psutil.Process(pid).create_time() * 1_000_000:.0f}"
     except psutil.NoSuchProcess:

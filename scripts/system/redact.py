@@ -19,11 +19,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Final
 from unicodedata import normalize
 from urllib.parse import quote
+
+from scripts.records import dataclass
 
 #: Names of accounts and machines that are also words of our own texts.
 ORDINARY: Final = frozenset(
