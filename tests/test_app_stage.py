@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.staging.generations import activate
 from tests.checkout import Checkout, make_checkout
 from tests.small_stack import small_stack
 
@@ -37,6 +38,26 @@ def test_what_was_unpacked_is_unpacked_anew(checkout: Checkout, tmp_path: Path, 
     assert library.read_bytes() == before
     again = checkout.run(*words, env=small.env)
     assert "anew" not in again.stderr
+
+
+@pytest.mark.parametrize("behind", ["blobs-v1/**/*", "trees-v1/**/cuda_check"], ids=["archive", "tree"])
+def test_what_lies_behind_a_runtime_is_repaired_by_the_command_that_verify_names(
+    checkout: Checkout, tmp_path: Path, behind: str
+) -> None:
+    small = small_stack(tmp_path)
+    checkout.cache = tmp_path / "own store"
+    checkout.extra = small.env
+    staged = checkout.json("stage", "--stack=small", "--yes", f"--mirror={small.mirror}")
+    activate(checkout.root / "stage", stack="small", digest=staged["digest"], lock="", reason="a test")
+    [file] = [path for path in checkout.cache.glob(behind) if path.is_file() and not path.suffix]
+    data = file.read_bytes()
+    file.chmod(0o644)
+    file.unlink()  # under this name only: the runtime may share the bytes
+    file.write_bytes(data[:-1] + b"?")
+    told = checkout.json("verify", "--deep", code=32)
+    assert told["repair"] == ["invoke stage --stack=small"]
+    checkout.json("stage", "--stack=small", "--yes", f"--mirror={small.mirror}")
+    assert checkout.json("verify", "--deep")["intact"] is True
 
 
 def spoil(library: Path, how: str) -> None:

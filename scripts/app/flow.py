@@ -153,9 +153,14 @@ class Flow:
             self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them anew")
         cache = cache_of(self.ws)
         discard_runtime(cache, plan.digest)
-        for artifact in resolved.artifacts:
-            discard_changed(artifact, cache, progress=self.ws.progress)
+        self.distrust(resolved)
+        self.bill(resolved)
         return self.assemble(self.plan(resolved, self.obtain(resolved)))
+
+    def distrust(self, resolved: Resolved) -> None:
+        """Take away what an earlier run brought and is not what it was; the next step brings it anew."""
+        for artifact in resolved.artifacts:
+            discard_changed(artifact, cache_of(self.ws), progress=self.ws.progress)
 
     def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, Tree], ...]:
         """Fetch and unpack every part that is not here yet."""

@@ -36,7 +36,7 @@ def stage(
     supplied: str = "",
     force: bool = False,
 ) -> StageResult:
-    """Fetch, unpack and assemble a stack; damaged files are replaced from the verified archives."""
+    """Fetch, unpack and assemble a stack; what is damaged, archives too, is replaced by what the lock says."""
     request = read_request(
         stack=stack,
         gpu=gpu,
@@ -49,6 +49,7 @@ def stage(
     )
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())
+    flow.distrust(resolved)
     flow.bill(resolved)
     runtime = flow.runtime(resolved)
     return StageResult(

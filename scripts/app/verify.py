@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from scripts.app.staged import cache_of, generation_of, lock_of
 from scripts.app.workspace import Workspace
@@ -13,6 +14,8 @@ from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.archive import load_tree, verify_tree
 from scripts.system.files import hash_file
+
+DAMAGED: Final = frozenset({"missing", "changed"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +41,16 @@ class Verified:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult:
-    """Everything that was verified."""
+    """Everything that was verified, and the commands that repair what is not intact."""
 
     items: tuple[Verified, ...]
     deep: bool
+    repair: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0 when all is intact, 32 when a file is missing or changed."""
-        return ExitCode.OK if all(i.status in {"intact", "absent"} for i in self.items) else ExitCode.STAGED
+        return ExitCode.OK if not any(i.status in DAMAGED for i in self.items) else ExitCode.STAGED
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
@@ -54,6 +58,7 @@ class VerifyResult:
             "deep": self.deep,
             "intact": self.exit_code == ExitCode.OK,
             "items": [i.to_json() for i in self.items],
+            "repair": list(self.repair),
         }
 
 
@@ -70,10 +75,20 @@ def verify(ws: Workspace, *, stack: str = "", deep: bool = False) -> VerifyResul
         generation_of(ws, lock, stack)
     wanted = [g for g in history.generations if not stack or g.stack == stack]
     latest = {(g.stack, g.digest): g for g in wanted}
-    items = [_runtime(ws, generation) for generation in latest.values()]
+    items = {f"{g.stack} {g.digest[:12]}": [_runtime(ws, g)] for g in latest.values()}
     if deep:
-        items += [item for id_ in _parts(lock, latest.values()) for item in _artifact(ws, lock, id_)]
-    return VerifyResult(items=tuple(items), deep=deep)
+        items |= {id_: _artifact(ws, lock, id_) for id_ in _parts(lock, latest.values())}
+    damaged = {name for name, found in items.items() if any(i.status in DAMAGED for i in found)}
+    broken = [
+        g.stack
+        for g in latest.values()
+        if damaged & {f"{g.stack} {g.digest[:12]}", *(_parts(lock, [g]) if deep else ())}
+    ]
+    return VerifyResult(
+        items=tuple(item for found in items.values() for item in found),
+        deep=deep,
+        repair=tuple(f"invoke stage --stack={stack}" for stack in dict.fromkeys(broken)),
+    )
 
 
 def _parts(lock: Lock, generations: Iterable[Generation]) -> list[str]:
@@ -94,8 +109,7 @@ def _runtime(ws: Workspace, generation: Generation) -> Verified:
     name, how = f"{generation.stack} {generation.digest[:12]}", "every byte"
     runtime = load_runtime(cache_of(ws), generation.digest, stack=generation.stack)
     if runtime is None:
-        details = (f"put it back: invoke stage --stack={generation.stack}",)
-        return Verified(what="runtime", name=name, status="missing", how=how, details=details)
+        return Verified(what="runtime", name=name, status="missing", how=how)
     try:
         verify_runtime(runtime, progress=ws.progress)
     except StagedFileError as error:

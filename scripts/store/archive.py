@@ -147,7 +147,10 @@ def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limi
 
 
 def discard_changed(artifact: Artifact, cache: Cache, *, progress: Progress) -> None:
-    """Read and hash a tree, and take it away if any byte of it is not what was unpacked."""
+    """Read and hash an archive and its tree, and take away what is not what it was, byte for byte."""
+    blob = cache.blob_path(artifact.sha256) if artifact.sha256 else None
+    if blob is not None and blob.exists() and files.hash_file(blob) != artifact.sha256:
+        files.remove(blob)
     tree = load_tree(artifact, cache)
     if tree is not None and verify_tree(tree, deep=True, progress=progress):
         with cache.making(tree.path):

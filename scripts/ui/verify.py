@@ -19,6 +19,6 @@ def show(result: VerifyResult, out: Out) -> None:
         out.line("Nothing is staged in this workspace yet.")
         out.now("set a stack up: invoke setup")
     elif result.exit_code != ExitCode.OK:
-        out.now("put the files back from the verified archives: invoke stage --stack=ID")
+        out.now(f"put back what was verified: {' and '.join(result.repair)}")
     elif not result.deep:
         out.now("also read the archives behind them: invoke verify --deep")
