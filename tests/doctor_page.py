@@ -19,6 +19,7 @@ BLIND = (
     "| 20 others (D) | 14 of 20 | 16 of 20 | 19 |",
     "| 9 others (E) | 4 of 9 | 4 of 9 | 9 |",
     "| 12 others (F) | 8 of 12 | 9 of 12 | 12 |",
+    "| 13 others (G) | 8 of 13 | 10 of 13 | 11 |",
 )
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "diagnoses.md"
 _LONGEST = 110

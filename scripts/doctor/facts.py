@@ -23,9 +23,10 @@ _HIP: Final = re.compile(r"(?:rocm/|\bhip(?: sdk)? ?v?|\brocm ?)([5-9]\.\d|10\.\
 #: Lines that list the devices of a machine; others may list what a library was built for.
 _LISTED: Final = re.compile(
     r"\b(?:dev|device|gpu)\b ?#?\d|agents?[=:]|\barch: |hip device|gcnarchname|marketing name"
+    r"|^\W*(?:gpu|cpu|processor|graphics)\b ?[:=]"
 )
 #: How Windows names the GPU inside a processor.
-_INSIDE: Final = "radeon(tm) graphics"
+_INSIDE: Final = re.compile(r"radeon\(tm\) graphics|with radeon (?:vega )?graphics")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +105,7 @@ def _mixed(lines: Iterable[str]) -> bool | None:
     """Whether a text lists an integrated and a discrete GPU of one machine; it never denies it."""
     listed = [line for line in lines if _LISTED.search(line)]
     kinds = {_inside().get(gfx) for gfx in _architectures(listed)}
-    kinds |= {True for line in listed if _INSIDE in line}
+    kinds |= {True for line in listed if _INSIDE.search(line)}
     return True if {True, False} <= kinds else None
 
 
