@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from scripts.binary.fatbin import read_containers
 from scripts.binary.image import Image, Section
+from scripts.binary.payload import Opener
 from scripts.binary.read import read_image
+from scripts.binary.source import FileBytes
 from scripts.preflight.coverage import cover
 from scripts.preflight.facts import FileFacts
 from scripts.preflight.loading import loading_of
@@ -24,7 +27,7 @@ from tests.preflight_programs import NEEDS, examined, exe, ship, zluda
 from tests.wheels import unpacked
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
-OBJDUMP = shutil.which("objdump")
+OBJDUMP, READELF = shutil.which("objdump"), shutil.which("readelf")
 FILES = {
     "ctranslate2": ("ctranslate2", "4.5.0", "ctranslate2/ctranslate2.dll"),
     "bitsandbytes": ("bitsandbytes", "0.43.3", "bitsandbytes/libbitsandbytes_cuda118.dll"),
@@ -64,21 +67,24 @@ def test_imports_are_what_objdump_shows(sites: dict[str, Path], key: str) -> Non
     assert [(n.library, len(n.functions)) for n in image.needed if not n.delayed] == expected
 
 
-@pytest.mark.parametrize("key", ["ctranslate2", "bitsandbytes"], ids=str)
-def test_device_code_is_what_cuobjdump_lists(sites: dict[str, Path], key: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="session")
+def cuobjdump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if sys.platform != "linux":
         pytest.skip("cuobjdump is taken from its Linux package")
-    tool = unpacked("nvidia-cuda-cuobjdump", "13.5.37", tmp_path / "tool", platform="manylinux_2_17_x86_64")
+    folder = tmp_path_factory.mktemp("tool")
+    tool = unpacked("nvidia-cuda-cuobjdump", "13.5.37", folder, platform="manylinux_2_17_x86_64")
     program = next(p for p in tool.rglob("cuobjdump") if p.is_file())
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    path = path_of(sites, key)
-    image = read_image(path)
-    assert isinstance(image, Image)
-    section = next(s for s in image.sections if s.name == ".nv_fatb")
-    carved = tmp_path / "carved.fatbin"
-    carved.write_bytes(_first_container(path, section))
+    return program
+
+
+@pytest.mark.parametrize("key", ["ctranslate2", "bitsandbytes"], ids=str)
+def test_device_code_is_what_cuobjdump_lists(
+    sites: dict[str, Path], key: str, cuobjdump: Path, tmp_path: Path
+) -> None:
+    carved = carve(path_of(sites, key), tmp_path)
     shown = subprocess.run(
-        [program, "-lelf", "-lptx", carved], capture_output=True, text=True, check=True
+        [cuobjdump, "-lelf", "-lptx", carved], capture_output=True, text=True, check=True
     ).stdout
     listed = Counter(
         (kind.lower().replace("elf", "sass"), int(sm))
@@ -90,6 +96,39 @@ def test_device_code_is_what_cuobjdump_lists(sites: dict[str, Path], key: str, t
         ours.update({("ptx", sm): n for sm, _, _, n in code.ptx})
         ours.update({("sass", sm): n for sm, _, n in code.sass})
     assert ours == listed
+
+
+@pytest.mark.skipif(READELF is None, reason="no readelf here")
+@pytest.mark.parametrize("key", ["ctranslate2", "bitsandbytes"], ids=str)
+def test_kernels_are_those_readelf_finds_in_what_cuobjdump_unpacks(
+    sites: dict[str, Path], key: str, cuobjdump: Path, tmp_path: Path
+) -> None:
+    carved = carve(path_of(sites, key), tmp_path)
+    subprocess.run([cuobjdump, "-xelf", "all", carved], cwd=tmp_path, capture_output=True, check=True)
+    theirs: dict[int, int] = {}
+    for cubin in tmp_path.glob("*.cubin"):
+        shown = subprocess.run(
+            [str(READELF), "-SW", str(cubin)], capture_output=True, text=True, check=False
+        ).stdout
+        number = re.search(r"sm_(\d+)", cubin.name)
+        assert number is not None
+        theirs[int(number[1])] = len(re.findall(r" \.text\.", shown))
+    ours = {}
+    with FileBytes(carved) as source:
+        for entry in read_containers(source, 0, source.size).found[0].entries:
+            if entry.kind == "sass":
+                ours[entry.sm] = Opener(source).kernels(entry)
+    assert ours == theirs
+    assert all(theirs.values())
+
+
+def carve(path: Path, folder: Path) -> Path:
+    """Cut a library's first container out: cuobjdump does not read PE."""
+    image = read_image(path)
+    assert isinstance(image, Image)
+    carved = folder / "carved.fatbin"
+    carved.write_bytes(_first_container(path, next(s for s in image.sections if s.name == ".nv_fatb")))
+    return carved
 
 
 def _first_container(path: Path, section: Section) -> bytes:
