@@ -88,7 +88,9 @@ def hip_sdk(
     return folder
 
 
-def release(lock: Path, artifact: str, programs: Path, mirror: Path) -> str:
+def release(
+    lock: Path, artifact: str, programs: Path, mirror: Path, *, played: Mapping[str, str] | None = None
+) -> None:
     """Pack a release with exactly the members that the lock names, and pin its bytes in ``lock``."""
     known = read_lock(lock, custom=True).artifacts[artifact]
     archive = mirror / PurePosixPath(known.urls[0]).name
@@ -96,9 +98,15 @@ def release(lock: Path, artifact: str, programs: Path, mirror: Path) -> str:
     with zipfile.ZipFile(archive, "w") as packed:
         for member in known.members:
             path = PurePosixPath(member.path)
-            played = PLAYED_BY.get(str(path))
-            source = programs / (played or ("empty.dll" if path.suffix == ".dll" else "show_argv.exe"))
+            plays = {**PLAYED_BY, **(played or {})}.get(str(path))
+            source = programs / (plays or ("empty.dll" if path.suffix == ".dll" else "show_argv.exe"))
             packed.writestr(f"{known.root}/{member.path}", source.read_bytes())
+    _pin(lock, artifact, archive)
+
+
+def _pin(lock: Path, artifact: str, archive: Path) -> None:
+    """Let a lock name the bytes of a stand-in."""
+    known = read_lock(lock, custom=True).artifacts[artifact]
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     text = lock.read_text(encoding="utf-8")
     start = text.index(f'id = "{artifact}"\n')
@@ -106,7 +114,33 @@ def release(lock: Path, artifact: str, programs: Path, mirror: Path) -> str:
     block = text[start:end].replace(known.sha256 or "", digest)
     block = re.sub(r"^size = \d+\n", f"size = {archive.stat().st_size}\n", block, flags=re.MULTILINE)
     lock.write_text(text[:start] + block + text[end:], encoding="utf-8", newline="\n")
-    return digest
+
+
+def hip_packages(lock: Path, programs: Path, mirror: Path, *, version: str = "10.1.0") -> None:
+    """Pack AMD's ROCm as wheels with their real folders, and pin them: core, libraries, and two devices'."""
+    runtime = {"bin/amdhip64_7.dll": "hip7/amdhip64_7.dll", "bin/hipInfo.exe": "hip_info.exe"}
+    libraries = dict.fromkeys((f"bin/{name}" for name in (*BACKENDS, "MIOpen.dll")), "hip7/rocblas.dll")
+    core = {name: (programs / source).read_bytes() for name, source in runtime.items()}
+    core |= {".info/version": f"{version}\n".encode(), "bin/hipInfo.txt": XT_DEVICE.encode()}
+    contents = {
+        f"rocm-sdk-core-{version}-windows": core,
+        f"rocm-sdk-libraries-{version}-windows": {
+            name: (programs / source).read_bytes() for name, source in libraries.items()
+        },
+    }
+    for gfx in ("gfx1200", "gfx1201"):
+        names = [f"bin/{of}/library/TensileLibrary_lazy_{gfx}.dat" for of in ("rocblas", "hipblaslt")]
+        contents[f"rocm-sdk-device-{gfx}-{version}-windows"] = dict.fromkeys(names, b"k")
+    mirror.mkdir(parents=True, exist_ok=True)
+    for artifact, files in contents.items():
+        known = read_lock(lock, custom=True).artifacts[artifact]
+        archive = mirror / PurePosixPath(known.urls[0]).name
+        with zipfile.ZipFile(archive, "w") as packed:
+            for name, data in files.items():
+                packed.writestr(f"{known.root}/{name}", data)
+            package = archive.name.partition("-")[0]
+            packed.writestr(f"{package}-{version}.dist-info/METADATA", f"Version: {version}\n")
+        _pin(lock, artifact, archive)
 
 
 @dataclass

@@ -6,11 +6,16 @@ Everything else of the command is the real thing. Names are compared without reg
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 #: The variable that names the file with the data.
 VARIABLE = "RECORDED_REGISTRY"
+#: How many bytes every volume says are free; unset: what it really has.
+FREE = "RECORDED_FREE"
+_DISK_USAGE = shutil.disk_usage
 
 
 class Recorded:
@@ -28,10 +33,17 @@ class Recorded:
         return next((values for name, values in self.data.items() if name.lower() == path.lower()), None)
 
 
+def _usage(free: int, at: str) -> object:
+    """Say what a volume has, with that much of it free."""
+    return _DISK_USAGE(at)._replace(free=free)
+
+
 def prepare(environ: Mapping[str, str]) -> None:
-    """Let this process read the recorded registry."""
+    """Let this process read the recorded registry, and have as much free space as is said."""
     from scripts.host.winregistry import WinRegistry  # noqa: PLC0415 - it exists on Windows only
 
+    free = environ.get(FREE)
+    setattr(shutil, "disk_usage", _DISK_USAGE if free is None else partial(_usage, int(free)))  # noqa: B010 - typed otherwise
     recorded = Recorded(json.loads(Path(environ[VARIABLE]).read_text(encoding="utf-8")))
     for name in ("keys", "values"):
         setattr(WinRegistry, name, staticmethod(getattr(recorded, name)))

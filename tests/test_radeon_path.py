@@ -11,11 +11,25 @@ from typing import Any
 import pytest
 
 from tests.checkout import make_checkout
-from tests.radeon import BACKENDS, IGPU, RX9060XT, XT_DEVICE, Radeon, device, hip_sdk, radeon
+from tests.radeon import (
+    BACKENDS,
+    IGPU,
+    RX9060XT,
+    XT_DEVICE,
+    Radeon,
+    device,
+    hip_packages,
+    hip_sdk,
+    radeon,
+    release,
+)
+from tests.recorded_registry import FREE
 
 pytestmark = pytest.mark.windows_only
 
 STYLES = frozenset({"name", "system", "path", "added", "child", "import", "start"})
+#: Programs that import their driver, at their start or when they first call it.
+IMPORTING = {"import": "imports_cuda.exe", "delay": "delays_cuda.exe"}
 V6P69, V7P10 = "zluda-windows-v6-preview.69", "zluda-windows-v7-preview.10"
 
 
@@ -40,7 +54,7 @@ def program(programs: Path, tmp_path: Path) -> Path:
     """A program in a folder with blanks and letters outside ASCII."""
     folder = tmp_path / "Programme (ü)"
     folder.mkdir()
-    for name in ("uses_cuda.exe", "imports_cuda.exe"):
+    for name in ("uses_cuda.exe", "imports_cuda.exe", "delays_cuda.exe"):
         shutil.copyfile(programs / name, folder / name)
     return folder / "uses_cuda.exe"
 
@@ -87,7 +101,7 @@ def test_set_up_activates_what_a_check_and_a_product_showed_and_does_not_do_it_a
     assert status["placements"] == []
 
 
-@pytest.mark.parametrize("style", ["system", "path", "added", "child", "import"])
+@pytest.mark.parametrize("style", ["system", "path", "added", "child", "import", "delay"])
 def test_with_the_launcher_every_way_of_loading_gets_our_driver(
     machine: Radeon, program: Path, programs: Path, style: str
 ) -> None:
@@ -97,7 +111,7 @@ def test_with_the_launcher_every_way_of_loading_gets_our_driver(
     if style == "added":
         shutil.copyfile(programs / "cpu-reference" / "nvcuda.dll", own / "nvcuda.dll")
     before = looks(program.parent)
-    exe = program.with_name("imports_cuda.exe") if style == "import" else program
+    exe = program.with_name(IMPORTING.get(style, program.name))
     done = machine.run("wrap", f"--exe={exe}", "--via=launcher", "--", style, str(own))
     [(result, path)] = spoken(done.stdout).values()
     assert (done.returncode, result) == (0, "0"), done.stdout + done.stderr
@@ -105,12 +119,12 @@ def test_with_the_launcher_every_way_of_loading_gets_our_driver(
     assert looks(program.parent) == before
 
 
-@pytest.mark.parametrize("style", ["name", "import", "start"])
+@pytest.mark.parametrize("style", ["name", "import", "delay", "start"])
 def test_copies_beside_the_program_serve_it_and_go_with_its_last_process(
     machine: Radeon, program: Path, style: str
 ) -> None:
     before = looks(program.parent)
-    exe = program.with_name("imports_cuda.exe") if style == "import" else program
+    exe = program.with_name(IMPORTING.get(style, program.name))
     done = machine.run("wrap", f"--exe={exe}", "--via=beside", "--", style)
     [(result, path)] = spoken(done.stdout).values()
     assert (done.returncode, result) == (0, "0"), done.stdout + done.stderr
@@ -293,3 +307,94 @@ def test_the_release_of_v7_keeps_its_half_for_32_bit_programs_apart(
     assert (folder / "32" / "zluda.exe").is_file()
     assert (folder / "trace" / "nvcuda.dll").is_file()
     assert (folder / "nvapi64.dll").is_file()
+
+
+def test_check_says_what_is_missing_behind_the_layer(machine: Radeon) -> None:
+    result: Any = machine.json("check")
+    [note] = result["notes"]
+    assert note.startswith("cudnn8, cudnn9 will fail")
+    assert "MIOpen.dll: not in the layer's folder" in note
+    assert "cudnn8, cudnn9 will fail" in machine.run("check").stdout
+
+
+def test_a_display_driver_that_is_too_old_is_negative_and_explained(machine: Radeon) -> None:
+    done = machine.run("check", env={"STANDIN_FAULT": "driver"})
+    assert done.returncode == 3
+    assert (
+        "nvcuda error: cuInit failed with status 100: HIP finds no device it can use: the display driver"
+        in (done.stdout)
+    )
+    assert "    Hip error hipErrorNoDevice" in done.stdout
+    assert "doctor: " not in done.stderr, (
+        "three causes have this status: none of them is more likely than not"
+    )
+
+
+def test_a_layer_made_for_a_newer_hip_is_not_made_active_and_says_which_function_is_missing(
+    programs: Path, tmp_path: Path
+) -> None:
+    made = radeon(make_checkout(tmp_path), tmp_path / "machine", programs)
+    release(made.lock, V6P69, programs, made.mirror, played={"nvcuda.dll": "newer/nvcuda.dll"})
+    made.hip = hip_sdk(tmp_path / "ROCm", programs, "6.4.2")
+    result: Any = made.setup("zluda-v6p69-sdk64", code=3)
+    [check] = [step for step in result["steps"] if step["name"] == "check"]
+    assert "amdhip64_6.dll may be too old for this stack" in check["detail"]
+    assert "nvcuda.dll asks it for hip_newer_stand_in, which it lacks" in check["detail"]
+    status: Any = made.json("status")
+    assert status["active"] is None
+
+
+def test_a_store_below_a_name_outside_ascii_still_serves_the_launcher(
+    machine: Radeon, program: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "Jürgen" / "AppData" / "Local" / "cuda-on-amd"
+    shutil.copytree(machine.checkout.cache, store)
+    before = looks(program.parent)
+    done = machine.run(
+        "wrap", f"--exe={program}", "--via=launcher", "--", "name", env={"CUDA_AMD_CACHE": str(store)}
+    )
+    assert looks(program.parent) == before
+    if done.returncode == 126:  # no volume of short names, and no place for a junction
+        assert "layer-folder-not-ascii" in done.stderr
+        return
+    [(result, path)] = spoken(done.stdout).values()
+    assert (done.returncode, result) == (0, "0"), done.stdout + done.stderr
+    assert Path(path).name == "nvcuda.dll"
+    assert Path(path).is_relative_to(store), path
+
+
+def test_without_space_nothing_is_fetched_and_nothing_is_placed(
+    machine: Radeon, program: Path, programs: Path, tmp_path: Path
+) -> None:
+    empty = radeon(make_checkout(tmp_path), tmp_path / "machine", programs, V6P69)
+    empty.hip = machine.hip
+    full = {FREE: "1000"}
+    words = ("setup", "--stack=zluda-v6p69-sdk64", "--yes", f"--mirror={empty.mirror}")
+    error = reference(empty, *words, code=20, env=full)
+    assert error["reference"] == "no-space"
+    assert "free:   1,000 bytes" in error["context"]
+    assert not list(empty.checkout.cache.glob("blobs-v1/*/*"))
+    before = looks(program.parent)
+    error = reference(machine, "wrap", f"--exe={program}", "--via=beside", code=125, env=full)
+    assert error["reference"] == "too-little-space"
+    assert looks(program.parent) == before
+
+
+def test_hip_in_parts_is_set_up_without_an_installed_one(
+    programs: Path, program: Path, tmp_path: Path
+) -> None:
+    made = radeon(make_checkout(tmp_path), tmp_path / "machine", programs, V7P10)
+    hip_packages(made.lock, programs, made.mirror)
+    result: Any = made.setup("zluda-v7p10-rocm101-gfx120x")
+    assert (result["level"], result["outcome"]) == ("loadable", "pass"), result
+    checked: Any = made.json("check")
+    assert checked["notes"] == [], "MIOpen is among the parts"
+    cudnn = [c["outcome"] for c in checked["capabilities"] if c["capability"].startswith("cudnn")]
+    assert cudnn == ["pass", "pass"]
+    explained: Any = made.json("wrap", f"--exe={program}", "--explain")
+    environment = {change["name"]: change["value"] for change in explained["environment"]}
+    home = Path(environment["HIP_PATH"])
+    assert home.is_relative_to(made.checkout.cache)
+    assert (home / "bin" / "rocblas" / "library" / "TensileLibrary_lazy_gfx1201.dat").is_file()
+    done = made.run("wrap", f"--exe={program}", "--", "name")
+    assert (done.returncode, spoken(done.stdout)["name"][0]) == (0, "0"), done.stdout + done.stderr

@@ -4,7 +4,8 @@
  * layer looks: its own folder, then %HIP_PATH%\bin. It prints its lines in random order, ends with 0 whatever it
  * found, and shows a box for each back-end that is missing. Without any HIP runtime it dies as a failed delay load does.
  *
- * STANDIN_FAULT=hang: it sleeps after one line. STANDIN_FAULT=half: it ends after three.
+ * STANDIN_FAULT=hang: it sleeps after one line. STANDIN_FAULT=half: it ends after three. STANDIN_FAULT=driver: the HIP
+ * runtime finds no device, as with a display driver that is too old for it (vosen/ZLUDA#659).
  */
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
@@ -36,6 +37,7 @@ static const Library LIBRARIES[] = {
 enum { COUNT = sizeof LIBRARIES / sizeof *LIBRARIES };
 
 static wchar_t own[PATHS];
+static int no_device;
 
 static HMODULE backend(const wchar_t *name)
 {
@@ -75,6 +77,11 @@ static void check(const Library *library)
         printf("%-10s: ERROR: Loading(LoadLibraryExW { source: %lu })\n", library->name, GetLastError());
         return;
     }
+    if (no_device && !strcmp(library->name, "nvcuda")) {
+        fputs("Hip error hipErrorNoDevice at hipblaslt.cpp:164\n", stderr);
+        printf("%-10s: ERROR: Initialization(\"cuInit\", 100)\n", library->name);
+        return;
+    }
     if (!library->backends[0]) {
         printf("%-10s: OK\n", library->name);
         return;
@@ -98,6 +105,7 @@ int wmain(void)
     unsigned seed = GetTickCount() ^ GetCurrentProcessId();
 
     GetEnvironmentVariableA("STANDIN_FAULT", fault, sizeof fault);
+    no_device = !strcmp(fault, "driver");
     GetModuleFileNameW(NULL, own, PATHS);
     wcsrchr(own, L'\\')[1] = 0;
     require_hip();

@@ -42,7 +42,7 @@ def check_noted(flow: Flow, staged: Staged, notes: StepNotes) -> CheckResult:
     """Check a stack as one step of a flow."""
     checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
     notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
-    notes.detail = checked.verdict.reason
+    notes.detail = "; ".join((checked.verdict.reason, *checked.notes))
     return checked
 
 

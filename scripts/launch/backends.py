@@ -32,6 +32,8 @@ ESSENTIAL: Final = frozenset({"amdhip64"})
 API_SETS: Final = ("api-ms-", "ext-ms-")
 GENERATIONS: Final = "amdhip64"
 MAX_DEPTH: Final = 8
+#: So many functions are named where some are missing.
+NAMED: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +155,10 @@ class _Walk:
     def clauses(self, name: str, folders: Sequence[Path | None]) -> tuple[str, ...]:
         """Say for each place that the file is not there, or which other generation is."""
         words = {
-            self.places.layer: "the layer's folder",
-            self.places.hip: r"HIP\bin",
-            self.places.program: "the program's folder",
             self.places.system: "System32",
+            self.places.program: "the program's folder",
+            self.places.hip: r"HIP\bin",
+            self.places.layer: "the layer's folder",  # last: where the layer's own check lies, it is both
         }
         said = []
         for folder in dict.fromkeys(folders):
@@ -248,7 +250,8 @@ def outdated_runtime(driver: Path, places: Places) -> str:
     lacking = sorted(asked - offered)
     if runtime is None or not offered or not lacking:
         return ""
-    named = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")  # noqa: PLR2004
+    more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
+    named = f"{', '.join(lacking[:NAMED])}{more}"
     return f"{runtime} may be too old for this stack: {driver.name} asks it for {named}, which it lacks"
 
 

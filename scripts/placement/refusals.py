@@ -151,10 +151,18 @@ def _entries(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Ref
         found = snapshot.folders[item.folder].entries.get(fold(item.name), ())
         if len(found) > 1:
             spellings = ", ".join(entry.name for entry in found)
-            yield Refusal(reference="name-ambiguous", message=f"several files could be meant: {spellings}")
+            yield Refusal(
+                reference="name-ambiguous",
+                message=f"several files could be meant: {spellings}",
+                hint="look which of them the program uses, and move the other away",
+            )
         for entry in found:
             if entry.seen.kind not in {Kind.FILE, Kind.LINK}:
-                yield Refusal(reference="not-a-file", message=f"{item.path} is there and is not a file")
+                yield Refusal(
+                    reference="not-a-file",
+                    message=f"{item.path} is there and is not a file",
+                    hint="see what it is and who made it, and move it away if nobody needs it",
+                )
             elif sys.platform == "win32" and snapshot.target / item.folder / entry.name in snapshot.in_use:
                 yield Refusal(
                     reference="file-in-use",
@@ -171,4 +179,5 @@ def _space(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Refus
             reference="too-little-space",
             message=f"{need:,} bytes are needed beside the program and {snapshot.free:,} are free",
             facts=(f"folder: {snapshot.target}",),
+            hint="free some space there, or use another way: see `wrap --explain`",
         )

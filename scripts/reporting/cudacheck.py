@@ -39,6 +39,12 @@ BACKENDS: Final[Mapping[tuple[str, int], str]] = {
     ("cudnnCreate", 4): "MIOpen.dll",
     ("cudnnCreate", 4000): "MIOpen.dll",
 }
+#: What a status of the driver library means, where more than one cause has it (vosen/ZLUDA#659).
+NO_DEVICE: Final = (
+    "HIP finds no device it can use: the display driver is too old for this HIP, "
+    "HIP_VISIBLE_DEVICES hides the GPU, or this HIP does not serve it"
+)
+CAUSES: Final[Mapping[tuple[str, int], str]] = {("cuInit", 100): NO_DEVICE}
 NOTHING_BEHIND: Final = "accepted although nothing works behind it"
 
 
@@ -151,7 +157,8 @@ def _explain(line: CheckLine, backend: str) -> str:
     """Say what a failing line means, without the system's localised words where a number tells it."""
     if line.call:
         tail = f": the AMD library behind it could not be used ({backend})" if backend else ""
-        return f"{line.call} failed with status {line.code}{tail}"
+        cause = CAUSES.get((line.call, line.code if line.code is not None else -1))
+        return f"{line.call} failed with status {line.code}{f': {cause}' if cause else tail}"
     if line.code is not None:
         return f"it did not load ({line.code}: {LOAD_CODES[line.code]})"
     if line.loading:

@@ -32,6 +32,10 @@ LIBRARIES = {
 SDKS = {"hip6": "amdhip64_6.dll", "hip7": "amdhip64_7.dll"}
 #: Programs that import a library of the CPU reference, linked last.
 IMPORTING = {"imports_cuda": "cpu-reference/nvcuda.dll"}
+#: A program of the same source that asks for that library at the first call, and the import library for it.
+DELAYED = ("imports_cuda", "delays_cuda", "nvcuda")
+#: A runtime newer than the SDKs', and a layer's library that cannot do without it.
+NEWER = ("newer/amdhip64_6.dll", "newer/nvcuda.dll")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +57,7 @@ class Program:
 
 def listed() -> tuple[Program, ...]:
     """Return every program of one C file: the bed's own and the stand-ins of ``native/testing``."""
-    linked = {"hip_runtime", "hip_library", *IMPORTING}
+    linked = {"hip_runtime", "hip_library", "newer_driver", *IMPORTING}
     sources = [HERE / "exits.c", *(s for s in sorted(TESTING.glob("*.c")) if s.stem not in linked)]
     return tuple(
         Program(name=LIBRARIES[source.stem], source=source, options=("-shared",))
@@ -68,6 +72,8 @@ def listed() -> tuple[Program, ...]:
 def linked() -> tuple[Program, ...]:
     """Return what is linked to other programs of ours, in the order in which it can be built."""
     shared = ("-shared",)
+    source, delayed, library = DELAYED
+    runtime, driver = NEWER
     return (
         *(
             Program(name=f"{sdk}/{name}", source=TESTING / "hip_runtime.c", options=shared)
@@ -88,6 +94,15 @@ def linked() -> tuple[Program, ...]:
             )
             for stem, library in IMPORTING.items()
         ),
+        Program(name=f"lib{library}.a", source=TESTING / f"{library}.def"),
+        Program(
+            name=f"{delayed}.exe",
+            source=TESTING / f"{source}.c",
+            options=("-municode", "-ldelayimp"),
+            links=(f"lib{library}.a",),
+        ),
+        Program(name=runtime, source=TESTING / "hip_runtime.c", options=(*shared, "-DNEWER")),
+        Program(name=driver, source=TESTING / "newer_driver.c", options=shared, links=(runtime,)),
     )
 
 
@@ -141,7 +156,10 @@ def _compile(bed: Bed, program: Program, folder: Path) -> None:
     warnings = ("-std=c11", "-O2", "-s", "-Wall", "-Wextra")
     links = [str(folder / name) for name in program.links]
     command = [str(bed.tools.compiler), *warnings, str(program.source), "-o", str(output)]
-    command += [*program.options, *links]
+    command += [*links, *program.options]
+    if program.source.suffix == ".def":  # the compiler's companion makes import libraries
+        tool = str(bed.tools.compiler).removesuffix("gcc") + "dlltool"
+        command = [tool, "--input-def", str(program.source), "--output-delaylib", str(output)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     if done.returncode != 0:
         msg = f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr[-3000:]}"
