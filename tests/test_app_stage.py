@@ -40,7 +40,7 @@ def test_what_was_unpacked_is_unpacked_anew(checkout: Checkout, tmp_path: Path, 
     assert "anew" not in again.stderr
 
 
-@pytest.mark.parametrize("behind", ["blobs-v1/**/*", "trees-v1/**/cuda_check"], ids=["archive", "tree"])
+@pytest.mark.parametrize("behind", ["blobs-v1/**/*", "trees-v1/*/layer/cuda_check"], ids=["archive", "tree"])
 def test_what_lies_behind_a_runtime_is_repaired_by_the_command_that_verify_names(
     checkout: Checkout, tmp_path: Path, behind: str
 ) -> None:
