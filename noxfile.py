@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import nox
@@ -18,7 +19,8 @@ ROOT = Path(__file__).resolve().parent
 # `nox` does not put the checkout on the path, `python -m nox` does: make both the same.
 sys.path.insert(0, str(ROOT))
 
-from scripts.errors import ExitCode
+from scripts.errors import ExitCode, WorkspaceError
+from scripts.model import Stack
 from scripts.pins.lock import read_lock
 from scripts.reporting.validation import (
     Verdict,
@@ -38,8 +40,18 @@ nox.options.error_on_missing_interpreters = True
 nox.options.reuse_venv = "no"
 nox.options.sessions = ["lint", "types", "tests"]
 
-#: One session each; the same lock that the tasks will use.
-STACKS = read_lock(Path(os.environ.get("CUDA_AMD_LOCK") or ROOT / "pins.lock")).stacks
+
+def read_stacks() -> Mapping[str, Stack]:
+    """Read the same lock that the tasks will use; one that is refused ends Nox with the reason."""
+    try:
+        return read_lock(Path(os.environ.get("CUDA_AMD_LOCK") or ROOT / "pins.lock")).stacks
+    except WorkspaceError as error:
+        sys.stderr.write("\n".join(filter(None, (error.message, *error.context, error.hint))) + "\n")
+        sys.exit(int(error.code))
+
+
+#: One session each.
+STACKS = read_stacks()
 #: Names this round of validations, for the parallel workers of Nox as well, which read this file anew.
 NOW = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 ROUND = (

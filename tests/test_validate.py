@@ -435,6 +435,16 @@ def test_every_stack_of_the_lock_has_its_own_session_and_folder(checkout: Checko
     assert len({name.lower().replace(".", "-") for name in names}) == len(names)
 
 
+def test_a_lock_that_is_refused_ends_nox_with_the_line(checkout: Checkout, tmp_path: Path) -> None:
+    lock = tmp_path / "own.lock"
+    lock.write_text("version = 2\n", encoding="utf-8")
+    checkout.extra = {"CUDA_AMD_LOCK": str(lock)}
+    done = nox(checkout, "--list")
+    assert done.returncode == 10, "as the tasks do"
+    assert "own.lock" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_noxfile_needs_nothing_but_nox() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import noxfile; print(*sorted(sys.modules))"
     done = subprocess.run(

@@ -102,7 +102,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes], prepare: str) -> None:
 
 def _perform(request: Mapping[str, Any], prepare: str) -> int:
     """Perform a command with its own streams."""
-    tasks = import_module("tasks")
+    door = import_module("scripts.__main__")
     places = import_module("scripts.app.workspace").workspace_from_environ
     places.__kwdefaults__["root"] = Path(request["root"])
     os.environ.clear()
@@ -119,7 +119,7 @@ def _perform(request: Mapping[str, Any], prepare: str) -> int:
         os.dup2(stream, number)
         os.close(stream)
     try:
-        return int(tasks.main(list(request["words"])))
+        return int(door.run_task(list(request["words"])))
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
     except BaseException:  # noqa: BLE001 - as the interpreter itself would end
