@@ -10,7 +10,7 @@ from scripts.binary import strings
 from scripts.binary.image import Format, Section
 from scripts.binary.source import FileBytes
 from scripts.binary.strings import sweep, words
-from scripts.preflight.coverage import Covered, StackFacts, cover
+from scripts.preflight.coverage import Covered, Provider, StackFacts, cover
 from scripts.preflight.gain import gain
 from scripts.preflight.look import look
 from scripts.preflight.reasons import Verdict
@@ -158,6 +158,8 @@ def swept(tmp_path: Path, data: bytes, form: Format = Format.PE) -> set[str]:
         (b"\0NvCuda.DLL\0", Format.PE, {"nvcuda.dll"}),
         (b"C:\\a b\\nvcuda.dll", Format.PE, {"nvcuda.dll"}),
         ("x\\NvCuda.Dll\0".encode("utf-16-le"), Format.PE, {"nvcuda.dll"}),
+        (b"a.dll\0" + "NvCuda.dll\0".encode("utf-16-le"), Format.PE, {"a.dll", "lnvcuda.dll", "nvcuda.dll"}),
+        (b"a.dll b\0\0" + "c.dll\0".encode("utf-16-le"), Format.PE, {"a.dll", "c.dll"}),
         (b"a.dll.dll b.dlL", Format.PE, {"a.dll", "a.dll.dll", "b.dll"}),
         (b".dll \0.dll", Format.PE, set()),
         (b"/x/libcuda.so.1\0libA.so.12.3.4.5\0", Format.ELF, {"libcuda.so.1", "libA.so.12.3.4"}),
@@ -165,7 +167,19 @@ def swept(tmp_path: Path, data: bytes, form: Format = Format.PE) -> set[str]:
         (b"x" * (strings.CHUNK - 7) + b"\0nvcuda.dll\0", Format.PE, {"nvcuda.dll"}),
         (b"\0" + b"n" * 300 + b".dll", Format.PE, {"n" * 100 + ".dll"}),
     ],
-    ids=["case", "path", "wide", "twice", "no-name", "so", "other-format", "across-pieces", "long"],
+    ids=[
+        "case",
+        "path",
+        "wide",
+        "wide-after-narrow",
+        "wide-after-a-gap",
+        "twice",
+        "no-name",
+        "so",
+        "other-format",
+        "across-pieces",
+        "long",
+    ],
 )
 def test_library_names_are_found_as_they_are_written(
     tmp_path: Path, data: bytes, form: Format, names: set[str]
@@ -190,3 +204,15 @@ def test_names_across_two_pieces_are_found_once(tmp_path: Path) -> None:
     with FileBytes(path) as source:
         found = words(source, [Section(name=".data", offset=0, size=len(data))], "cu[A-Z]")
     assert found == ({"cuInit", "cuStreamQuery"}, True)
+
+
+def test_a_library_asked_for_without_its_number_is_the_stacks_newest(tmp_path: Path) -> None:
+    program = elf(program=True, sections={".rodata": texts("libcublas.so", "libcudnn.so", "libcufft.so")})
+    files = {"cublas11": "libcublas.so.11", "cublas12": "libcublas.so.12", "cublaslt13": "libcublasLt.so.13"}
+    stack = zluda(os="linux", providers={key: Provider(file=file) for key, file in files.items()})
+    found = covered(ship(tmp_path / "p", {"app": program}), tmp_path, stack)
+    assert {key: item.provided_by for key, item in found.items()} == {
+        "cublas": "libcublas.so.12",
+        "cudnn": None,
+        "cufft": None,
+    }

@@ -105,6 +105,7 @@ class PreflightResult:
                     "special": code.special,
                     "unknown": code.unknown,
                     "kernels_lost": code.kernels_lost,
+                    "why": code.why or code.uncounted or None,
                 }
                 for visited in self.examined.closure.visited
                 for code in visited.facts.code

@@ -97,12 +97,15 @@ def _pieces(source: FileBytes, spans: Iterable[Section], found: Swept) -> Iterat
 
 def _name(found: Swept, chunk: bytes, match: re.Match[bytes], form: Format, *, wide: bool) -> None:
     """Take the word before a name's ending: ``.dll`` in any case, ``.so`` with its version."""
-    place = match.start()
-    before = chunk[max(0, place - 200) : place][::-1]
+    before = chunk[max(0, match.start() - 200) : match.start()][::-1]
     read = (_WIDE_BEFORE if wide else _BEFORE).match(before)
-    word = b"" if read is None else read[0][:: -2 if wide else -1]
-    if word:
-        _add(found, (word + b".dll").lower() if form is Format.PE else word + match[0].replace(b"\0", b""))
+    if read is None:
+        return
+    word, ending = read[0][:: -2 if wide else -1], match[0].replace(b"\0", b"")
+    _add(found, (word + ending).lower() if form is Format.PE else word + ending)
+    if wide and before[read.end() : read.end() + 1].strip(b"\0"):
+        # The last letter of a text in one byte a letter, and its NUL, look like the first letter of this one.
+        _add(found, (word[1:] + ending).lower())
 
 
 def _add(found: Swept, word: bytes) -> None:

@@ -129,7 +129,7 @@ def cover(needs: Sequence[Need], stack: StackFacts) -> tuple[Covered, ...]:
 
 def _cover(need: Need, stack: StackFacts) -> Covered:
     """Hold one need against a stack."""
-    provider = stack.providers.get(need.named.key)
+    provider = stack.providers.get(need.named.key) or _without_number(need, stack)
     if need.spelled:
         need = replace(need, functions=_known(need, stack))
     if provider is None:
@@ -151,6 +151,16 @@ def _cover(need: Need, stack: StackFacts) -> Covered:
         ),
         unsure=tuple(name for name, there in states.items() if there is None),
     )
+
+
+def _without_number(need: Need, stack: StackFacts) -> Provider | None:
+    """Return who answers for ``libcublas.so``: stacks have it beside the file with a number."""
+    library = need.named.library
+    if need.named.number or not library.numbered or not need.file.endswith(".so"):
+        return None
+    numbers = [key.removeprefix(library.id) for key in stack.providers if key.startswith(library.id)]
+    newest = max((int(number) for number in numbers if number.isdigit()), default=None)
+    return None if newest is None else stack.providers[f"{library.id}{newest}"]
 
 
 def _known(need: Need, stack: StackFacts) -> tuple[str, ...]:
