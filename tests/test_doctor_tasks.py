@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from scripts.app import advice
+from scripts.app import check as checking
 from scripts.app.advice import best_finding, words_of
 from scripts.app.beside_look import libraries_of
 from scripts.app.compiling import say_when_compiling
@@ -30,13 +31,30 @@ from scripts.host.gpu import AMD
 from scripts.model import Gpu, Host
 from scripts.ui.console import Out
 from scripts.ui.doctor import note_finding, show
+from scripts.ui.present import perform
 from tests.checkout import Checkout
 from tests.pe_version_file import library
+from tests.small_stack import SmallStack
+from tests.wrapping import runtime_in, staged_over
 
 TENSILE = (
     "rocBLAS error: Cannot read C:\\Users\\somebody\\ROCm\\bin\\/rocblas/library/TensileLibrary.dat: "
     "No such file or directory for GPU arch : gfx1031"
 )
+OWN = """
+name = "fails"
+command = ["{python}", "fails.py"]
+primary = "sps"
+
+[metrics.sps]
+better = "higher"
+regex = 'step: ([0-9]+)'
+
+[answer]
+regex = "loss ([0-9.]+)"
+value = 0.25
+tolerance = 0.01
+"""
 #: What a test machine may lack.
 MACHINES_OWN = {"vc-runtime"}
 RADEON = Host(
@@ -237,6 +255,50 @@ def test_a_wrapped_program_that_fails_is_explained_from_its_log(ready: Checkout,
     done = ready.run("wrap", f"--exe={sys.executable}", f"--log={log}", "--", str(script))
     assert done.returncode == 7
     assert "doctor: arch-libraries" in done.stderr
+
+
+def test_a_workload_that_fails_is_explained_from_what_it_printed(ready: Checkout, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "fails.py").write_text(f"import sys; print({TENSILE!r}); sys.exit(1)\n", encoding="utf-8")
+    (own / "own.toml").write_text(OWN, encoding="utf-8")
+    done = ready.run("run", f"--workload={own / 'own.toml'}")
+    assert done.returncode == 3
+    assert "doctor: arch-libraries" in done.stderr
+    assert "doctor:" not in done.stdout
+    answered = ready.json("run", f"--workload={own / 'own.toml'}", code=3)
+    assert answered["outcome"] == "error", "the advice is on stderr; the one object stays as it is"
+
+
+#: A ``cuda_check`` that ends as one does whose GPU has no kernels.
+FAILING_CHECK = f"#!/bin/sh\necho 'nvcuda    : ERROR: Loading'\necho '{TENSILE}' >&2\nexit 1\n"
+
+
+@pytest.mark.posix_only
+def test_a_set_up_that_fails_is_explained_from_what_its_check_printed(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        member = zipfile.ZipInfo("layer/cuda_check")
+        member.external_attr = 0o100755 << 16
+        archive.writestr(member, FAILING_CHECK)
+    small = SmallStack(folder=tmp_path, archive=packed.getvalue()).pin().serve()
+    done = checkout.run("setup", "--stack=small", "--yes", f"--mirror={small.mirror}", env=small.env)
+    assert (done.returncode, "doctor: arch-libraries" in done.stderr) == (3, True), done.stderr
+
+
+@pytest.mark.posix_only
+def test_a_check_that_fails_is_explained_from_what_it_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runtime = runtime_in(tmp_path / "runtime", "cuda_check", "libcuda.so.1")
+    (tmp_path / "runtime" / "cuda_check").write_text(FAILING_CHECK, encoding="utf-8")
+    (tmp_path / "runtime" / "cuda_check").chmod(0o755)
+    monkeypatch.setattr(checking, "staged_runtime", lambda _ws, _stack: staged_over(runtime))
+    code = perform("check", {"stack": "", "timeout": ""}, argv=["invoke", "check"], as_json=False)
+    out, err = capfd.readouterr()
+    assert (code, "doctor: arch-libraries" in err, "doctor:" in out) == (3, True, False), err
 
 
 def test_a_growing_cache_means_compiling() -> None:

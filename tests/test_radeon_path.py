@@ -330,6 +330,12 @@ def test_a_display_driver_that_is_too_old_is_negative_and_explained(machine: Rad
     )
 
 
+def test_a_check_that_fails_for_a_known_reason_says_it_under_the_error(machine: Radeon) -> None:
+    done = machine.run("check", env={"STANDIN_FAULT": "kernels"})
+    assert done.returncode == 3
+    assert "doctor: arch-libraries" in done.stderr, done.stderr
+
+
 def test_a_layer_made_for_a_newer_hip_is_not_made_active_and_says_which_function_is_missing(
     programs: Path, tmp_path: Path
 ) -> None:

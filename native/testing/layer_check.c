@@ -5,7 +5,8 @@
  * found, and shows a box for each back-end that is missing. Without any HIP runtime it dies as a failed delay load does.
  *
  * STANDIN_FAULT=hang: it sleeps after one line. STANDIN_FAULT=half: it ends after three. STANDIN_FAULT=driver: the HIP
- * runtime finds no device, as with a display driver that is too old for it (vosen/ZLUDA#659).
+ * runtime finds no device, as with a display driver that is too old for it (vosen/ZLUDA#659). STANDIN_FAULT=kernels: rocBLAS
+ * ends the process, because it has no kernels for the GPU.
  */
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
@@ -118,6 +119,11 @@ int wmain(void)
     for (int i = 0; i < COUNT; ++i) {
         check(&LIBRARIES[order[i]]);
         fflush(stdout);
+        if (i == 0 && !strcmp(fault, "kernels")) {
+            fputs("rocBLAS error: Cannot read C:\\ROCm\\bin\\/rocblas/library/TensileLibrary.dat: "
+                  "No such file or directory for GPU arch : gfx1200\n", stderr);
+            return 3;
+        }
         if (i == 0 && !strcmp(fault, "hang")) {
             Sleep(INFINITE);
         }
