@@ -116,7 +116,8 @@ def rung(flow: Flow, name: str, why_not: str = "") -> Iterator[StepNotes]:
         try:
             yield notes
         except WorkspaceError as error:
-            notes.status, notes.detail = "failed", f"{error.reference}: {error.message}"
+            notes.status = "skipped" if error.reference == "nothing-to-place" else "failed"
+            notes.detail = f"{error.reference}: {error.message}"
 
 
 def climb(flow: Flow, subject: Subject, seen: Inspected, *, why_not: str = "") -> None:

@@ -2,7 +2,8 @@
 
 Windows, for a library that is imported or loaded by its bare name: the folder of the file that asks, and the
 program's, because a host may load its plugins either way; Python looks into the first alone. Linux: where
-RPATH and RUNPATH say. A copy of the program's own shows where the loader looks, wherever it lies.
+RPATH and RUNPATH say; a name that is only spelled in the file may be joined with the file's own folder. A copy
+of the program's own shows where the loader looks, wherever it lies.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def _folders(
 ) -> Iterator[Path]:
     """Yield the folders in which this file's loader meets the name before any other."""
     if asker.facts.format == "elf":
-        yield from _linux(name, asker, closure, exists)
+        spelled = [asker.path.parent] if need.how == "string" else []
+        yield from list(_linux(name, asker, closure, exists)) or spelled
         return
     home = closure.program.path.parent
     near = dict.fromkeys((asker.path.parent, home) if not python else (asker.path.parent,))
