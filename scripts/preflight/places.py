@@ -2,8 +2,8 @@
 
 Windows, for a library that is imported or loaded by its bare name: the folder of the file that asks, and the
 program's, because a host may load its plugins either way; Python looks into the first alone. Linux: where
-RPATH and RUNPATH say; a name that is only spelled in the file may be joined with the file's own folder. A copy
-of the program's own shows where the loader looks, wherever it lies.
+RPATH and RUNPATH say; a name that is only spelled in the file may be joined with the file's own folder. A
+copy of the program's own shows where the loader looks, wherever it lies.
 """
 
 from __future__ import annotations
