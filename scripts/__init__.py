@@ -41,6 +41,7 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "elftools": ("binary",),
     "lz4": ("binary",),
     "zstandard": ("binary",),
+    "isal": ("store",),
     "psutil": ("system",),
     "filelock": ("system", "store", "staging"),
     "platformdirs": ("app",),

@@ -29,7 +29,7 @@ NEEDED = (3, 11)
 #: Import names that tell whether an environment (a Nox session, uv, `.venv`) can run the tasks.
 PROBES = (
     *("invoke", "nox", "requests", "tomlkit", "rich", "pytest", "filelock", "platformdirs"),
-    *("pefile", "elftools", "lz4", "zstandard", "PIL", "psutil", "truststore", "numpy", "jsonschema"),
+    *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "psutil", "truststore", "numpy", "jsonschema"),
     "packaging",
 )
 CODE_USAGE, CODE_HOST, CODE_FETCH = 2, 50, 20

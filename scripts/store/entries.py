@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import stat
-import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+
+from isal import isal_zlib
 
 from scripts.errors import ArchiveError
 from scripts.records import dataclass
@@ -87,7 +88,7 @@ def write_member(
                 raise refused(name, "more-than-declared", f"holds more than the declared {size:,} bytes")
             digest.update(block)
             if crc is not None:
-                check = zlib.crc32(block, check)
+                check = isal_zlib.crc32(block, check)
             file.write(block)
     if written != size:
         raise refused(name, "less-than-declared", f"holds {written:,} of the declared {size:,} bytes")

@@ -6,12 +6,14 @@ import os
 import stat
 import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from isal import isal_zlib
+from isal.igzip_lib import IsalError
 
 from scripts.records import dataclass
 from scripts.store import entries
@@ -172,19 +174,21 @@ def _raw(file: BinaryIO, member: _Member) -> Iterator[bytes]:
 
 
 def _inflate(blocks: Iterator[bytes], member: _Member) -> Iterator[bytes]:
-    """Decompress, a bounded piece at a time; stops at the end of the deflate stream."""
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    """Decompress, a bounded piece at a time; stops at the end of the deflate stream.
+
+    ISA-L takes two thirds of zlib's time for it, and a third of zlib's for the checksum.
+    """
+    inflater = isal_zlib.decompressobj(-isal_zlib.MAX_WBITS)
     try:
         for block in blocks:
-            data = block
-            while data or inflater.unconsumed_tail:
+            data, full = block, True
+            while (data or full) and not inflater.eof:
                 piece = inflater.decompress(data, _READ)
-                data = inflater.unconsumed_tail
+                # A full piece may not be all: ISA-L keeps what it has read ahead, and its output, to itself.
+                data, full = inflater.unconsumed_tail, len(piece) == _READ
                 if piece:
                     yield piece
-                elif not data:
-                    break
             if inflater.eof:
                 return
-    except zlib.error as error:
+    except IsalError as error:  # type: ignore[misc]  # its stub declares the class as a value
         raise refused(member.name, "archive-damaged", f"cannot be decompressed ({error})") from error

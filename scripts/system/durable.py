@@ -8,11 +8,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from scripts.system.patience import native
+from scripts.system.spread import spread
 
 #: How many files are flushed at a time: file systems with a journal then share one commit.
 FLUSHERS: Final = 16
@@ -33,8 +33,7 @@ def flush_files(paths: Sequence[Path]) -> None:
         _flush(paths[0])
     elif paths:
         workers = min(FLUSHERS, len(paths))
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(_flush_each, [paths[first::workers] for first in range(workers)]))
+        spread(_flush_each, [paths[first::workers] for first in range(workers)], threads=workers)
 
 
 def flush_folder(folder: Path) -> None:
