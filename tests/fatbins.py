@@ -15,13 +15,15 @@ LETTERS = {"": 0, "a": 1 << 20, "f": 1 << 21}
 def cubin(sm: int, kernels: Sequence[str] = ("k",), *, names_first: bool = True) -> bytes:
     """Return an ELF file for NVIDIA's machine with one section of code for each kernel.
 
-    The assembler puts the table of names first; nothing says that it must.
+    The assembler puts the table of names first, empty ones among them, and then the names of symbols; nothing
+    says that it must.
     """
-    titles, places = bytearray(b"\0.shstrtab\0"), []
+    titles, places = bytearray(b"\0.shstrtab\0\0\0"), []
     for kernel in kernels:
         places.append(len(titles))
         titles += f".text.{kernel}".encode() + b"\0"
-    code, names = b"\xcc" * 16, bytes(titles) + b"\0" * 8
+    symbols = b"".join(f"\0.text.{kernel}\0{kernel}".encode() for kernel in kernels[:1])
+    code, names = b"\xcc" * 16, bytes(titles) + symbols + b"\0" * 24
     at_names = 64 if names_first else 64 + len(code)
     at_code = 64 + len(names) if names_first else 64
     body = names + code if names_first else code + names

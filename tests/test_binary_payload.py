@@ -169,8 +169,9 @@ def test_a_bomb_that_looks_like_code_is_opened_no_further_than_its_file_allows(t
 def test_all_of_a_file_together_costs_no_more_than_it_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    names = [f"{'k' * 900}{number}" for number in range(300)]
     monkeypatch.setattr(payload, "_LEAST_BUDGET", 1 << 16)
-    path = written(tmp_path, *(sass(86, ["k" * 900] * 300, way="lz4") for _ in range(50)))
+    path = written(tmp_path, *(sass(86, names, way="lz4") for _ in range(50)))
     with FileBytes(path) as source:
         opener = Opener(source)
         found = [opener.kernels(one) for one in entries(source)]

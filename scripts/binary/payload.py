@@ -29,7 +29,10 @@ _NEW_ABI: Final = 8
 _ACCELERATED: Final = 0x800
 _MAX_NOTE: Final = 1 << 16
 _NAMES: Final = b"\0.shstrtab\0"
-_CODE: Final = b"\0.text."
+#: The name of a section of code. The names of symbols, which follow, have some of them once more.
+_CODE: Final = re.compile(rb"\0\.text\.([^\0]+)")
+#: What follows both, the table of symbols, begins with an empty one.
+_SYMBOLS: Final = b"\0" * 16
 _PTX_VERSION: Final = re.compile(rb"\.version\s+(\d{1,2}\.\d{1,2})")
 _PTX_TARGET: Final = re.compile(rb"\.target\s+sm_(\d{1,4})([a-z]?)")
 _PTX_ENTRY: Final = re.compile(rb"\.entry\s")
@@ -198,11 +201,11 @@ def _counted(number: int | None) -> int | Unopened:
 
 
 def _code_names(head: bytes) -> int | None:
-    """Count a cubin's sections of code by the table of names that opens it; ``None`` where none does."""
-    end = head.find(b"\0\0", _HEADER + 1)
-    if head[: _HEADER + len(_NAMES)][_HEADER:] != _NAMES or end < 0:
+    """Count a cubin's sections of code by the names that open it; ``None`` where they do not, or go on."""
+    end = head.find(_SYMBOLS, _HEADER)
+    if head[_HEADER : _HEADER + len(_NAMES)] != _NAMES or end < 0:
         return None
-    return head.count(_CODE, _HEADER, end)
+    return len(set(_CODE.findall(head, _HEADER, end + 1)))
 
 
 def _sections(source: Readable, start: int, size: int) -> tuple[list[tuple[int, int, int]], bytes]:
