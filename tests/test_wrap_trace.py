@@ -89,6 +89,35 @@ def test_a_trace_lies_in_the_runs_folder_and_is_summed_up(
 
 
 @pytest.mark.posix_only
+def test_a_log_of_the_program_holds_its_own_words_and_not_the_traces(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Traced(tmp_path, *LINUX)("-c", TRACED, log=str(tmp_path / "out.log"))
+    assert sorted((tmp_path / "out.log").read_text(encoding="utf-8").splitlines()) == [
+        "own words",
+        "to stdout",
+    ]
+    assert "ZLUDA_TRACE" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.posix_only
+def test_a_program_that_calls_no_cuda_has_an_empty_trace(tmp_path: Path) -> None:
+    result = Traced(tmp_path, *LINUX)("-c", "raise SystemExit(7)")
+    assert result.exit_code == 7
+    assert result.trace is not None
+    assert (result.trace.logs, dict(result.trace.calls)) == ((), {})
+
+
+@pytest.mark.posix_only
+def test_a_trace_that_cannot_be_written_stops_before_the_program(tmp_path: Path) -> None:
+    (tmp_path / "stage").write_bytes(b"a file where the folder should be")
+    with pytest.raises(LaunchError) as caught:
+        Traced(tmp_path, *LINUX)("-c", f"open({str(tmp_path / 'ran')!r}, 'w')")
+    assert (caught.value.reference, not_started_code(caught.value)) == ("trace-not-writable", 126)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.posix_only
 def test_on_linux_the_tracing_libraries_come_first_and_hand_on_to_the_layers_own(tmp_path: Path) -> None:
     traced = Traced(tmp_path, *LINUX)
     result = traced(explain=True)

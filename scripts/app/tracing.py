@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Final
 
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
-from scripts.errors import UsageError
+from scripts.errors import LaunchError, UsageError
 from scripts.launch.environ import EnvChange
 from scripts.launch.tracing import LOG_DIR, LOG_NAME, plan_trace
 from scripts.launch.via import Via, ViaChoice
@@ -62,13 +63,28 @@ def plan_tracing(
 
 def trace_folder(ws: Workspace, program: Path) -> Path:
     """Name a folder that does not exist yet for one run's trace; nothing is made."""
-    begin = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{program.stem}"
+    begin = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{program.stem}-{os.getpid()}"
     folder = ws.stage / FOLDER / begin
     number = 2
     while folder.exists():
         folder = ws.stage / FOLDER / f"{begin}-{number}"
         number += 1
     return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for one run's logs, for its owner only.
+
+    Raises:
+        LaunchError: ``trace-not-writable``.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        msg = f"the trace cannot be written: {folder}"
+        hint = "make the checkout's folder stage writable, or leave --trace out"
+        raise LaunchError("trace-not-writable", msg, context=(str(error),), hint=hint) from error
 
 
 def read_trace(folder: Path, program: Path) -> TraceSummary:

@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scripts.app.staged import staged_runtime
-from scripts.app.tracing import read_trace
 from scripts.app.workspace import Workspace
 from scripts.app.wrap_plan import Plan, Request, plan_run
 from scripts.app.wrapping import (
@@ -33,6 +32,9 @@ from scripts.model import StackKind
 from scripts.system.child import Exit
 from scripts.system.interruptions import Interruptions
 from scripts.system.process import run_inherited
+
+if TYPE_CHECKING:
+    from scripts.reporting.tracelog import TraceSummary
 
 __all__ = ["WrapResult", "leave", "not_started_code", "wrap"]
 
@@ -126,7 +128,9 @@ def _run(ws: Workspace, plan: Plan) -> WrapResult:
     for note in plan.shown.notes:
         ws.progress.note(note)
     if plan.trace is not None:
-        plan.trace.folder.mkdir(parents=True)
+        from scripts.app.tracing import make_folder  # noqa: PLC0415 - most runs are not traced
+
+        make_folder(plan.trace.folder)
     around = nullcontext(Placement()) if plan.placement is None else plan.placement()
     with Interruptions() as interruptions:
         with around as placement:
@@ -142,8 +146,16 @@ def _run(ws: Workspace, plan: Plan) -> WrapResult:
                     drop=PREFIX if plan.trace else b"",
                 )
         _refuse_failed_launcher(plan, ended)
-        traced = read_trace(plan.trace.folder, plan.shown.program) if plan.trace else None
-        return replace(plan.shown, exit=ended, placement=placement, trace=traced)
+        return replace(plan.shown, exit=ended, placement=placement, trace=_trace(plan))
+
+
+def _trace(plan: Plan) -> TraceSummary | None:
+    """Sum up what the layer has written, where it was asked to."""
+    if plan.trace is None:
+        return None
+    from scripts.app.tracing import read_trace  # noqa: PLC0415 - as above
+
+    return read_trace(plan.trace.folder, plan.shown.program)
 
 
 def _watch(ws: Workspace, plan: Plan) -> AbstractContextManager[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path, PureWindowsPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scripts.app.backend_notes import backend_notes, refuse_foreign_driver
 from scripts.app.layer_folder import layer_folder
@@ -13,7 +13,6 @@ from scripts.app.profile import Profiled, profile_of
 from scripts.app.program import named_program
 from scripts.app.running import gpu_choice, hip_root_of
 from scripts.app.staged import Staged
-from scripts.app.tracing import Tracing, plan_tracing
 from scripts.app.workspace import Workspace
 from scripts.app.wrapping import (
     Inspect,
@@ -35,6 +34,9 @@ from scripts.launch.via import Via, ViaChoice, ViaFacts, choose_via
 from scripts.preflight.places import Places
 from scripts.records import dataclass
 from scripts.system.child import Command, LogTo
+
+if TYPE_CHECKING:
+    from scripts.app.tracing import Tracing
 
 AUTO: Final = "auto"
 
@@ -157,6 +159,8 @@ def _choice(seen: Inspected, read: _Read) -> ViaChoice:
 
 def _tracing(ws: Workspace, ready: Staged, read: _Read) -> Tracing:
     """Plan a trace for the kind of program it is."""
+    from scripts.app.tracing import plan_tracing  # noqa: PLC0415 - most runs are not traced
+
     bits = BITS.get(_machine(read.program), 64)
     return plan_tracing(ws, ready, read.program, way=read.way, settings=read.settings, bits=bits)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
@@ -31,10 +31,12 @@ from scripts.launch.environ import EnvPlan
 from scripts.launch.via import Via, ViaFacts
 from scripts.preflight.places import Places
 from scripts.records import dataclass
-from scripts.reporting.tracelog import TraceSummary
 from scripts.system.child import Exit
 from scripts.system.files import write_atomic
 from scripts.system.process import name_exit
+
+if TYPE_CHECKING:
+    from scripts.reporting.tracelog import TraceSummary
 
 #: Stack id (empty: the active one) to its verified runtime.
 StagedRuntime = Callable[[Workspace, str], Staged]

@@ -28,7 +28,8 @@ def _show_compiled(result: CachePruneResult, out: Out) -> None:
         return
     for path in cache.files:
         out.line(str(path))
-    out.line(f"{len(cache.files)} files {'would go' if result.dry_run else 'gone'} ({size(cache.bytes)})")
+    count = f"{len(cache.files)} file{'s' if len(cache.files) > 1 else ''}"
+    out.line(f"{count} {'would go' if result.dry_run else 'gone'} ({size(cache.bytes)})")
     if result.dry_run:
         out.now("take them away: invoke cache.prune --compile")
     else:
