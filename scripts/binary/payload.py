@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: What one entry may become, and what is unpacked of one file for each of its bytes.
 MAX_WHOLE: Final = 1 << 26
-GROWTH: Final = 16
+GROWTH: Final = 8
 _LEAST_BUDGET: Final = 1 << 24
 #: A table of names that opens a cubin is this long in most files, and hardly ever longer than the second.
 _HEADS: Final = (1 << 16, 1 << 22)
@@ -35,7 +35,6 @@ _CODE: Final = re.compile(rb"\0\.text\.([^\0]+)")
 _SYMBOLS: Final = b"\0" * 16
 _PTX_VERSION: Final = re.compile(rb"\.version\s+(\d{1,2}\.\d{1,2})")
 _PTX_TARGET: Final = re.compile(rb"\.target\s+sm_(\d{1,4})([a-z]?)")
-_PTX_ENTRY: Final = re.compile(rb"\.entry\s")
 _PTXAS_TARGET: Final = re.compile(rb"-arch sm_(\d{1,4})([a-z]?)")
 
 
@@ -75,16 +74,11 @@ class Opener:
         self._left = max(GROWTH * source.size, _LEAST_BUDGET)
 
     def kernels(self, entry: Entry) -> int | Unopened:
-        """Count an entry's kernels.
+        """Count the kernels of an entry of machine code.
 
         A cubin has one section of code for each kernel, and for each device function that was not inlined,
-        so its number is an upper bound. PTX text says ``.entry``.
+        so its number is an upper bound.
         """
-        if entry.kind == "ptx":
-            text = self.head(entry, MAX_WHOLE)
-            return text if isinstance(text, Unopened) else len(_PTX_ENTRY.findall(text))
-        if entry.kind != "sass":
-            return Unopened(reason="it is no kind of code that is known")
         if entry.packing is Packing.NONE:
             return _counted(_code_sections(self._source, entry.offset, entry.size))
         return self._packed_kernels(entry)
