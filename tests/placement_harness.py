@@ -63,6 +63,10 @@ class LightFs(Fs):
         self.before("unlink", path)
         path.unlink()
 
+    def halve(self, path: Path) -> None:
+        """Leave half of a file, as a write that was cut off does."""
+        os.truncate(path, path.stat().st_size // 2)
+
     def in_use(self, files: Sequence[Path]) -> frozenset[Path]:
         return frozenset()
 
@@ -73,21 +77,11 @@ class LightFs(Fs):
         self.before("sync_folder", folder)
 
 
-class DyingFs(LightFs):
-    """Dies before its n-th change, or with ``half`` in the middle of it where it writes."""
+class Dying(LightFs):
+    """Dies before the n-th change, or with ``half`` in the middle of it where it writes."""
 
-    def __init__(
-        self,
-        at: int,
-        *,
-        half: bool = False,
-        end: Callable[[], None] | None = None,
-        links: bool = True,
-        trades: bool = True,
-        noreplace: bool = True,
-    ) -> None:
-        super().__init__(links=links, trades=trades, noreplace=noreplace)
-        self.at = at
+    def will_die(self, at: int, *, half: bool = False, end: Callable[[], None] | None = None) -> None:
+        self.at_change = at
         self.half = half
         self.end = end
         self.count = 0
@@ -100,7 +94,8 @@ class DyingFs(LightFs):
         if operation in CHANGING:
             self.count += 1
             self.log.append(f"{operation} {' '.join(path.name for path in paths[-2:])}")
-            if self.count == self.at and not (self.half and operation in {"write_new", "append", "copy_new"}):
+            writes = operation in {"write_new", "append", "copy_new"}
+            if self.count == self.at_change and not (self.half and writes):
                 self.die()
 
     def die(self) -> None:
@@ -110,24 +105,34 @@ class DyingFs(LightFs):
         raise Died
 
     def write_new(self, path: Path, data: bytes) -> None:
-        torn = self.half and self.count + 1 == self.at
+        torn = self.half and self.count + 1 == self.at_change
         super().write_new(path, data[: len(data) // 2] if torn else data)
         if torn:
             self.die()
 
     def append(self, path: Path, at: int, data: bytes) -> None:
-        torn = self.half and self.count + 1 == self.at
+        torn = self.half and self.count + 1 == self.at_change
         super().append(path, at, data[: len(data) // 2] if torn else data)
         if torn:
             self.die()
 
     def copy_new(self, source: Path, path: Path) -> str:
-        torn = self.half and self.count + 1 == self.at
+        torn = self.half and self.count + 1 == self.at_change
         digest = super().copy_new(source, path)
         if torn:
-            os.truncate(path, path.stat().st_size // 2)
+            self.halve(path)
             self.die()
         return digest
+
+
+class DyingFs(Dying):
+    """The real file system, on which somebody dies."""
+
+    def __init__(
+        self, at: int, *, half: bool = False, end: Callable[[], None] | None = None, **options: bool
+    ) -> None:
+        super().__init__(**options)
+        self.will_die(at, half=half, end=end)
 
 
 class FailingFs(LightFs):

@@ -176,7 +176,7 @@ def test_no_life_loses_a_byte_or_leaves_one(record_property: Callable[[str, obje
     run_state_machine_as_test(  # type: ignore[no-untyped-call] # Hypothesis leaves it untyped
         Life,
         settings=settings(
-            max_examples=60 if sys.platform != "win32" else 15, stateful_step_count=20, deadline=None
+            max_examples=60 if sys.platform != "win32" else 6, stateful_step_count=20, deadline=None
         ),
     )
     record_property("placement: acts in random lives", Life.steps)

@@ -5,17 +5,20 @@ python -m tests.wrapping RUNTIME KIND wrap --exe=PROGRAM … -- ARGUMENTS
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+from scripts.app.placing import Beside
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace, workspace_from_environ
 from scripts.app.wrap import leave, not_started_code, wrap
 from scripts.errors import WorkspaceError
 from scripts.launch.argv import split_argv
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
+from scripts.preflight.libraries import named
 from scripts.ui.console import Out
 from scripts.ui.wrap import show
 
@@ -30,8 +33,12 @@ def runtime_in(folder: Path, *names: str, stack: str = "test-stack") -> Runtime:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             path.write_bytes(b"x")
+        data = path.read_bytes()
+        meant = named(path.name) if ".so" in name else None
         provides = path.stem if path.suffix == ".dll" and "redirect" not in name else None
-        files.append(RuntimeFile(name=name, sha256="0" * 64, size=1, provides=provides))
+        provides = meant.key if meant is not None else provides
+        digest = hashlib.sha256(data).hexdigest()
+        files.append(RuntimeFile(name=name, sha256=digest, size=len(data), provides=provides))
     folder.mkdir(parents=True, exist_ok=True)
     return Runtime(stack=stack, digest="d" * 64, path=folder, files=tuple(files))
 
@@ -63,9 +70,11 @@ def main(argv: list[str]) -> int:
     names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
     staged = staged_over(runtime_in(folder, *names), kind=kind)
     try:
+        ws = workspace(folder.parent)
         result = wrap(
-            workspace(folder.parent),
+            ws,
             program_args=program_args,
+            placer=Beside(ws),
             staged=lambda _ws, _stack: staged,
             **options,  # type: ignore[arg-type]  # words of the command line
         )

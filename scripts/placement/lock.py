@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +18,11 @@ from scripts.system.locking import LockFile
 #: Placing copies files; this is longer than that takes on a slow disk.
 WAIT: Final = 60.0
 _PAUSE: Final = 0.05
+#: A network folder may close a file some time after we did; after this somebody else has it open.
+#: Removing on Windows is patient by itself.
+_CLOSING: Final = (0.01, 0.05, 0.25) if sys.platform != "win32" else (0.0,)
+#: What removing a file meets that somebody has open.
+_HELD: Final = frozenset({errno.EBUSY} | ({errno.EACCES} if sys.platform == "win32" else set()))
 
 
 class Held:
@@ -32,21 +38,29 @@ class Held:
         """Remove lock and state folder once nothing else is left, and let go.
 
         On Linux the lock file goes while it is held: whoever waits for it then holds a file that
-        has no name, notices, and starts again.
+        has no name, notices, and starts again. Where an open file cannot go, somebody may open the lock
+        in between: then the folder is theirs.
         """
-        fs, layout = self._fs, self.layout
-        if sys.platform == "win32":
-            self._lock.release()
         try:
-            fs.unlink(layout.lock)
-            fs.rmdir(layout.state)
-        except PermissionError:
-            if sys.platform != "win32":
-                raise
-            return  # somebody has opened the lock meanwhile: the folder is theirs now
+            if sys.platform == "win32" or not self._remove():
+                self._lock.release()
+                for pause in _CLOSING:
+                    if self._remove() or self._fs.look(self.layout.lock) is None:
+                        break
+                    time.sleep(pause)
         finally:
             self._lock.release()
-        fs.sync_folder(layout.target)
+        self._fs.sync_folder(self.layout.target)
+
+    def _remove(self) -> bool:
+        """Say whether both are gone: an open file may stay (Windows, SMB) or hide there (FUSE, NFS)."""
+        try:
+            self._fs.unlink(self.layout.lock)
+        except OSError as error:
+            if error.errno not in _HELD:
+                raise
+            return False
+        return self._fs.rmdir(self.layout.state)
 
 
 @contextlib.contextmanager
@@ -58,7 +72,7 @@ def target_lock(layout: Layout, fs: Fs, *, create: bool = False, wait: float = W
         JournalError: the state folder is not plainly ours.
         OSError: the system refuses.
     """
-    lock = LockFile(layout.lock)
+    lock = fs.lock_at(layout.lock)
     try:
         acquired = _acquire(lock, layout, fs, create=create, wait=wait)
     except OSError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -227,6 +228,8 @@ def _failed(layout: Layout, error: OSError) -> TargetError:
     """Say in our words what the system refused; everything has been put back."""
     msg = f"placing in {layout.target} failed: {error.strerror or error}"
     hint = "nothing was left behind; see whether the disk is full or something holds the folder"
+    if error.errno == errno.EOPNOTSUPP:
+        hint = "nothing was left behind; copy the program to a disk of another kind, for example ext4 or NTFS"
     return TargetError("placing-failed", msg, hint=hint)
 
 

@@ -23,6 +23,7 @@ from typing import Final
 
 from scripts.records import dataclass
 from scripts.system import contents, durable, renames
+from scripts.system.locking import LockFile
 from scripts.system.patience import native, patiently
 
 #: What ``link`` meets where hard links do not exist or are forbidden for this file.
@@ -31,6 +32,7 @@ NO_LINKS: Final = frozenset(
 )
 NO_LINKS_WINDOWS: Final = frozenset({1, 50, 1142})
 _NOT_EMPTY_WINDOWS: Final = 145
+_SECOND: Final = 1_000_000_000
 _NAME_SURROGATE: Final = 0x2000_0000
 
 
@@ -61,10 +63,15 @@ class Seen:
         return other is not None and (self.device, self.inode) == (other.device, other.inode)
 
     def unchanged(self, other: Seen | None) -> bool:
-        """Say whether both looks met the same file with nothing written in between."""
+        """Say whether both looks surely met the same file with nothing written in between.
+
+        A time in whole seconds may come from a file system that has no finer ones (FAT has two seconds):
+        it proves nothing, and the caller has to read the file.
+        """
         return (
             other is not None
             and self.same_file(other)
+            and self.mtime_ns % _SECOND != 0
             and ((self.kind, self.size, self.mtime_ns) == (other.kind, other.size, other.mtime_ns))
         )
 
@@ -105,8 +112,12 @@ class Fs:
         return contents.hash_of(path)
 
     def free_bytes(self, folder: Path) -> int:
-        """Return how many bytes this user may still write on the folder's volume."""
-        return shutil.disk_usage(native(folder)).free
+        """Return how many bytes this user may still write on the folder's volume.
+
+        A network folder that says nothing about its size counts as endless.
+        """
+        usage = shutil.disk_usage(native(folder))
+        return usage.free if usage.total else sys.maxsize
 
     def writable(self, folder: Path) -> bool:
         """Say whether names in ``folder`` can be changed; its times stay as they are.
@@ -129,6 +140,10 @@ class Fs:
     def in_use(self, files: Sequence[Path]) -> frozenset[Path]:
         """Return those that a running program has open or mapped (on Linux: mapped)."""
         return renames.held(files)
+
+    def lock_at(self, path: Path) -> LockFile:
+        """Return the lock that lies at a path, or will; it is not taken yet."""
+        return LockFile(path)
 
     # Changing -----------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ _EXCHANGE: Final = 2
 #: What kernels and file systems answer that do not know a flag of ``renameat2``.
 _UNKNOWN_FLAG: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
+#: Why a file system cannot be worked with.
+UNSAFE: Final = "this file system can neither rename without replacing nor give a file a second name"
+
 if sys.platform == "win32":
     from ctypes import wintypes
 
@@ -108,14 +111,24 @@ else:
     def rename_new(path: str, name: str) -> None:
         """Rename unless ``name`` exists; where the kernel cannot, a second name and then the first gone.
 
-        In between the file has both names, never none.
+        In between the file has both names, never none. Where there are no second names either (exFAT
+        through FUSE) this refuses with ``EOPNOTSUPP``: looking first and renaming then could overwrite.
         """
         code = _renameat2(path, name, _NOREPLACE)
         if code in _UNKNOWN_FLAG:
-            os.link(path, name, follow_symlinks=False)
+            _link_over(path, name)
             os.unlink(path)
         elif code:
             raise OSError(code, os.strerror(code), path, None, name)
+
+    def _link_over(path: str, name: str) -> None:
+        """Give a file the name that it shall keep."""
+        try:
+            os.link(path, name, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP}:
+                raise
+            raise OSError(errno.EOPNOTSUPP, UNSAFE, path, None, name) from error
 
     def replace(path: str, name: str) -> None:
         """Rename over ``name``."""
