@@ -17,12 +17,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from scripts.records import dataclass
 
 #: What stands between a call and its status, and how far the inside of a call is indented.
 RETURNED: Final = ") -> "
+SUCCESS: Final = "_SUCCESS"
 INDENT: Final = 4
 #: How the names of functions begin, and whose they are. Whatever else there is belongs to the driver.
 LIBRARIES: Final = ("cublasLt", "cublas", "cusparse", "cudnn", "cufft", "nvml", "{nvapi")
@@ -159,6 +161,7 @@ def is_failure(function: str, status: str) -> bool:
     return not (status.isdigit() and "Version" in function)
 
 
+@lru_cache(maxsize=4096)
 def library_of(function: str) -> str:
     """Say whose function it is."""
     for start in LIBRARIES:
@@ -167,8 +170,7 @@ def library_of(function: str) -> str:
     return DRIVER
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Call:
+class _Call(NamedTuple):
     """One line about a call."""
 
     name: str
@@ -179,13 +181,18 @@ class _Call:
     line: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Open:
+class _Open(NamedTuple):
     """A call whose inside may follow: what it is as a failure (the first time only), and as a load."""
 
     depth: int
-    failure: Failure | None
-    load: Load | None
+    failure: Failure | None = None
+    load: Load | None = None
+
+
+@lru_cache(maxsize=4096)
+def _plain(function: str) -> bool:
+    """Whether nothing has to be remembered of a function's calls that went well."""
+    return not function.startswith(_NAMING) and not _LOADS.match(function)
 
 
 class TraceReader:
@@ -214,14 +221,17 @@ class TraceReader:
                 self._remark(text, next((above.load for above in reversed(outer) if above.load), None))
                 continue
             name, status = text[: text.index("(")], text[cut + len(RETURNED) :]
+            self.calls[library_of(name)] += 1
+            if depth == 0:
+                self.last = text
+            if status.endswith(SUCCESS) and _plain(name):  # nearly all of millions of lines
+                outer.append(_Open(depth))
+                continue
             call = _Call(name=name, status=status, text=text, depth=depth, log=log, line=number)
             outer.append(self._call(call, kernels, outer))
 
     def _call(self, call: _Call, kernels: dict[str, str], outer: Sequence[_Open]) -> _Open:
         """Take in a call that came back."""
-        self.calls[library_of(call.name)] += 1
-        if call.depth == 0:
-            self.last = call.text[:MAX_TEXT]
         failed = is_failure(call.name, call.status)
         failure = self._failed(call, kernels) if failed else None
         above = next((o.failure for o in reversed(outer) if o.failure), None)
@@ -281,5 +291,5 @@ class TraceReader:
             modules=len(self.loads),
             broken=tuple(load for load in self.loads if load.failed),
             errors=errors,
-            last=self.last,
+            last=self.last[:MAX_TEXT],
         )
