@@ -169,6 +169,18 @@ def test_all_of_a_file_together_costs_no_more_than_it_allows(
     assert found[-1] == Unopened(reason="too much of the file is packed", damaged=False)
 
 
+def test_only_so_many_entries_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payload, "MAX_LOOKS", 3)
+    parts = (sass(86), entry(16, 86, cubin(86), way="zstd"), sass(86, way="lz4"), sass(86), sass(86))
+    with FileBytes(written(tmp_path, *parts, entry(16, 86, cubin(86)))) as source:
+        opener = Opener(source)
+        first, odd, *rest, last = entries(source)
+        assert (opener.kernels(first), opener.told(odd).kind) == (1, "sass")
+        too_many = Unopened(reason="the file has too many entries", damaged=False)
+        assert [opener.kernels(one) for one in rest] == [1, too_many, too_many]
+        assert opener.told(last).kind == "unknown"
+
+
 def test_only_the_beginning_of_a_stream_is_unpacked(tmp_path: Path) -> None:
     """A cubin's names come first: what follows is neither read nor known to be sound."""
     code = cubin(86, ["a", "b"]) + bytes(range(256)) * 8192

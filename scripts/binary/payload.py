@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MAX_WHOLE: Final = 1 << 26
 GROWTH: Final = 8
 _LEAST_BUDGET: Final = 1 << 24
+#: So many entries of one file are looked into.
+MAX_LOOKS: Final = 1 << 16
 #: A table of names that opens a cubin is this long in most files, and hardly ever longer than the second.
 _HEADS: Final = (1 << 16, 1 << 22)
 #: zstd unpacks whole blocks of up to 128 KiB.
@@ -72,6 +74,7 @@ class Opener:
         """Open nothing yet."""
         self._source = source
         self._left = max(GROWTH * source.size, _LEAST_BUDGET)
+        self._looks = MAX_LOOKS
 
     def kernels(self, entry: Entry) -> int | Unopened:
         """Count the kernels of an entry of machine code.
@@ -79,6 +82,9 @@ class Opener:
         A cubin has one section of code for each kernel, and for each device function that was not inlined,
         so its number is an upper bound.
         """
+        self._looks -= 1
+        if self._looks < 0:
+            return Unopened(reason="the file has too many entries", damaged=False)
         if entry.packing is Packing.NONE:
             return _counted(_code_sections(self._source, entry.offset, entry.size))
         return self._packed_kernels(entry)
@@ -100,7 +106,8 @@ class Opener:
 
     def told(self, entry: Entry) -> Entry:
         """Return an entry of a kind that is not known as what its first bytes show it to be."""
-        head = self.head(entry, _HEADER * 16)
+        self._looks -= 1
+        head = self.head(entry, _HEADER * 16) if self._looks >= 0 else b""
         if isinstance(head, Unopened):
             return entry
         shown = _cubin(_Held(head), 0, 0) or read_ptx(head)
