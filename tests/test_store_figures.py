@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.figures import __main__ as every_figure
 from tests.figures import store_figures
-from tests.figures.rows import Row, against, race, table
+from tests.figures.rows import Row, against, race, show, table
 
 
 def test_contenders_run_in_turns() -> None:
@@ -17,6 +19,38 @@ def test_contenders_run_in_turns() -> None:
     assert order == ["a", "b", "a", "b"]
     assert times["b"] == (7.0, 7.0)
     assert len(times["a"]) == 2
+
+
+def test_no_round_begins_that_cannot_end_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    runs: list[str] = []
+    times = race({"a": lambda: runs.append("a"), "b": lambda: runs.append("b")}, 5, limit=0.0)
+    assert runs == ["a", "b"], "the first round is always run whole"
+    assert len(times["a"]) == 1
+    assert "a, b: 1 of 5 rounds" in capsys.readouterr().err
+
+
+def test_rows_are_printed_as_they_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    printed: list[int] = []
+
+    def rows() -> Iterator[Row]:
+        for who in ("a", "b"):
+            printed.append(capsys.readouterr().out.count("\n"))
+            yield Row(what="work", who=who, values=(1.0,))
+
+    assert len(show(rows())) == 2
+    assert printed == [0, 3], "the head and the first line are out before the second is measured"
+
+
+@pytest.mark.posix_only
+def test_figures_that_take_too_long_are_ended_and_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "tests" / "figures").mkdir(parents=True)
+    (tmp_path / "tests" / "figures" / "slow_figures.py").write_text(
+        "import subprocess, sys\nprint('| work |', flush=True)\nsubprocess.run(['sleep', '600'])\n", "utf-8"
+    )
+    monkeypatch.setattr(every_figure, "ROOT", tmp_path)
+    assert "not finished after 2 s" in every_figure.measure("slow", 2.0)
 
 
 def test_a_bar_is_judged_by_the_ratio_of_medians() -> None:

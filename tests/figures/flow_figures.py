@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from scripts.staging.assemble import assemble, verify_runtime
 from scripts.staging.plan import RuntimePlan, plan_runtime
 from scripts.store.cache import Cache
 from tests.checkout import make_checkout
-from tests.figures.rows import Row, race, table
+from tests.figures.rows import Row, race, show
 from tests.many_members import many_members
 
 SETUP_BAR, START_BAR = 0.8, 0.25
@@ -29,6 +29,8 @@ SETUP_BAR, START_BAR = 0.8, 0.25
 def warm(rounds: int, folder: Path) -> list[Row]:
     """Time ``setup`` where everything is done already, and Invoke's own start."""
     checkout = make_checkout(folder)
+    # A setting of this machine that makes every start compile all modules anew is not what is measured.
+    checkout.extra["PYTHONDONTWRITEBYTECODE"] = ""
     checkout.json("setup")
     tool = Path(sys.executable).with_name("invoke")
     contenders: dict[str, Callable[[], object]] = {
@@ -44,16 +46,14 @@ def warm(rounds: int, folder: Path) -> list[Row]:
     ]
 
 
-def growing(rounds: int, folder: Path) -> list[Row]:
+def growing(rounds: int, folder: Path) -> Iterator[Row]:
     """Time assembling and verifying runtimes of 10, 100 and 1,000 members."""
-    rows = []
     for count in (10, 100, 1000):
         artifact, tree = many_members(folder / f"tree-{count}", count)
         plan = plan_runtime("s", [(artifact, tree, "")])
         stores = iter(folder / f"store-{count}-{number}" for number in range(rounds))
         values = tuple(_assemble(plan, next(stores)) for _ in range(rounds))
-        rows.append(Row(what="assemble and verify", who=f"{count} members", unit="s", values=values))
-    return rows
+        yield Row(what="assemble and verify", who=f"{count} members", unit="s", values=values)
 
 
 def _assemble(plan: RuntimePlan, store: Path) -> float:
@@ -70,17 +70,18 @@ def _quietly(command: list[str], cwd: Path) -> None:
     )
 
 
-def figures(*, rounds: int = 7, folder: Path | None = None) -> list[Row]:
+def figures(*, rounds: int = 7, folder: Path | None = None) -> Iterator[Row]:
     """Measure everything; ``folder`` decides the disk."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
-        return [*warm(rounds, Path(name) / "warm"), *growing(min(rounds, 5), Path(name))]
+        yield from warm(rounds, Path(name) / "warm")
+        yield from growing(min(rounds, 5), Path(name))
 
 
 def main(arguments: list[str]) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    print(table(figures(rounds=parser.parse_args(arguments).rounds)))
+    show(figures(rounds=parser.parse_args(arguments).rounds))
     return 0
 
 

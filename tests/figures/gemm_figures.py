@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.figures.rows import Row, table
+from tests.figures.rows import Row, show
 
 #: A tenth of OpenBLAS' speed is good enough for a reference: at most ten times its time.
 BAR = 10.0
@@ -46,4 +46,4 @@ def _rows(found: dict[str, Any]) -> list[Row]:
 
 
 if __name__ == "__main__":
-    print(table(figures()))
+    show(figures())

@@ -6,7 +6,6 @@ python -m tests.figures.launch_figures [--rounds=N]
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.figures.rows import Row, race, table
+from tests.checkout import make_checkout
+from tests.figures.rows import Row, race, show
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds that ``wrap`` may add.
@@ -23,11 +23,11 @@ BAR = 0.3
 PROGRAM = (sys.executable, "-I", "-c", "pass")
 
 
-def _run(line: list[str], environ: dict[str, str]) -> None:
+def _run(line: list[str], environ: dict[str, str], cwd: Path) -> None:
     subprocess.run(
         line,
         check=True,
-        cwd=ROOT,
+        cwd=cwd,
         env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -36,36 +36,26 @@ def _run(line: list[str], environ: dict[str, str]) -> None:
 
 
 def _contenders(folder: Path) -> dict[str, Callable[[], None]]:
-    """Our use case in a process of its own, the whole command line, and the program itself."""
+    """The whole command line in a checkout that is set up, our use case alone, and the program itself."""
     runtime = folder / "runtime"
     runtime.mkdir()
     (runtime / "libcuda.so.1").write_bytes(b"")
-    environ = dict(os.environ)
-    program = f"--exe={PROGRAM[0]}"
-    found: dict[str, Callable[[], None]] = {
-        "wrap (use case)": partial(
-            _run,
-            [
-                sys.executable,
-                "-m",
-                "tests.wrapping",
-                str(runtime),
-                "reference",
-                "wrap",
-                program,
-                "--",
-                *PROGRAM[1:],
-            ],
-            environ,
-        ),
-        "directly": partial(_run, list(PROGRAM), environ),
+    checkout = make_checkout(folder)
+    checkout.json("setup")
+    # A setting of this machine that makes every start compile all modules anew is not what is measured.
+    environ = {name: value for name, value in checkout.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    words = ["wrap", f"--exe={PROGRAM[0]}", "--", *PROGRAM[1:]]
+    alone = ["-m", "tests.wrapping", str(runtime), "reference", *words]
+    lines = {
+        "python -m scripts wrap": ([sys.executable, "-m", "scripts", *words], checkout.root),
+        "invoke wrap": ([str(Path(sys.executable).with_name("invoke")), *words], checkout.root),
+        "wrap (use case)": ([sys.executable, *alone], ROOT),
+        "directly": (list(PROGRAM), ROOT),
     }
-    line = [sys.executable, "-m", "scripts", "wrap", program, "--", *PROGRAM[1:]]
-    try:
-        _run(line, environ)
-    except subprocess.CalledProcessError:
-        return found  # nothing is set up in this checkout
-    return {"wrap (command line)": partial(_run, line, environ), **found}
+    runs = {who: partial(_run, line, environ, cwd) for who, (line, cwd) in lines.items()}
+    for run in runs.values():
+        run()  # compiles what is not compiled yet
+    return dict(runs)
 
 
 def figures(*, rounds: int = 7, folder: Path | None = None) -> list[Row]:
@@ -85,8 +75,7 @@ def main(arguments: list[str]) -> int:
     """Measure and print a table; 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    rows = figures(rounds=parser.parse_args(arguments).rounds)
-    print(table(rows))
+    rows = show(figures(rounds=parser.parse_args(arguments).rounds))
     return int(any(row.met is False for row in rows))
 
 

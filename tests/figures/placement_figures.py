@@ -23,7 +23,7 @@ from pathlib import Path
 from scripts.placement.place import place
 from scripts.placement.plan import PlacementItem
 from scripts.placement.undo import undo
-from tests.figures.rows import Row, against, race, table
+from tests.figures.rows import Row, against, race, show
 from tests.placement_harness import GONE
 
 MB = 1_000_000
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args(arguments)
-    print(table(figures(rounds=options.rounds, folder=options.folder)))
+    show(figures(rounds=options.rounds, folder=options.folder))
     return 0
 
 

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.fatbins import SASS, container, cubin, entry, ptx
-from tests.figures.rows import Row, race, table
+from tests.figures.rows import Row, race, show
 from tests.pe_files import pe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,7 +134,7 @@ def main() -> None:
     options.add_argument("--gib", type=float, default=2.0)
     options.add_argument("--rounds", type=int, default=5)
     asked = options.parse_args()
-    print(table(figures(asked.gib, asked.rounds)))
+    show(figures(asked.gib, asked.rounds))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -56,13 +57,25 @@ class Row:
         return (self.what, self.who, median, spread, number(self.ratio), bar, verdict, self.note)
 
 
+#: Seconds after which a race begins no further round.
+LIMIT = 180.0
 HEADER = ("what", "who", "median", "spread", "ours / this", "bar", "", "note")
 
 
-def race(contenders: Mapping[str, Contender], rounds: int) -> dict[str, tuple[float, ...]]:
-    """Let each run once a round, in turns, so that a busy machine is unkind to all alike."""
+def race(
+    contenders: Mapping[str, Contender], rounds: int, *, limit: float = LIMIT
+) -> dict[str, tuple[float, ...]]:
+    """Let each run once a round, in turns, so that a busy machine is unkind to all alike.
+
+    No round begins that would end later than ``limit`` seconds, but the first one always does.
+    """
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
+    start = time.monotonic()
+    for done in range(rounds):
+        spent = time.monotonic() - start
+        if done and spent + spent / done > limit:
+            sys.stderr.write(f"{', '.join(contenders)}: {done} of {rounds} rounds, the time is up\n")
+            break
         for name, run in contenders.items():
             with suppress(AttributeError):
                 os.sync()  # what the one before left to write is not this one's cost
@@ -84,6 +97,17 @@ def against(
         yield Row(what=what, who=peer, values=times[peer], ratio=ratio, bar=bars.get(peer))
     for peer, why in skipped.items():
         yield Row(what=what, who=peer, note=why)
+
+
+def show(rows: Iterable[Row]) -> list[Row]:
+    """Print a table line by line, each as soon as it is known, and return the rows."""
+    shown = []
+    for row in rows:
+        if not shown:
+            print(table([]), flush=True)
+        print(table([row]).splitlines()[-1], flush=True)
+        shown.append(row)
+    return shown
 
 
 def table(rows: Sequence[Row]) -> str:
