@@ -20,6 +20,9 @@ BLIND = (
     "| 9 others (E) | 4 of 9 | 4 of 9 | 9 |",
     "| 12 others (F) | 8 of 12 | 9 of 12 | 12 |",
     "| 13 others (G) | 8 of 13 | 10 of 13 | 11 |",
+    "| 7 others (H) | 2 of 7 | 2 of 7 | 7 |",
+    "| 3 others (I) | 3 of 3 | 3 of 3 | 3 |",
+    "| 4 others (J) | 2 of 4 | 3 of 4 | 4 |",
 )
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "diagnoses.md"
 _LONGEST = 110
