@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,16 @@ import pytest
 from scripts.app.placing import Beside, placed_here, still_placed, system_folders
 from scripts.app.placing_items import choose
 from scripts.app.staged import Staged
+from scripts.app.status import StatusResult
 from scripts.app.unwrap import UnwrapResult, unwrap
 from scripts.app.workspace import Workspace
 from scripts.errors import JournalError, TargetError, UsageError
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
-from scripts.placement.status import Standing
+from scripts.placement.status import PlacementStatus, Standing
 from scripts.preflight.places import Places
+from scripts.staging.generations import History
 from scripts.ui.console import Out
+from scripts.ui.status import show as show_status
 from scripts.ui.unwrap import show
 from tests.placement_harness import World, tree
 
@@ -194,24 +198,71 @@ def test_an_incomplete_undo_is_41_and_shows_both_ways_out(ws: Workspace, tmp_pat
     (world.target / "nvcuda.dll").write_bytes(b"an updater")
     result = unwrap(ws, target=str(world.target))
     assert result.exit_code == 41
-    restore = "puts the originals back, keeps the changed files beside them"
-    ways = [f'  unwrap --target="ROOT/one/app" --ours     {restore}']
     assert text(result, tmp_path).replace("✓", "+").replace("→", "->").splitlines() == [
         "! ROOT/one/app",
         "    removed   cublas64_11.dll",
         "    removed   cudnn64_8.dll",
         "    removed   nvcudart_hybrid64.dll",
-        "    left      nvcuda.dll: it was changed while ours stood there",
-        "Two ways out, neither deletes a file of yours:",
-        '  unwrap --target="ROOT/one/app" --theirs   keeps what is there, puts the originals beside it',
-        ways[0],
-        "-> choose one, file by file shown above",
+        "    left      nvcuda.dll: the stack's copy was changed or replaced since; your original is kept",
+        "Two ways out of what is left, neither deletes a file of yours:",
+        '  invoke unwrap --target="ROOT/one/app" --theirs',
+        "      leaves these files, and puts each original beside as NAME.cuda-amd-original",
+        '  invoke unwrap --target="ROOT/one/app" --ours',
+        "      puts the originals back, and keeps these files beside as NAME.cuda-amd-changed",
+        "-> look at the files that are left, then choose one of the two",
     ]
     settled = unwrap(ws, target=str(world.target), theirs=True)
     assert settled.exit_code == 0
     assert "not everything is as it was before" in text(settled, tmp_path)
     assert (world.target / "nvcuda.dll").read_bytes() == b"an updater"
     assert (world.target / "nvcuda.dll.cuda-amd-original").read_bytes() == b"theirs"
+
+
+def test_a_changed_file_that_was_not_here_before_is_said_to_be_that(ws: Workspace, tmp_path: Path) -> None:
+    world = kept(ws, tmp_path / "one")
+    (world.target / "cudnn64_8.dll").write_bytes(b"an updater")
+    shown = text(unwrap(ws, target=str(world.target)), tmp_path)
+    assert "    left      cudnn64_8.dll: it was not here before" in shown
+
+
+def test_nothing_to_take_back_is_said_so(ws: Workspace, tmp_path: Path) -> None:
+    world = program(tmp_path / "one")
+    assert "there was nothing to take back" in text(unwrap(ws, target=str(world.target)), tmp_path)
+
+
+def shown_status(*placed: PlacementStatus) -> list[str]:
+    lock = Lock(path=Path("pins.lock"), digest="0" * 64, artifacts={}, stacks={})
+    result = StatusResult(
+        lock=lock,
+        history=History(),
+        runtime_present=False,
+        store="store",
+        store_bytes=0,
+        leftovers=(),
+        placed=placed,
+    )
+    stdout = io.StringIO()
+    show_status(result, Out(stdout, stdout))
+    return stdout.getvalue().replace("✓", "+").replace("→", "->").replace("\\", "/").splitlines()[3:]
+
+
+def test_status_says_what_is_placed_and_what_to_type(ws: Workspace, tmp_path: Path) -> None:
+    """A folder with a blank and an umlaut; what is kept on purpose is no reason to warn."""
+    world = kept(ws, tmp_path / "Büro 1")
+    place = str(world.target).replace("\\", "/")
+    files = f"4 files of stack-a beside the program in {place}"
+    way = f'take it back: invoke unwrap --target="{place}"'
+    assert shown_status(*placed_here(ws)) == [f"+ kept: {files}; {way}", "-> set one up: invoke setup"]
+    (world.target / ".cuda-amd" / "users" / "keep").unlink()
+    assert shown_status(*placed_here(ws)) == [f"! left over: {files}", f"-> {way}"]
+    with Beside(ws)(make_staged(tmp_path / "Büro 1"), world.target / "program.exe"):
+        assert shown_status(*placed_here(ws))[0] == f"+ in use (process {os.getpid()}): {files}"
+    two = kept(ws, tmp_path / "two")
+    two.target.rename(tmp_path / "two" / "elsewhere")
+    gone = str(two.target).replace("\\", "/")
+    lines = shown_status(*placed_here(ws))
+    assert f"! folder missing or moved: {gone}" in lines
+    assert lines[-1].startswith('-> if it was moved: invoke unwrap --target="NEW PLACE"')
 
 
 def test_one_bad_journal_does_not_stop_the_others(ws: Workspace, tmp_path: Path) -> None:

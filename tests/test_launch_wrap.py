@@ -25,6 +25,7 @@ from scripts.errors import (
     JournalError,
     LaunchError,
     StagedFileError,
+    UndoIncompleteError,
     UsageError,
     WorkspaceError,
 )
@@ -243,6 +244,7 @@ def test_what_cannot_start_says_why_and_has_its_own_code(
         (HostError, 123),
         (ConflictError, 125),
         (JournalError, 125),
+        (UndoIncompleteError, 125),
         (LaunchError, 126),
         (WorkspaceError, 120),
     ],

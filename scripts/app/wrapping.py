@@ -24,6 +24,7 @@ from scripts.errors import (
     LockError,
     StagedFileError,
     TargetError,
+    UndoIncompleteError,
     UsageError,
     WorkspaceError,
 )
@@ -46,7 +47,7 @@ NOT_STARTED: Final[tuple[tuple[int, tuple[type[WorkspaceError], ...]], ...]] = (
     (121, (UsageError,)),
     (122, (LockError, FetchError, IntegrityError, ArchiveError, StagedFileError)),
     (123, (HostError,)),
-    (125, (TargetError, ConflictError, JournalError)),
+    (125, (TargetError, ConflictError, JournalError, UndoIncompleteError)),
     (126, (LaunchError,)),
 )
 

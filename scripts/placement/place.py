@@ -197,13 +197,13 @@ class _Wish:
             seen = fs.look(path)
             if seen is None or not is_ours(action, path, seen, fs):
                 msg = f"{action.path} is placed in {layout.target} and is missing or has changed"
-                hint = f'look at `unwrap --target="{layout.target}"`, then try again'
+                hint = f'look at `invoke unwrap --target="{layout.target}"`, then try again'
                 raise ConflictError("placement-damaged", msg, hint=hint)
         for item in self.items:
             there = placed.get(fold(item.path))
             if (_hash(layout, item, fs) if there is None else there.sha256) != item.sha256:
                 msg = f"the same stack is placed in {layout.target}, but without {item.path}"
-                hint = f'end the programs that use it, or `unwrap --target="{layout.target}"`, and try again'
+                hint = f'end its programs, or `invoke unwrap --target="{layout.target}"`, and try again'
                 raise ConflictError("placed-differently", msg, hint=hint)
         for name in (mine.user.name, users.KEEP) if self.keep else (mine.user.name,):
             users.attach(layout, fs, name)
@@ -218,7 +218,7 @@ class _Wish:
         if not report.complete:
             context = tuple(f"{left.path}: {left.why}" for left in report.kept)
             msg = f"placing in {layout.target} failed, and not everything could be put back: {error}"
-            hint = f'`unwrap --target="{layout.target}"` tries again; nothing is lost'
+            hint = f'`invoke unwrap --target="{layout.target}"` tries again; nothing is lost'
             raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint) from error
         if mine.registry:
             mine.registry.remove(PLACEMENTS, layout.target)
@@ -243,7 +243,9 @@ def _must_be_clean(report: UndoReport) -> None:
     if not report.complete:
         context = tuple(f"{left.path}: {left.why}" for left in report.kept)
         msg = f"an earlier placement in {report.target} could not be undone completely"
-        hint = f'see `unwrap --target="{report.target}"`, with --ours or --theirs if files were changed'
+        hint = (
+            f'see `invoke unwrap --target="{report.target}"`, with --ours or --theirs if files were changed'
+        )
         raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint)
     if report.pending:
         msg = f"a running program still holds files of an earlier placement in {report.target}"
@@ -255,7 +257,7 @@ def _other_stack(layout: Layout, journal: Journal) -> Refusal:
     return Refusal(
         reference="other-stack-placed",
         message=f"{journal.stack or 'another stack'} is placed in {layout.target} already",
-        hint=f'take it away first: `unwrap --target="{layout.target}"`',
+        hint=f'take it away first: `invoke unwrap --target="{layout.target}"`',
     )
 
 

@@ -24,6 +24,14 @@ from scripts.system.fsops import Fs, Seen
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
+def _why_changed(action: Action, *, held: bool) -> str:
+    """Say what is known of a file that is neither ours nor what it was."""
+    if action.before is None:
+        return "it was not here before, and the stack's copy was changed since: it may be yours now"
+    original = "your original is kept" if held else "no original is kept for it"
+    return f"the stack's copy was changed or replaced since; {original}"
+
+
 @dataclass(kw_only=True)
 class Undo:
     """One run over one journal."""
@@ -169,7 +177,7 @@ class Undo:
         original = self.layout.original(action.number)
         held = self.fs.look(original) is not None
         if self.mode is Mode.SAFE:
-            self.kept.append(Left(path=action.path, why="it was changed while ours stood there"))
+            self.kept.append(Left(path=action.path, why=_why_changed(action, held=held)))
         elif self.mode is Mode.THEIRS or sight.now is Now.BEFORE:
             if held:
                 self._put_aside(original, action, "original", "")

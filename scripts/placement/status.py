@@ -71,7 +71,10 @@ def placement_status(target: Path, *, fs: Fs = REAL) -> PlacementStatus:
     """Look at one target."""
     layout = Layout(target)
     if fs.look(target) is None:
-        advice = 'if it was moved: unwrap --target="NEW PLACE"; if it was deleted: unwrap --all forgets it'
+        advice = (
+            'if it was moved: invoke unwrap --target="NEW PLACE"; if it was deleted: invoke unwrap --all '
+            "takes it off the list"
+        )
         return PlacementStatus(target=target, standing=Standing.MISSING, advice=advice)
     try:
         journal = load(layout, fs) if check_state(layout, fs) else None
@@ -111,5 +114,5 @@ def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
 
 
 def _way_out(target: Path) -> str:
-    """Name the command."""
-    return f'unwrap --target="{target}"'
+    """Say what to type."""
+    return f'take it back: invoke unwrap --target="{target}"'

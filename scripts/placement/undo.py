@@ -99,5 +99,5 @@ def _blocked(layout: Layout) -> Iterator[None]:
         yield
     except OSError as error:
         msg = f"{layout.target} cannot be changed: {error.strerror or error}"
-        hint = "make the folder writable (a full or read-only disk?) and run `unwrap` again; nothing is lost"
+        hint = "make the folder writable (is the disk full?), then `invoke unwrap` again; nothing is lost"
         raise UndoIncompleteError("undo-blocked", msg, hint=hint) from error

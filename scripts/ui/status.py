@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from scripts.app.status import StatusResult
+from scripts.placement.status import PlacementStatus, Standing
 from scripts.ui.console import Out
 from scripts.ui.words import short, size
+
+#: What somebody should clean up.
+UNWANTED: Final = frozenset(Standing) - {Standing.IN_USE, Standing.KEPT}
 
 
 def show(result: StatusResult, out: Out) -> None:
@@ -25,15 +31,26 @@ def show(result: StatusResult, out: Out) -> None:
                 f"         generation {other.number}: {other.stack} {short(other.digest)} {other.created}"
             )
     for placed in result.placed:
-        what = f"{placed.standing.value}: {len(placed.files)} files of {placed.stack} in {placed.target}"
-        out.mark("warn" if placed.advice else "ok", f"{what}. {placed.advice}".rstrip(". "))
+        out.mark("warn" if placed.standing in UNWANTED else "ok", _placed(placed))
     for shim in result.shims:
         what = f"shim for {shim.program.name} with {shim.stack}: {shim.path}"
         out.mark("warn" if shim.advice else "ok", f"{what}. {shim.advice}".rstrip(". "))
     for path in result.leftovers:
         out.mark("warn", f"left over from an interrupted run: {path}")
     ready = active is not None and result.runtime_present
-    out.now("invoke wrap --exe=PROGRAM -- ARGUMENTS" if ready else "set one up: invoke setup")
+    unwanted = [placed for placed in result.placed if placed.standing in UNWANTED]
+    if unwanted:
+        out.now(unwanted[0].advice)
+    else:
+        out.now("invoke wrap --exe=PROGRAM -- ARGUMENTS" if ready else "set one up: invoke setup")
+
+
+def _placed(placed: PlacementStatus) -> str:
+    """Say in one sentence what lies beside a program, for whom, and what can be done."""
+    files = f"{len(placed.files)} files of {placed.stack} beside the program in " if placed.stack else ""
+    users = f" (process {', '.join(map(str, placed.users))})" if placed.users else ""
+    advice = f"; {placed.advice}" if placed.advice and placed.standing not in UNWANTED else ""
+    return f"{placed.standing.value}{users}: {files}{placed.target}{advice}"
 
 
 def _show_active(result: StatusResult, out: Out) -> None:
