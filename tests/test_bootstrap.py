@@ -26,6 +26,8 @@ def main(arguments):
     print(json.dumps(said))
     return 7 if arguments[:1] == ["fail"] else 0
 """
+#: Leaves every line to the tasks.
+STRAIGHT = "def perform_plain(argv):\n    return None\n"
 METADATA = "Metadata-Version: 2.1\nName: pinned-thing\nVersion: 1.0\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 #: An interpreter that sees none of our packages: `-S` hides what the system's Python may have installed.
@@ -69,6 +71,8 @@ class Clone:
         (self.root / "scripts").mkdir(parents=True)
         for name in ("__init__.py", "__main__.py"):
             shutil.copy(CHECKOUT / "scripts" / name, self.root / "scripts" / name)
+        (self.root / "scripts" / "ui").mkdir()
+        (self.root / "scripts" / "ui" / "straight.py").write_text(STRAIGHT, encoding="utf-8")
         (self.root / "tasks.py").write_text(TASKS, encoding="utf-8")
         self.lock("first")
 
@@ -126,6 +130,9 @@ def test_a_first_run_makes_the_environment_and_hands_over(clone: Clone, tmp_path
     assert Path(str(said["cwd"])).resolve() == elsewhere.resolve()
     assert said["arguments"] == ["wrap", "--exe=a b.exe", "--", "", "ü", '"', "--"]
     assert "Preparing .venv" in done.stderr
+    assert list((clone.root / "scripts" / "__pycache__").glob("__main__.*.pyc")), (
+        "compiled once, for all starts"
+    )
 
     again = clone.run("fail")
     assert again.returncode == 7

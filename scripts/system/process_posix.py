@@ -21,7 +21,7 @@ from typing import Final
 
 from scripts.errors import LaunchError
 from scripts.system.child import Command, Dialog
-from scripts.system.proc_table import Table, children, children_of, processes
+from scripts.system.proc_table import Table, children, children_of, has_children, processes
 
 assert sys.platform != "win32"  # noqa: S101 - tells mypy which half this is
 
@@ -91,7 +91,7 @@ class PosixTree:
         self._mine_before: set[int] = set()
         self._was_reaper = False
         if not session:
-            self._mine_before = set(children_of(os.getpid()))
+            self._mine_before = set(_own_children())
             self._was_reaper = _set_subreaper(on=True)
         try:
             self._popen = subprocess.Popen(
@@ -193,7 +193,7 @@ class PosixTree:
         """Return what is left when the first process has ended."""
         if self._session:
             return self._everyone()
-        return [p for p in children_of(os.getpid()) if self._is_ours(p)]
+        return [p for p in _own_children() if self._is_ours(p)]
 
     def _is_ours(self, pid: int) -> bool:
         return pid not in self._mine_before
@@ -202,10 +202,15 @@ class PosixTree:
         """Take the exit codes of orphans that came to us and ended."""
         if self._session:
             return
-        for pid in children_of(os.getpid()):
+        for pid in _own_children():
             if pid != self.pid and self._is_ours(pid):
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
+
+
+def _own_children() -> list[int]:
+    """Return our direct children; most looks find none, and need no look at every process."""
+    return children_of(os.getpid()) if has_children() else []
 
 
 def start_error(command: Command, error: OSError | ValueError) -> LaunchError:
