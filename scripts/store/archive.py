@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from scripts.errors import IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Progress
-from scripts.store import zip_reader
 from scripts.store.cache import Cache, in_use, manifest_path, not_writable
 from scripts.store.entries import Limits, Unpacked
 from scripts.store.fetch import no_space
 from scripts.store.links import copy_in
 from scripts.store.mirrors import last_component
-from scripts.store.tar_reader import unpack_tar_gz
 from scripts.store.trees import (
     Change,
     Finding,
@@ -125,6 +122,8 @@ def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | Non
 
 def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limits: Limits) -> Tree:
     """Unpack beside the destination; only a complete and verified tree gets its name and manifest."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - most runs find the tree made
+
     final = cache.tree_path(artifact.sha256 or "")
     _clear_away(final)
     work = files.temporary_beside(final)
@@ -170,7 +169,10 @@ def _clear_away(final: Path) -> None:
 def _unpack_into(
     artifact: Artifact, blob: Path, work: Path, progress: Progress, limits: Limits
 ) -> list[Unpacked]:
-    """Write the artifact's files into ``work``."""
+    """Write the artifact's files into ``work``; the readers are loaded by who has something to unpack."""
+    from scripts.store import zip_reader  # noqa: PLC0415 - see above
+    from scripts.store.tar_reader import unpack_tar_gz  # noqa: PLC0415 - see above
+
     packed = blob.stat().st_size
     bounded = limits.for_archive(packed)
     if artifact.format in _ZIPS:

@@ -7,7 +7,6 @@ import stat
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -20,6 +19,7 @@ from scripts.store import entries
 from scripts.store.entries import Limits, Unpacked, archive_error
 from scripts.store.names import Names, refused
 from scripts.system import files
+from scripts.system.spread import spread
 
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC: Final = b"PK\x03\x04"
@@ -63,11 +63,7 @@ def unpack_zip(blob: Path, folder: Path, limits: Limits, advance: Callable[[int]
         advance(done.size)
         return done
 
-    pool = ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1), thread_name_prefix="unzip")
-    try:
-        return list(pool.map(write, members))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return spread(write, members, threads=min(_MOST_THREADS, os.cpu_count() or 1))
 
 
 def declared_size(blob: Path) -> int:
