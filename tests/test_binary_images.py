@@ -167,9 +167,9 @@ def test_a_program_is_told_from_a_library_by_its_interpreter(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "neither"),
+        (b"", "an empty file"),
         (b"MZ", "no PE"),
-        (b"#!/bin/sh\n", "neither"),
+        (b"#!/bin/sh\n", "a script for sh"),
         (b"MZ" + b"\xff" * 400, "no PE"),
         (b"\x7fELF", "damaged"),
         (b"\x7fELF\x02\x01\x01" + b"\xff" * 60, "damaged"),

@@ -11,7 +11,7 @@ from elftools.common.exceptions import ELFError
 from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 
-from scripts.binary.image import Format, Image, Needed, Section, Unreadable
+from scripts.binary.image import ANEW, Format, Image, Needed, Section, Unreadable
 from scripts.binary.machine import machine_of
 from scripts.binary.source import FileBytes
 from scripts.records import dataclass
@@ -70,7 +70,7 @@ def read_elf(path: Path) -> Image | Unreadable:
         with path.open("rb") as stream:
             outline = _outline(ELFFile(stream), path.stat().st_size)
     except _DAMAGED as error:
-        return Unreadable(reason=f"its ELF headers are damaged ({type(error).__name__})")
+        return Unreadable(reason=f"its ELF headers are damaged ({type(error).__name__})", then=ANEW)
     with FileBytes(path) as source:
         return _image(source, outline)
 

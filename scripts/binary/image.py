@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from scripts.records import dataclass
 
@@ -75,6 +76,10 @@ class Image:
     gui: bool = False
     overlay: int = 0
     faults: tuple[str, ...] = ()
+
+
+#: What to do with a program that is damaged.
+ANEW: Final = "install it anew: the file is damaged"
 
 
 @dataclass(frozen=True, kw_only=True)

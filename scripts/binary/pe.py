@@ -9,7 +9,7 @@ from typing import Final
 
 import pefile
 
-from scripts.binary.image import Format, Image, Needed, Section, Unreadable
+from scripts.binary.image import ANEW, Format, Image, Needed, Section, Unreadable
 from scripts.binary.machine import machine_of
 from scripts.binary.resources import MANIFEST, resource
 from scripts.binary.source import FileBytes
@@ -81,7 +81,7 @@ def read_pe(path: Path, *, exports: bool = False) -> Image | Unreadable:
         except pefile.PEFormatError as error:
             return Unreadable(reason=f"it is no PE file: {error.value}")
         except _DAMAGED:
-            return Unreadable(reason="its PE headers are damaged")
+            return Unreadable(reason="its PE headers are damaged", then=ANEW)
         return _image(source, fixed, exports=exports)
 
 
