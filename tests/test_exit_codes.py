@@ -205,6 +205,21 @@ def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("preflight", f"--exe={folder / 'missing'}")
 
 
+@scenario("no-precompiler")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run("precompile", f"--path={folder}")
+
+
+@scenario("wrap-untraceable")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    done = checkout.run("wrap", f"--exe={sys.executable}", "--trace", "--", "-c", "print('ran')")
+    assert "ran" not in done.stdout
+    assert not (checkout.root / "stage" / "traces").exists()
+    return done
+
+
 @scenario("timeout")
 def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     checkout.json("setup")

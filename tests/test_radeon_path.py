@@ -259,6 +259,18 @@ def test_a_trace_is_what_the_layers_own_libraries_wrote(
     assert "  failed   first cuMemPrefetchAsync -> CUDA_ERROR_NOT_SUPPORTED" in shown.stderr
 
 
+def test_the_layers_own_tool_compiles_beforehand(machine: Radeon, program: Path, tmp_path: Path) -> None:
+    grows = {"STANDIN_CACHE": str(tmp_path / "elsewhere.db")}
+    result: Any = machine.json("precompile", f"--path={program.parent}", env=grows)
+    assert (result["code"], result["stack"]) == (0, "zluda-v6p69-sdk64")
+    assert "[2/2] 1 file(s) compiled" in result["output"]
+    assert (tmp_path / "elsewhere.db").stat().st_size == 1024
+    assert result["compile_cache"]["path"].endswith(r"AppData\Local\zluda\ComputeCache")
+    assert any("MIOpen" in note for note in result["notes"])
+    error = reference(machine, "precompile", f"--path={program.parent}-gone", code=2)
+    assert error["reference"] == "path-not-found"
+
+
 def test_an_integrated_gpu_in_front_is_not_used(machine: Radeon, program: Path) -> None:
     assert machine.hip is not None
     listed = machine.hip / "bin" / "hipInfo.txt"
