@@ -91,6 +91,18 @@ def test_a_cache_with_a_wrong_value_never_crashes(tmp_path: Path, program: Path,
     assert cache(program) == look(program)
 
 
+def test_a_file_that_is_asked_about_twice_is_read_once(tmp_path: Path, program: Path) -> None:
+    seen: list[Path] = []
+
+    def counted(path: Path) -> FileFacts:
+        seen.append(path)
+        return look(path)
+
+    cache = FileCache(tmp_path / "cache", program, counted)
+    assert cache(program) == cache(program)
+    assert seen == [program]
+
+
 def test_other_tables_make_other_answers(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

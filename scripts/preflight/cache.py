@@ -45,7 +45,7 @@ class FileCache:
     def __call__(self, path: Path) -> FileFacts:
         """Return what a file tells, from the cache where it is the same file."""
         identity = _identity(path)
-        known = self._known.get(str(path))
+        known = self._used.get(str(path)) or self._known.get(str(path))
         if identity is not None and known is not None and known[0] == identity:
             facts = _facts(known[1])
             if facts is not None:
