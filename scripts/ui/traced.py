@@ -17,7 +17,7 @@ def trace_lines(trace: TraceSummary) -> Iterator[str]:
     """Yield the lines: calls by library, the first failing call, what was refused, what did not compile."""
     if not trace.logs:
         yield "trace: nothing was written: the program called no CUDA library, or ended before one came back"
-        yield f"       it was to lie below {trace.folder} (ZLUDA's own place: zluda among the temporary files)"
+        yield f"       it was to lie below {trace.folder} (ZLUDA's own place: zluda in the temporary files)"
         return
     processes = f"{len(trace.logs)} process{'es' if len(trace.logs) > 1 else ''}"
     yield f"trace: {sum(trace.calls.values()):,} CUDA calls of {processes}, in {trace.folder}"
