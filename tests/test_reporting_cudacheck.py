@@ -233,7 +233,12 @@ def test_a_library_that_aborts_the_process_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("line", "level", "outcome", "says"),
     [
-        ('nvcuda    : ERROR: Initialization("cuInit", 100)', Level.DETECTED, Outcome.ERROR, "status 100: HIP finds no device"),
+        (
+            'nvcuda    : ERROR: Initialization("cuInit", 100)',
+            Level.DETECTED,
+            Outcome.ERROR,
+            "status 100: HIP finds no device",
+        ),
         (
             'cublas12  : ERROR: Initialization("cublasCreate_v2", 1)',
             Level.DETECTED,
