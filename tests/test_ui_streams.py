@@ -87,6 +87,17 @@ def test_a_reader_that_went_away_is_no_failure(tmp_path: Path, words: tuple[str,
         os.close(writer)
 
 
+@pytest.mark.posix_only
+def test_a_failure_stays_a_failure_when_its_reader_went_away(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        code, said = front_door(tmp_path, "use", "--stack=nothing", "--json", stdout=writer)
+    finally:
+        os.close(writer)
+    assert (code, "unknown-stack" in said, "Traceback" in said) == (2, True, False)
+
+
 def test_a_line_that_cannot_be_read_comes_through_the_front_door(tmp_path: Path) -> None:
     code, error = front_door(tmp_path, "wrap", "--exe=program", "argument")
     assert code == 121

@@ -162,13 +162,20 @@ def _is_tty(stream: object) -> bool:
 
 
 def _show(module: str, result: Result, out: Out, *, as_json: bool) -> None:
-    """Render; a reader that went away (``| head``) is no error of ours."""
-    try:
+    """Render."""
+    with _patient():
         if as_json:
             sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=True) + "\n")
         else:
             import_module(f"scripts.ui.{module}").show(result, out)
         sys.stdout.flush()
+
+
+@contextmanager
+def _patient() -> Iterator[None]:
+    """Write to a reader that may have gone away (``| head``), which is no error of ours."""
+    try:
+        yield
     except BrokenPipeError:
         # Python would complain again while closing stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -187,5 +194,7 @@ def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = ""
 def _show_error(error: WorkspaceError, out: Out, *, as_json: bool) -> None:
     """Show a failure in the form that was asked for."""
     if as_json:
-        sys.stdout.write(json.dumps(error.to_json(), indent=2, ensure_ascii=True) + "\n")
+        with _patient():
+            sys.stdout.write(json.dumps(error.to_json(), indent=2, ensure_ascii=True) + "\n")
+            sys.stdout.flush()
     out.error(error.reference, error.message, error.context, error.hint)
