@@ -1,8 +1,8 @@
 """CUDA fat binaries: containers of PTX and machine code. NVIDIA documents none of this.
 
-The layout was read from files made by nvcc 13.0 and from public packages of CUDA 11, 12 and 13; the flags that
-say how code is packed are those that ZLUDA unpacks by (vosen/ZLUDA@6f068f2, dark_api.rs). A value that was
-never seen stays "unknown" and is counted as such.
+The layout was read from files made by nvcc 13.0 and from public packages of CUDA 11, 12 and 13; the flags
+that say how code is packed are those that ZLUDA unpacks by (vosen/ZLUDA@6f068f2, dark_api.rs). A value that
+was never seen stays "unknown" and is counted as such.
 """
 
 from __future__ import annotations
