@@ -19,7 +19,7 @@ from pathlib import Path
 from scripts.placement.layout import fold
 from scripts.system.fsops import Kind, Seen
 from scripts.system.locking import LockFile
-from tests.placement_harness import Dying, LightFs
+from tests.placement_harness import Dying, Failing, LightFs
 
 #: By path: the kind, the bytes, and the first of the names that this file has.
 Shape = dict[str, tuple[Kind, object, str]]
@@ -350,6 +350,10 @@ class DyingMemory(Dying, MemoryFs):
     ) -> None:
         MemoryFs.__init__(self, disk, **options)
         self.will_die(at, half=half, end=end)
+
+
+class FailingMemory(Failing, MemoryFs):
+    """Raises an error at its n-th change."""
 
 
 _sources: dict[Path, bytes] = {}

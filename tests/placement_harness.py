@@ -135,12 +135,11 @@ class DyingFs(Dying):
         self.will_die(at, half=half, end=end)
 
 
-class FailingFs(LightFs):
+class Failing(LightFs):
     """Raises an error at the n-th change, and with ``lasting`` at every later one of the same kind."""
 
-    def __init__(self, at: int, error: Callable[[], OSError], *, lasting: bool = False) -> None:
-        super().__init__()
-        self.at = at
+    def will_fail(self, at: int, error: Callable[[], OSError], *, lasting: bool = False) -> None:
+        self.at_change = at
         self.error = error
         self.lasting = lasting
         self.count = 0
@@ -150,7 +149,7 @@ class FailingFs(LightFs):
         if operation not in CHANGING:
             return
         self.count += 1
-        if self.count == self.at:
+        if self.count == self.at_change:
             self.kind = operation
             raise self.error()
         if self.lasting and operation == self.kind:

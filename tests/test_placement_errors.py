@@ -18,12 +18,13 @@ from scripts.placement.place import place
 from scripts.placement.undo import undo
 from scripts.system.fsops import Fs
 from scripts.system.patience import retrying
+from tests.memory_fs import Disk, FailingMemory, MemoryFs
 from tests.placement_harness import (
     CHANGING,
     GONE,
     MEMORY,
     STACK,
-    FailingFs,
+    Failing,
     LightFs,
     World,
     bytes_lost,
@@ -46,50 +47,114 @@ def run_place(world: World, fs: Fs) -> None:
     place(world.target, world.items, **STACK, fs=fs, user=GONE)
 
 
-@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-@pytest.mark.parametrize("error", ERRORS)
+class RealDisk:
+    """The real file system."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def sound(self) -> LightFs:
+        return LightFs()
+
+    def failing(self) -> Failing:
+        return Failing()
+
+    def lost(self) -> bool:
+        return bool(bytes_lost(self.world))
+
+    def as_before(self) -> bool:
+        return tree(self.world.target) == self.world.start
+
+
+class MemoryDisk:
+    """A disk in memory, as ``test_placement_crash.py`` compares it with the real one."""
+
+    def __init__(self, world: World) -> None:
+        self.start = Disk.of(world.target)
+        self.disk = self.start.copy()
+
+    def sound(self) -> LightFs:
+        return MemoryFs(self.disk)
+
+    def failing(self) -> Failing:
+        return FailingMemory(self.disk)
+
+    def lost(self) -> bool:
+        return not self.start.contents() <= self.disk.contents()
+
+    def as_before(self) -> bool:
+        return self.disk.state() == self.start.state()
+
+
+#: Every error on both disks; under Wine, where a real one is slow, one of them on that.
+CASES = [
+    (disk, error, lasting)
+    for disk in (RealDisk, MemoryDisk)
+    for error in ERRORS
+    for lasting in (False, True)
+    if disk is MemoryDisk or sys.platform != "win32" or (error == "broken" and not lasting)
+]
+each_case = pytest.mark.parametrize(
+    ("kind", "error", "lasting"),
+    CASES,
+    ids=[f"{d.__name__}-{error}-{'lasting' if lasting else 'once'}" for d, error, lasting in CASES],
+)
+
+
+@each_case
 def test_an_error_anywhere_while_placing_leaves_nothing_or_says_so(
-    tmp_path: Path, error: str, lasting: bool, record_property: Record
+    tmp_path: Path,
+    kind: type[RealDisk | MemoryDisk],
+    error: str,
+    lasting: bool,
+    record_property: Record,
 ) -> None:
     world = mixed_world(tmp_path)
+    disk = kind(world)
     at = 0
     while True:
         at += 1
-        fs = FailingFs(at, ERRORS[error], lasting=lasting)
+        fs = disk.failing()
+        fs.will_fail(at, ERRORS[error], lasting=lasting)
         try:
             run_place(world, fs)
         except UndoIncompleteError:
-            assert bytes_lost(world) == set()
-            undo(world.target, fs=LightFs())
+            assert not disk.lost()
+            undo(world.target, fs=disk.sound())
         except TargetError as refused:
             assert refused.reference == "placing-failed"  # noqa: PT017 - the loop needs the rest of the try
         else:
-            undo(world.target, fs=LightFs())
-        assert tree(world.target) == world.start, (error, at, fs.kind)
+            undo(world.target, fs=disk.sound())
+        assert disk.as_before(), (error, at, fs.kind)
         if fs.count < at:
             break
     assert at > 20
     record_property("placement: error points", at - 1)
 
 
-@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-@pytest.mark.parametrize("error", ERRORS)
+@each_case
 def test_an_error_anywhere_while_undoing_loses_nothing_and_can_be_resumed(
-    tmp_path: Path, error: str, lasting: bool, record_property: Record
+    tmp_path: Path,
+    kind: type[RealDisk | MemoryDisk],
+    error: str,
+    lasting: bool,
+    record_property: Record,
 ) -> None:
     world = mixed_world(tmp_path)
+    disk = kind(world)
     at = 0
     while True:
         at += 1
-        run_place(world, LightFs())
-        fs = FailingFs(at, ERRORS[error], lasting=lasting)
+        run_place(world, disk.sound())
+        fs = disk.failing()
+        fs.will_fail(at, ERRORS[error], lasting=lasting)
         try:
             undo(world.target, fs=fs)
         except UndoIncompleteError as blocked:
             assert blocked.reference == "undo-blocked"  # noqa: PT017 - the loop needs the rest of the try
-        assert bytes_lost(world) == set()
-        assert undo(world.target, fs=LightFs()).complete
-        assert tree(world.target) == world.start, (error, at, fs.kind)
+        assert not disk.lost()
+        assert undo(world.target, fs=disk.sound()).complete
+        assert disk.as_before(), (error, at, fs.kind)
         if fs.count < at:
             break
     assert at > 10

@@ -76,8 +76,13 @@ class Layout:
         """A file of ours in one of the folders of ours."""
         path = self._known.get((folder, number))
         if path is None:
-            path = self._known[folder, number] = self.state.joinpath(folder, f"{number:04d}")
+            path = self._known[folder, number] = self.state.joinpath(folder, numbered(number))
         return path
+
+
+def numbered(number: int) -> str:
+    """Return the name of an action's files in the folders of ours."""
+    return f"{number:04d}"
 
 
 def fold(name: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scripts.placement import journal as journals
 from scripts.placement.journal import Journal, Step
-from scripts.placement.layout import Layout
+from scripts.placement.layout import Layout, numbered
 from scripts.placement.plan import Action
 from scripts.placement.report import Left, Mode, UndoReport
 from scripts.placement.sight import Held, Sight, check_folders, held_in, is_ours, look_at
@@ -61,7 +61,7 @@ class Undo:
             self.held = held_in(self.layout, self.fs)
             self.fs.mkdir(self.layout.trash(0).parent)
             for action in self.journal.actions:
-                if self.layout.trash(action.number).name in thrown:
+                if numbered(action.number) in thrown:
                     self._each(action, self._empty_trash)
             for action in reversed(self.journal.actions):
                 self._each(action, self._settle)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scripts.errors import JournalError
 from scripts.placement.journal import Journal
-from scripts.placement.layout import Layout
+from scripts.placement.layout import Layout, numbered
 from scripts.placement.plan import Action
 from scripts.placement.snapshot import folder_problem
 from scripts.placement.verdict import Kept, Now
@@ -53,18 +53,14 @@ def held_in(layout: Layout, fs: Fs) -> Held:
 
 def look_at(action: Action, layout: Layout, fs: Fs, held: Held) -> Sight:
     """Look at the name, the original and our waiting copy; hash as little as the table needs."""
-    here, original, new = (
-        layout.inside(action.path),
-        layout.original(action.number),
-        layout.new(action.number),
-    )
+    here, name = layout.inside(action.path), numbered(action.number)
     there = fs.look(here)
-    spare = fs.look(original) if original.name in held.originals else None
-    waiting = fs.look(new) if new.name in held.new else None
+    spare = fs.look(layout.original(action.number)) if name in held.originals else None
+    waiting = fs.look(layout.new(action.number)) if name in held.new else None
     now = _now(action, here, there, fs)
     return Sight(
         now=now,
-        kept=_kept(action, original, spare, there=there, now=now, fs=fs),
+        kept=_kept(action, layout, spare, there=there, now=now, fs=fs),
         there=there,
         untouched=waiting is not None and not waiting.same_file(there),
         folder_missing=there is None and fs.look(here.parent) is None,
@@ -100,12 +96,13 @@ def _now(action: Action, path: Path, seen: Seen | None, fs: Fs) -> Now:
     return Now.BEFORE if same else Now.OTHER
 
 
-def _kept(action: Action, path: Path, seen: Seen | None, *, there: Seen | None, now: Now, fs: Fs) -> Kept:
+def _kept(action: Action, layout: Layout, seen: Seen | None, *, there: Seen | None, now: Now, fs: Fs) -> Kept:
     """Tell what is kept; where ours stands at the name, only its being there matters."""
     if seen is None or seen.kind not in {Kind.FILE, Kind.LINK}:
         return Kept.NOTHING
     if seen.same_file(there):
         return Kept.SAME
+    path = layout.original(action.number)
     if is_ours(action, path, seen, fs):
         return Kept.OURS
     before = action.before

@@ -16,7 +16,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -49,6 +50,8 @@ class Job:
         self.source.mkdir(parents=True)
         self.target.mkdir()
         self.items = []
+        #: Seconds of processor time that each round of ours took.
+        self.processor: list[float] = []
         for number, (name, size) in enumerate(sizes.items()):
             data = os.urandom(size)
             (self.source / name).write_bytes(data)
@@ -60,8 +63,10 @@ class Job:
             )
 
     def ours(self) -> None:
+        before = time.process_time()
         place(self.target, self.items, stack="figure", digest="d", user=GONE)
         report = undo(self.target)
+        self.processor.append(time.process_time() - before)
         if not report.complete:
             msg = f"the figure is worthless: {report.kept}"
             raise RuntimeError(msg)
@@ -115,19 +120,26 @@ def figures(*, rounds: int = 5, folder: Path | None = None) -> list[Row]:
     """Measure everything; ``folder`` decides the disk."""
     rows: list[Row] = []
     ours: dict[int, tuple[float, ...]] = {}
+    spent: dict[int, list[float]] = {}
     with tempfile.TemporaryDirectory(dir=folder) as name:
         jobs = {"ZLUDA's sizes (72 MB)": LARGE} | {
             f"{count} files of 16 kB": {f"{number}.dll": SMALL for number in range(count)} for count in COUNTS
         }
         for number, (what, sizes) in enumerate(jobs.items()):
-            found, missing = contenders(Job(Path(name) / str(number), sizes))
+            job = Job(Path(name) / str(number), sizes)
+            found, missing = contenders(job)
             times = race(found, rounds)
-            ours[len(sizes)] = times["place + undo"]
+            ours[len(sizes)], spent[len(sizes)] = times["place + undo"], job.processor
             rows += against(what, times, {}, missing)
-    few, many = COUNTS[0], COUNTS[-1]
-    extra = (statistics.median(ours[many]) - statistics.median(ours[few])) / (many - few) * 1000
-    rows.append(Row(what="one more small file", who="place + undo", unit="ms", values=(extra,), bar=BAR))
+    for what, values in (("one more small file", ours), ("the same, processor time", spent)):
+        rows.append(Row(what=what, who="place + undo", unit="ms", values=(_extra(values),), bar=BAR))
     return rows
+
+
+def _extra(values: Mapping[int, Sequence[float]]) -> float:
+    """Return the milliseconds that one more small file costs."""
+    few, many = COUNTS[0], COUNTS[-1]
+    return (statistics.median(values[many]) - statistics.median(values[few])) / (many - few) * 1000
 
 
 def main(arguments: list[str]) -> int:
