@@ -19,7 +19,7 @@ MAX_WHOLE: Final = 1 << 26
 GROWTH: Final = 8
 _LEAST_BUDGET: Final = 1 << 24
 #: So many entries of one file are looked into.
-MAX_LOOKS: Final = 1 << 16
+MAX_LOOKS: Final = 1 << 12
 #: A table of names that opens a cubin is this long in most files, and hardly ever longer than the second.
 _HEADS: Final = (1 << 16, 1 << 22)
 #: zstd unpacks whole blocks of up to 128 KiB.
