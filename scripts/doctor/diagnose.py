@@ -31,8 +31,15 @@ _PROGRAM: Final = re.compile(
     r"(?:error|exception|warning)\b[:(]|^\s*traceback|\blevel=|\bmsg=|^\[?\d{4}-\d\d-\d\d", re.MULTILINE
 )
 #: Up to this length a person's sentences are looked for among a program's lines; they are guesses then.
-_MIXED: Final = 2000
-_WORDS: Final = re.compile(r"^\W{0,3}[^\W\d_]+(?:[ ,'-]+[^\W\d_][\w'.]*){4,}")
+_MIXED: Final = 6000
+_WORDS: Final = re.compile(r"^\W{0,3}[^\W\d_][\w'.]*(?:[ ,;:'()-]+\w[\w'.%]*){4,}")
+#: What a forum's form puts around a person's words: fences, headings, boxes to tick.
+_FORM: Final = re.compile(
+    r"^\s*(?:```.*|~~~.*|#{1,6} .*|[-*] \[[ x]\].*|</?(?:details|summary)>.*)$", re.IGNORECASE
+)
+#: Sentences a person writes: a few of any shape, some more where each is one.
+_FEW: Final = 2
+_LINES: Final = 8
 _SIGNS: Final = re.compile(r"[=/{}\[\]|<>]")
 _HEARSAY: Final = 0.45
 
@@ -148,8 +155,14 @@ def _about_machine(reading: Reading) -> list[str]:
 
 
 def _is_spoken(text: str) -> bool:
-    """Whether a text is how a person puts it: a sentence or two, no log."""
-    return len(text) <= _SENTENCE and text.strip().count("\n") <= 1 and not _PROGRAM.search(text)
+    """Whether a text is how a person puts it: some sentences, no log."""
+    if len(text) > _MIXED or _PROGRAM.search(text):
+        return False
+    lines = [line for line in text.split("\n") if line.strip() and not _FORM.match(line)]
+    size = sum(map(len, lines))
+    if len(lines) <= _FEW:
+        return size <= _SENTENCE
+    return len(lines) <= _LINES and size <= 2 * _SENTENCE and all(_is_sentence(line) for line in lines)
 
 
 def _is_sentence(line: str) -> bool:

@@ -23,7 +23,7 @@ _HIP: Final = re.compile(r"(?:rocm/|\bhip(?: sdk)? ?v?|\brocm ?)([5-9]\.\d|10\.\
 #: Lines that list the devices of a machine; others may list what a library was built for.
 _LISTED: Final = re.compile(
     r"\b(?:dev|device|gpu)\b ?#?\d|agents?[=:]|\barch: |hip device|gcnarchname|marketing name"
-    r"|^\W*(?:gpu|cpu|processor|graphics)\b ?[:=]"
+    r"|\b(?:gpu|cpu|processor|graphics) ?[:=]"
 )
 #: How Windows names the GPU inside a processor.
 _INSIDE: Final = re.compile(r"radeon\(tm\) graphics|with radeon (?:vega )?graphics")
