@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.checkout import make_checkout
+from tests.pe_files import pe
 from tests.radeon import (
     BACKENDS,
     IGPU,
@@ -204,9 +205,15 @@ def test_a_hip_library_of_the_programs_own_is_said_to_win(
     machine: Radeon, program: Path, programs: Path
 ) -> None:
     shutil.copyfile(programs / "hip6" / "rocblas.dll", program.with_name("rocblas.dll"))
+    plugins = program.with_name("plugins")
+    plugins.mkdir()
+    (plugins / "p.dll").write_bytes(pe(imports={"cublas64_11.dll": ["cublasCreate_v2"]}))
+    shutil.copyfile(programs / "hip6" / "rocblas.dll", plugins / "rocblas.dll")
     words = ("wrap", f"--exe={program}", "--explain", "--via=beside")
     result: Any = machine.json(*words)
     assert "rocblas.dll beside the program will be loaded instead of the HIP runtime's" in result["notes"]
+    assert f"rocblas.dll in {plugins} will be loaded instead of the HIP runtime's" in result["notes"]
+    assert f"would create: {plugins / 'cublas64_11.dll'} (for p.dll)" in result["notes"]
 
 
 def test_a_shim_starts_the_program_by_a_double_click(machine: Radeon, programs: Path, tmp_path: Path) -> None:

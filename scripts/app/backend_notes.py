@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ def backend_notes(
     program: Path,
     environ: Mapping[str, str],
     *,
-    beside: bool = False,
+    beside: Collection[Path] = (),
     refuse: bool = True,
 ) -> tuple[str, ...]:
     """Return one sentence for each file that is missing behind the layer (Windows: it asks by a box).
@@ -34,7 +34,7 @@ def backend_notes(
         staged: the stack.
         program: its folder is one that Windows searches.
         environ: what the program will get; its PATH is searched for the HIP runtime.
-        beside: the layer's files will lie in the program's folder, and look for HIP there first.
+        beside: folders in which the layer's files will lie; they look for HIP there first.
         refuse: raise where no CUDA program could start; else say that, too.
 
     Raises:
@@ -62,12 +62,19 @@ def backend_notes(
         system=system32(environ),
         path=tuple(Path(entry) for entry in entries if entry),
     )
-    own = shadowing(program.parent) if beside else ()
-    shadows = f"{', '.join(own)} beside the program will be loaded instead of the HIP runtime's"
+    shadows = tuple(_shadow(folder, program) for folder in beside if shadowing(folder))
     missing = missing_backends(staged.runtime, places)
     said = refuse_or_note(missing) if refuse else notes_of(missing)
     outdated = outdated_runtime(home / DRIVER, places)
-    return (*((shadows,) if own else ()), *said, *((outdated,) if outdated else ()))
+    return (*shadows, *said, *((outdated,) if outdated else ()))
+
+
+def _shadow(folder: Path, program: Path) -> str:
+    """Say which HIP libraries of a folder the layer's files there would load."""
+    from scripts.launch.backends import shadowing  # noqa: PLC0415 - Windows only, and not small
+
+    where = "beside the program" if folder == program.parent else f"in {folder}"
+    return f"{', '.join(shadowing(folder))} {where} will be loaded instead of the HIP runtime's"
 
 
 def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:

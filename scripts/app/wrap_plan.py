@@ -135,7 +135,7 @@ def plan_run(
             *seen.notes,
             *((seen.refusal,) if seen.refusal else ()),
             *known.notes,
-            *backend_notes(ws, ready, read.program, environ.environ, beside=choice.via is Via.BESIDE),
+            *backend_notes(ws, ready, read.program, environ.environ, beside=_beside(choice, read, seen)),
             *(CAVEATS if choice.via is Via.LAUNCHER else ()),
             *((trace.note,) if trace else ()),
         ),
@@ -163,6 +163,14 @@ def _tracing(ws: Workspace, ready: Staged, read: _Read) -> Tracing:
 
     bits = BITS.get(_machine(read.program), 64)
     return plan_tracing(ws, ready, read.program, way=read.way, settings=read.settings, bits=bits)
+
+
+def _beside(choice: ViaChoice, read: _Read, seen: Inspected) -> tuple[Path, ...]:
+    """Name the folders that files of the stack will lie in."""
+    if choice.via is not Via.BESIDE:
+        return ()
+    found = seen.places.found if seen.places is not None else ()
+    return tuple(dict.fromkeys((read.program.parent, *(place.folder for place in found))))
 
 
 def _read(ws: Workspace, request: Request) -> _Read:

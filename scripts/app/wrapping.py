@@ -188,6 +188,7 @@ class WrapResult:
             "exit_code": self.exit_code,
             "exit": None if self.exit is None else self._exit_json(self.exit),
             "placed": list(self.placement.files),
+            "placed_in": str(self.placement.target) if self.placement.target is not None else None,
             "left": list(self.placement.left),
             "notes": [*self.notes, *self.ending],
             "trace": None if self.trace is None else self.trace.to_json(),
