@@ -485,6 +485,40 @@ def test_a_lock_deleted_under_its_holder_locks_nothing(tmp_path: Path) -> None:
     second.release()
 
 
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        pytest.param(False, id="a rival alone"),
+        pytest.param(True, id="beside a hidden file", marks=pytest.mark.posix_only),
+    ],
+)
+def test_a_lock_taken_while_the_last_one_leaves_is_left_to_its_holder(tmp_path: Path, hidden: bool) -> None:
+    """Between our lock's name and the folder going somebody makes a lock there: it is not removed."""
+    world = pair_world(tmp_path)
+    layout = Layout(world.target)
+    rival = LockFile(layout.lock)
+    taken: list[bool] = []
+
+    class Crowded(LightFs):
+        def rmdir(self, folder: Path) -> bool:
+            if folder == layout.state and not taken:
+                if hidden and not (folder / ".hidden").exists():
+                    (folder / ".hidden").touch()  # as FUSE keeps a file that is still open
+                    return super().rmdir(folder)
+                (folder / ".hidden").unlink(missing_ok=True)
+                assert rival.try_acquire()
+                taken.append(True)
+            return super().rmdir(folder)
+
+    run_place(world)
+    assert undo(world.target, fs=Crowded()).complete
+    try:
+        assert layout.lock.exists(), "its holder believes that nobody else can hold it"
+        assert not LockFile(layout.lock).try_acquire()
+    finally:
+        rival.release()
+
+
 RIVAL = """
 import sys
 from pathlib import Path

@@ -39,28 +39,30 @@ class Held:
 
         On Linux the lock file goes while it is held: whoever waits for it then holds a file that
         has no name, notices, and starts again. Where an open file cannot go, somebody may open the lock
-        in between: then the folder is theirs.
+        in between: then the folder is theirs. Our lock goes once: one that lies there later is another's.
         """
+        gone = sys.platform != "win32" and self._remove_lock()
         try:
-            if sys.platform == "win32" or not self._remove():
+            if not (gone and self._fs.rmdir(self.layout.state)):
                 self._lock.release()
                 for pause in _CLOSING:
-                    if self._remove() or self._fs.look(self.layout.lock) is None:
+                    gone = gone or self._remove_lock()
+                    if gone and (self._fs.rmdir(self.layout.state) or self._fs.look(self.layout.lock)):
                         break
                     time.sleep(pause)
         finally:
             self._lock.release()
         self._fs.sync_folder(self.layout.target)
 
-    def _remove(self) -> bool:
-        """Say whether both are gone: an open file may stay (Windows, SMB) or hide there (FUSE, NFS)."""
+    def _remove_lock(self) -> bool:
+        """Say whether its name is gone: an open file may stay (Windows, SMB) or hide there (FUSE, NFS)."""
         try:
             self._fs.unlink(self.layout.lock)
         except OSError as error:
             if error.errno not in _HELD:
                 raise
             return False
-        return self._fs.rmdir(self.layout.state)
+        return True
 
 
 @contextlib.contextmanager
