@@ -19,9 +19,8 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from scripts.records import dataclass
 from scripts.system import contents, durable, renames
 from scripts.system.locking import LockFile
 from scripts.system.patience import native, patiently
@@ -45,9 +44,11 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """One look at a name, links not followed. ``owner`` is ``None`` where the platform has no uid."""
+class Seen(NamedTuple):
+    """One look at a name, links not followed. ``owner`` is ``None`` where the platform has no uid.
+
+    A tuple, because a placement looks five times at every file.
+    """
 
     kind: Kind
     size: int
