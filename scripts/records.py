@@ -67,10 +67,17 @@ def _values(record: object) -> tuple[object, ...]:
 
 
 def _record(cls: type[T]) -> type[T]:
-    """Make a class a record."""
+    """Make a class a record.
+
+    Raises:
+        TypeError: it has what a standard dataclass would heed and a record would not.
+    """
     cls.__doc__ = cls.__doc__ or ""  # or its whole signature would be spelled out for it
     made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
     fields = _fields(made)
+    if hasattr(cls, "__post_init__") or not all(f.init for f in fields):
+        msg = f"{cls.__qualname__} computes values of its own: use the standard dataclass"
+        raise TypeError(msg)
     vars_ = {
         "__record__": (
             frozenset(f.name for f in fields),

@@ -117,3 +117,17 @@ def test_other_classes_are_standard_dataclasses(options: dict[str, bool]) -> Non
     assert "__init__" in vars(made)
     assert vars(made)["__init__"].__qualname__ != vars(OURS)["__init__"].__qualname__
     assert made() == made()
+
+
+def test_what_a_record_would_not_heed_is_refused() -> None:
+    class Checked:
+        name: str
+
+        def __post_init__(self) -> None: ...
+
+    class Derived:
+        name: str = dataclasses.field(init=False)
+
+    for kind in (Checked, Derived):
+        with pytest.raises(TypeError, match="use the standard dataclass"):
+            dataclass(frozen=True, kw_only=True)(kind)
