@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import sys
@@ -135,17 +136,17 @@ class Sieve:
         if not self._mark:
             return data
         passed = bytearray()
-        data = self._held + data
+        lines = io.BytesIO(self._held + data)
         self._held = b""
-        while data:
+        for line in lines:
             if self._begins:
-                self._drops = data.startswith(self._mark)
-                if not self._drops and self._mark.startswith(data):
-                    self._held = data
+                self._drops = line.startswith(self._mark)
+                if not self._drops and self._mark.startswith(line):  # the last one, and not whole
+                    self._held = line
                     break
-            line, newline, data = data.partition(b"\n")
-            passed += b"" if self._drops else line + newline
-            self._begins = bool(newline)
+            if not self._drops:
+                passed += line
+            self._begins = line.endswith(b"\n")
         return bytes(passed)
 
     def rest(self) -> bytes:
