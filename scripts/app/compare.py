@@ -25,9 +25,9 @@ from scripts.reporting.table import read_table
 from scripts.reporting.trials import HIGHER, LOWER, Runs, join, read_record
 from scripts.system.files import write_atomic
 
-#: Verdicts that do not speak against the candidate.
 #: The forms a picture is written in, by the ends of its name.
 FORMS: Final = (".svg", ".png")
+#: Verdicts that do not speak against the candidate.
 GOOD: Final = frozenset({Verdict.BETTER, Verdict.SAME})
 
 
