@@ -48,7 +48,13 @@ class Typist:
             streams = [str(Path(folder) / name) for name in ("out", "err")]
             request = {"root": str(root), "words": list(words), "cwd": str(cwd), "env": dict(env)}
             line = json.dumps({**request, "streams": streams}) + "\n"
-            late = threading.Timer(timeout, process.kill)
+            expired = threading.Event()
+
+            def end() -> None:
+                expired.set()
+                process.kill()
+
+            late = threading.Timer(timeout, end)
             late.start()
             try:
                 assert process.stdin is not None
@@ -57,9 +63,8 @@ class Typist:
                 process.stdin.flush()
                 answer = process.stdout.readline()
             finally:
-                expired = late.finished.is_set()
                 late.cancel()
-            if expired:
+            if expired.is_set():
                 raise subprocess.TimeoutExpired(list(words), timeout)
             code = int(answer) if answer.strip() else self._ended()
             out, err = (Path(name).read_bytes().decode("utf-8", errors="replace") for name in streams)
@@ -113,9 +118,7 @@ def _perform(request: Mapping[str, Any], prepare: str) -> int:
     sys.argv = [str(Path(request["root"]) / "scripts"), *request["words"]]
     saved = [os.dup(number) for number in (1, 2)]
     for number, name in zip((1, 2), request["streams"], strict=True):
-        stream = os.open(
-            name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        )
+        stream = os.open(name, WRITING)
         os.dup2(stream, number)
         os.close(stream)
     try:
