@@ -56,6 +56,36 @@ def test_a_sign_that_cannot_be_encoded_stays_readable(encoding: str, shown: str)
     assert stream.read() == f"{shown}\n"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a [red]b[/] [/]",
+        "C:\\dir\\[a]\\",
+        "\\[x]",
+        "a  b",
+        "ends ",
+        "tab\there",
+        "x" * 300,
+        ":smile: 😀 ü—✓",
+        "a\u00a0b",
+    ],
+    ids=ascii,
+)
+@pytest.mark.parametrize("way", ["line", "note", "now", "mark"])
+def test_a_line_is_written_with_and_without_rich_alike(way: str, text: str) -> None:
+    """To a pipe lines are just written; to a terminal, and where colours are forced, Rich writes them."""
+    shown = []
+    plain: dict[str, str] = {}
+    for environ in (plain, None):
+        stream = io.StringIO()
+        words = ("ok", text) if way == "mark" else (text,)
+        getattr(Out(stream, stream, environ=environ), way)(*words)
+        shown.append(stream.getvalue())
+    assert shown[0] == shown[1]
+    assert text.partition("\t")[0] in shown[0]
+
+
 def front_door(
     folder: Path, *words: str, stdout: int | None = subprocess.PIPE, closed: bool = False
 ) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as rich_escape
 from rich.panel import Panel
 from rich.table import Table
 
@@ -26,6 +26,14 @@ class _Patient(Console):
         with contextlib.suppress(OSError):  # a stream without a descriptor
             os.dup2(nowhere, self.file.fileno())
         os.close(nowhere)
+
+
+def escape(text: str) -> str:
+    """Keep Rich from reading markup out of a text that no markup follows on its line.
+
+    Its own way doubles a backslash at the end, for markup that may follow: a folder of Windows ends so.
+    """
+    return rich_escape(f"{text}\n")[:-1]
 
 
 def open_console(stream: TextIO) -> Console:
