@@ -255,6 +255,12 @@ def test_status_says_what_is_placed_and_what_to_type(ws: Workspace, tmp_path: Pa
     assert shown_status(*placed_here(ws)) == [f"+ kept: {files}; {way}", "-> set one up: invoke setup"]
     (world.target / ".cuda-amd" / "users" / "keep").unlink()
     assert shown_status(*placed_here(ws)) == [f"! left over: {files}", f"-> {way}"]
+    other = PlacementStatus(target=Path("else"), standing=Standing.UNREADABLE, advice="damaged at byte 7")
+    assert shown_status(*placed_here(ws), other) == [
+        f"! left over: {files}",
+        "! journal not trusted: else; damaged at byte 7",
+        f"-> {way}",
+    ]
     with Beside(ws)(make_staged(tmp_path / "Büro 1"), world.target / "program.exe"):
         assert shown_status(*placed_here(ws))[0] == f"+ in use (process {os.getpid()}): {files}"
     two = kept(ws, tmp_path / "two")

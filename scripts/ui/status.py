@@ -30,26 +30,27 @@ def show(result: StatusResult, out: Out) -> None:
             out.line(
                 f"         generation {other.number}: {other.stack} {short(other.digest)} {other.created}"
             )
+    unwanted = [placed for placed in result.placed if placed.standing in UNWANTED]
     for placed in result.placed:
-        out.mark("warn" if placed.standing in UNWANTED else "ok", _placed(placed))
+        line = _placed(placed, advise=placed not in unwanted[:1])  # the closing line says what to do first
+        out.mark("warn" if placed in unwanted else "ok", line)
     for shim in result.shims:
         what = f"shim for {shim.program.name} with {shim.stack}: {shim.path}"
         out.mark("warn" if shim.advice else "ok", f"{what}. {shim.advice}".rstrip(". "))
     for path in result.leftovers:
         out.mark("warn", f"left over from an interrupted run: {path}")
     ready = active is not None and result.runtime_present
-    unwanted = [placed for placed in result.placed if placed.standing in UNWANTED]
     if unwanted:
         out.now(unwanted[0].advice)
     else:
         out.now("invoke wrap --exe=PROGRAM -- ARGUMENTS" if ready else "set one up: invoke setup")
 
 
-def _placed(placed: PlacementStatus) -> str:
+def _placed(placed: PlacementStatus, *, advise: bool) -> str:
     """Say in one sentence what lies beside a program, for whom, and what can be done."""
     files = f"{len(placed.files)} files of {placed.stack} beside the program in " if placed.stack else ""
     users = f" (process {', '.join(map(str, placed.users))})" if placed.users else ""
-    advice = f"; {placed.advice}" if placed.advice and placed.standing not in UNWANTED else ""
+    advice = f"; {placed.advice}" if placed.advice and advise else ""
     return f"{placed.standing.value}{users}: {files}{placed.target}{advice}"
 
 
