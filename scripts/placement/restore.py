@@ -17,7 +17,7 @@ from scripts.placement.journal import Journal, Step
 from scripts.placement.layout import Layout, numbered
 from scripts.placement.plan import Action
 from scripts.placement.report import Left, Mode, UndoReport
-from scripts.placement.sight import Held, Sight, check_folders, held_in, is_ours, look_at
+from scripts.placement.sight import Sight, Stored, check_folders, is_ours, look_at, stored_in
 from scripts.placement.verdict import Now, Verdict, judge
 from scripts.system.fsops import Fs, Seen
 
@@ -46,7 +46,7 @@ class Undo:
     aside: list[str] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
     spare: list[Path] = field(default_factory=list)
-    held: Held = field(default_factory=lambda: Held(new=frozenset(), originals=frozenset()))
+    stored: Stored = field(default_factory=lambda: Stored(new=frozenset(), originals=frozenset()))
 
     def run(self) -> UndoReport:
         """Put back what can be put back; the journal says ``undone`` only if that is everything.
@@ -58,7 +58,7 @@ class Undo:
             check_folders(self.layout, self.fs, self.journal)
             self._announce()
             thrown = set(self.fs.names(self.layout.trash(0).parent))
-            self.held = held_in(self.layout, self.fs)
+            self.stored = stored_in(self.layout, self.fs)
             self.fs.mkdir(self.layout.trash(0).parent)
             for action in self.journal.actions:
                 if numbered(action.number) in thrown:
@@ -115,7 +115,7 @@ class Undo:
 
     def _settle(self, action: Action) -> None:
         """Judge one name and act."""
-        sight = look_at(action, self.layout, self.fs, self.held)
+        sight = look_at(action, self.layout, self.fs, self.stored)
         verdict = judge(action.deed, sight.now, sight.kept, untouched=sight.untouched)
         if sight.folder_missing and verdict is Verdict.RETURN:
             self._orphan(action)

@@ -38,25 +38,25 @@ def is_ours(action: Action, path: Path, seen: Seen, fs: Fs) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class Stored:
     """The names in ``new`` and ``originals``, listed once: while we hold the lock only we change them."""
 
     new: frozenset[str]
     originals: frozenset[str]
 
 
-def held_in(layout: Layout, fs: Fs) -> Held:
+def stored_in(layout: Layout, fs: Fs) -> Stored:
     """List what the state folder holds."""
     new, originals = layout.new(0).parent, layout.original(0).parent
-    return Held(new=frozenset(fs.names(new)), originals=frozenset(fs.names(originals)))
+    return Stored(new=frozenset(fs.names(new)), originals=frozenset(fs.names(originals)))
 
 
-def look_at(action: Action, layout: Layout, fs: Fs, held: Held) -> Sight:
+def look_at(action: Action, layout: Layout, fs: Fs, stored: Stored) -> Sight:
     """Look at the name, the original and our waiting copy; hash as little as the table needs."""
     here, name = layout.inside(action.path), numbered(action.number)
     there = fs.look(here)
-    spare = fs.look(layout.original(action.number)) if name in held.originals else None
-    waiting = fs.look(layout.new(action.number)) if name in held.new else None
+    spare = fs.look(layout.original(action.number)) if name in stored.originals else None
+    waiting = fs.look(layout.new(action.number)) if name in stored.new else None
     now = _now(action, here, there, fs)
     return Sight(
         now=now,
