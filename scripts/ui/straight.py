@@ -39,10 +39,11 @@ WRAP: Final = "wrap"
 
 def perform_plain(argv: Sequence[str]) -> int | None:
     """Perform the task of a plain line and return its exit code; ``None`` where Invoke has to read it."""
-    words, dashes, _ = _cut(argv[1:])
+    words = list(argv[1:])
     task = words[0] if words else ""
-    if task not in TASKS or (dashes and task != WRAP):
+    if task not in TASKS or ("--" in words and task != WRAP):
         return None
+    words = words[: words.index("--")] if "--" in words else words
     options = read_options(words[1:], parameters(task))
     if options is None:
         return None
@@ -92,11 +93,3 @@ def read_options(words: Sequence[str], known: Mapping[str, object]) -> dict[str,
 def _listed(value: object) -> list[str]:
     """Return what an option that can be given several times holds so far."""
     return value if isinstance(value, list) else []
-
-
-def _cut(words: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
-    """Cut a line at its first ``--``."""
-    if "--" not in words:
-        return words, False, ()
-    at = list(words).index("--")
-    return words[:at], True, words[at + 1 :]
