@@ -158,6 +158,18 @@ def test_the_picture_has_the_form_its_name_asks_for(
     assert picture.read_bytes().startswith(start)
 
 
+@pytest.mark.parametrize("name", ["a folder.svg", "no such folder/x.png"])
+def test_a_picture_that_cannot_be_written_is_said_and_leaves_nothing(
+    mine: Checkout, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "plots"
+    (folder / "a folder.svg").mkdir(parents=True)
+    record = recorded(tmp_path, (0.05, 0.06, 0.05, 0.06))
+    said = refused(compare, mine, records=record, candidate="new", plot=str(folder / name))
+    assert said.reference == "plot-not-writable"
+    assert [path.name for path in folder.iterdir()] == ["a folder.svg"]
+
+
 def test_two_runtimes_without_a_name_are_not_guessed(mine: Checkout, tmp_path: Path) -> None:
     record = recorded(tmp_path, (0.05, 0.06, 0.05, 0.06))
     said = mine.json("compare", record, code=2)

@@ -208,12 +208,21 @@ def _whole(text: str) -> int:
 
 
 def _draw(path: Path, compared: Comparison) -> str:
-    """Write the picture in the form its name asks for."""
+    """Write the picture in the form its name asks for.
+
+    Raises:
+        UsageError: ``bad-plot``, ``plot-not-writable``.
+    """
     form = path.suffix.lower()
     if form not in FORMS:
         msg = f"--plot={path.name}: this form is not known"
         raise UsageError("bad-plot", msg, hint=f"name a file that ends in {' or '.join(FORMS)}")
-    write_picture(path, compared)
+    try:
+        write_picture(path, compared)
+    except OSError as error:
+        msg = f"the picture cannot be written: {path}"
+        hint = "choose another --plot, in a folder that exists and is yours to write in"
+        raise UsageError("plot-not-writable", msg, context=(error.strerror or "",), hint=hint) from error
     return str(path)
 
 
