@@ -151,6 +151,7 @@ def _stage(machine: Machine) -> Iterator[Line]:
         text = f"{stage.stack}: files are {stage.state} ({'; '.join(stage.details[:3])})"
         if stage.state == "missing" and machine.windows:
             text += "; look at the antivirus program's protection history"
+        text += f"; to put them back: invoke stage --stack={stage.stack}"
         yield _line("fail", "stage", text, "every byte")
 
 
