@@ -225,7 +225,12 @@ def main(arguments: list[str]) -> int:
     ]
     if not environment_suffices():
         if not is_made():
-            make_venv()
+            try:
+                make_venv()
+            except OSError as error:
+                say("%s could not be made: %s" % (VENV, error))
+                say("What to do: take a checkout of your own, in a folder where you may write.")
+                return CODE_HOST
         if not inside_own_venv():
             return hand_over(arguments)
     if arguments[:1] == ["test"]:

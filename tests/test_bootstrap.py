@@ -207,6 +207,15 @@ def test_a_link_in_place_of_the_environment_is_left_alone(clone: Clone, tmp_path
     assert (elsewhere / "pyvenv.cfg").exists()
 
 
+def test_a_checkout_that_cannot_be_written_gets_a_sentence(clone: Clone) -> None:
+    (clone.root / ".venv.lock").mkdir()  # opening it fails for root as well, and on Windows
+    done = clone.run("status")
+    assert (done.returncode, done.stdout) == (50, "")
+    assert "could not be made" in done.stderr
+    assert "a checkout of your own" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_two_first_runs_at_once_make_one_environment(clone: Clone) -> None:
     command = [*BARE, str(clone.root / "scripts")]
     env = {
