@@ -156,7 +156,7 @@ class _Session:
         """Show how far the interval has shrunk; return half of it in percent."""
         interval = self._compare().findings[self.job.primary].interval
         half = math.expm1(interval.half_width) * 100
-        ends = ", ".join(signed(math.expm1(end) * 100) for end in (interval.low, interval.high))
+        ends = " and ".join(signed(math.expm1(end) * 100) for end in (interval.low, interval.high))
         line = (
             f"block {number} of {budget}: {interval.pairs} pairs, {signed(math.expm1(interval.mean) * 100)}"
         )
