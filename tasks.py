@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from scripts import __version__
 from scripts.ui.commandline import HELP
+from scripts.ui.streams import ready_streams
 
 task = functools.partial(invoke_task, auto_shortflags=False)
 
@@ -352,11 +353,15 @@ class FrontDoor(Program):
 
 def main(arguments: list[str]) -> int:
     """Run tasks from anywhere; the same as ``invoke`` inside the checkout."""
+    ready_streams()
     program = FrontDoor(name="cuda-on-amd", version=__version__, namespace=ns, binary="invoke")
+    code = 0
     try:
-        program.run(["invoke", *(arguments or ["--list"])])
-    except SystemExit as leaving:
-        return int(leaving.code or 0)
+        try:
+            program.run(["invoke", *(arguments or ["--list"])])
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+        sys.stdout.flush()
     except BrokenPipeError:  # `--list | head`: Python would complain again while closing stdout
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return code

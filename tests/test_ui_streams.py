@@ -106,7 +106,6 @@ def test_closed_stdout_is_no_failure(tmp_path: Path, words: tuple[str, ...]) -> 
     assert front_door(tmp_path, *words, closed=True) == (0, "")
 
 
-@pytest.mark.posix_only
 @pytest.mark.parametrize("words", [("stacks",), ("stacks", "--json"), ("--list",)], ids=" ".join)
 def test_a_reader_that_went_away_is_no_failure(tmp_path: Path, words: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
@@ -117,7 +116,6 @@ def test_a_reader_that_went_away_is_no_failure(tmp_path: Path, words: tuple[str,
         os.close(writer)
 
 
-@pytest.mark.posix_only
 def test_a_failure_stays_a_failure_when_its_reader_went_away(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import codecs
 import io
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
@@ -138,16 +136,6 @@ class Out:
         except BrokenPipeError:
             (self.stderr if number else self.stdout).on_broken_pipe()
         return True
-
-
-def open_closed_streams() -> None:
-    """Let a stream that was closed (``>&-``, Windows without a console) swallow what is written to it.
-
-    A program that is started later still finds it closed: what Python opens is not inherited.
-    """
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

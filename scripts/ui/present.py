@@ -16,9 +16,10 @@ from scripts.app.workspace import Workspace, own_environ, workspace_from_environ
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import NoProgress, Result
 from scripts.ui.commandline import refuse_stray_words
-from scripts.ui.console import Out, open_closed_streams
+from scripts.ui.console import Out
 from scripts.ui.progress import TerminalProgress
 from scripts.ui.refusals import refusal_of
+from scripts.ui.streams import ready_streams
 
 if TYPE_CHECKING:
     from scripts.app.bill import Bill
@@ -36,7 +37,7 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
     from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
     from scripts.launch.argv import split_argv  # noqa: PLC0415 - as above
 
-    open_closed_streams()
+    ready_streams()
     environ = own_environ()
     out = Out(environ=environ)
     ws = _workspace(environ, out, as_json=as_json)
@@ -107,7 +108,7 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
     A ``WorkspaceError``, a full disk and a denied file become a panel (or an ``error`` object with
     ``--json``). Anything else is a bug of ours and keeps its traceback.
     """
-    open_closed_streams()
+    ready_streams()
     environ = own_environ()
     out = Out(environ=environ)
     ws = _workspace(environ, out, as_json=as_json)

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 
 from scripts.errors import UsageError, WorkspaceError
 from scripts.launch.argv import split_argv
-from scripts.ui.console import Out, open_closed_streams
+from scripts.ui.console import Out
+from scripts.ui.streams import ready_streams
 
 
 def complain(complaint: str, argv: Sequence[str], tasks: Sequence[str]) -> int:
@@ -23,7 +24,7 @@ def complain(complaint: str, argv: Sequence[str], tasks: Sequence[str]) -> int:
     Returns:
         1, as Invoke itself does; 121 where a program was to be run, since 1 could be that program's.
     """
-    open_closed_streams()
+    ready_streams()
     words = split_argv(argv)[0][1:]
     task = next((word for word in words if word in tasks), "")
     error = WorkspaceError("unreadable-line", complaint, hint=_hint(task, words, tasks))
