@@ -84,7 +84,7 @@ class Beside:
         chosen = choose(staged, program, places)
         if not chosen.items:
             msg = f"{staged.stack.id} has no library that {program.name} would load from its folder"
-            hint = "use another way: see `wrap --explain`"
+            hint = "use another way: see `invoke wrap --explain`"
             raise TargetError("nothing-to-place", msg, context=chosen.notes, hint=hint)
         return chosen
 

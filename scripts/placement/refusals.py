@@ -92,7 +92,7 @@ def _system(target: Path, more: Sequence[Path]) -> Iterator[Refusal]:
         yield Refusal(
             reference="system-folder",
             message=f"{target} belongs to the operating system or to many programs",
-            hint="copy the program into a folder of its own, or use another way: see `wrap --explain`",
+            hint="copy the program into a folder of its own, or use another way: see `invoke wrap --explain`",
         )
 
 
@@ -179,5 +179,5 @@ def _space(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Refus
             reference="too-little-space",
             message=f"{need:,} bytes are needed beside the program and {snapshot.free:,} are free",
             facts=(f"folder: {snapshot.target}",),
-            hint="free some space there, or use another way: see `wrap --explain`",
+            hint="free some space there, or use another way: see `invoke wrap --explain`",
         )
