@@ -49,15 +49,14 @@ class Checkout:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         timeout: float = 240,
-        own_process: bool = sys.platform != "win32",
     ) -> subprocess.CompletedProcess[str]:
         """Type a command; nothing is there to answer questions.
 
-        On Windows one waiting interpreter performs it, unless the test is about a process of its own
-        or about a variable that the interpreter reads when it starts.
+        On Windows one waiting interpreter performs it, unless the test is about a variable that the
+        interpreter reads when it starts.
         """
         environ = {**self.environ, **(env or {})}
-        if not own_process and not any(name.startswith("PYTHON") for name in env or {}):
+        if sys.platform == "win32" and not any(name.startswith("PYTHON") for name in env or {}):
             return TYPIST.type(self.root, words, cwd=cwd or self.root, env=environ, timeout=timeout)
         return subprocess.run(
             [sys.executable, str(self.front_door()), *words],
