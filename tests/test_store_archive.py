@@ -22,10 +22,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.errors import ArchiveError, ExitCode, FetchError, IntegrityError, StagedFileError
+from scripts.errors import ArchiveError, ConflictError, ExitCode, FetchError, IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Trust
 from scripts.store import archive, trees
-from scripts.store.archive import Change, load_tree, require_intact, supplied_files, unpack, verify_tree
+from scripts.store.archive import (
+    Change,
+    discard_changed,
+    load_tree,
+    require_intact,
+    supplied_files,
+    unpack,
+    verify_tree,
+)
 from scripts.store.cache import Cache, manifest_path
 from scripts.store.entries import Limits
 from scripts.store.names import COMPONENT, WHOLE, Names, folded, refusal
@@ -202,6 +210,24 @@ def test_a_stored_archive_that_rotted_is_removed_and_not_unpacked(box: Box) -> N
         unpack(artifact, box.cache, blob, progress=NoProgress())
     assert caught.value.reference == "stored-archive-changed"
     assert box.trees() == []
+    assert not blob.exists()
+
+
+def test_a_changed_archive_that_a_program_holds_is_no_bug_of_ours(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = box.artifact(b"good", ArtifactFormat.RAW)
+    blob = box.blob(artifact, b"bad!")
+
+    def held(path: Path) -> None:
+        raise PermissionError(13, "The process cannot access the file", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "remove", held)
+        with pytest.raises(ConflictError) as caught:
+            discard_changed(artifact, box.cache, progress=NoProgress())
+    assert (caught.value.reference, blob.exists()) == ("store-in-use", True)
+    discard_changed(artifact, box.cache, progress=NoProgress())
     assert not blob.exists()
 
 

@@ -146,14 +146,28 @@ def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limi
 
 
 def discard_changed(artifact: Artifact, cache: Cache, *, progress: Progress) -> None:
-    """Read and hash an archive and its tree, and take away what is not what it was, byte for byte."""
+    """Read and hash an archive and its tree, and take away what is not what it was, byte for byte.
+
+    Raises:
+        ConflictError: ``store-in-use``: a program holds what would be taken away.
+    """
     blob = cache.blob_path(artifact.sha256) if artifact.sha256 else None
-    if blob is not None and blob.exists() and files.hash_file(blob) != artifact.sha256:
-        files.remove(blob)
+    if blob is not None and _is_changed(artifact, blob):
+        with cache.making(blob):
+            try:
+                if _is_changed(artifact, blob):  # by now another run may have brought it anew
+                    files.remove(blob)
+            except PermissionError as error:
+                raise in_use(blob, error) from error
     tree = load_tree(artifact, cache)
     if tree is not None and verify_tree(tree, deep=True, progress=progress):
         with cache.making(tree.path):
             _clear_away(tree.path)
+
+
+def _is_changed(artifact: Artifact, blob: Path) -> bool:
+    """Whether an archive is there and has other bytes than the lock says."""
+    return blob.exists() and files.hash_file(blob) != artifact.sha256
 
 
 def _clear_away(final: Path) -> None:
