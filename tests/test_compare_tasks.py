@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import sys
@@ -14,14 +15,16 @@ import pytest
 
 from scripts.app.ab import ab
 from scripts.app.compare import choose_sides, compare
-from scripts.app.run import read_job, run
+from scripts.app.run import LAST_LETTERS, RunResult, read_job, run
 from scripts.app.staged import staged_runtime
 from scripts.app.trial import attempt
 from scripts.app.workspace import Workspace, workspace_from_environ
 from scripts.errors import TargetError, UsageError
-from scripts.model import Level, Outcome
+from scripts.model import CapabilityResult, Level, Outcome
 from scripts.reporting.compare import compare as compare_runs
 from scripts.reporting.trials import read_record, write_record
+from scripts.ui.console import Out
+from scripts.ui.run import show as show_run
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
 
@@ -337,6 +340,27 @@ def test_a_program_of_ones_own(
     assert [row["sps"] for row in trial.iterations] == ([100.0, 101.0, 102.0] if trial.right else [])
     if outcome == "pass":
         assert got.result.level is Level.INTEGRATED
+
+
+def test_what_a_program_of_ones_own_said_before_it_failed_is_shown(mine: Checkout, tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(DESCRIPTION.format(loss="0.25", code="0"), encoding="utf-8")
+    got = run(place(mine), workload=str(tmp_path / "w.toml"))  # train.py is not there
+    assert "train.py" in got.last_words[-1]
+    assert got.to_json()["last_words"] == list(got.last_words)
+    output = io.StringIO()
+    show_run(got, Out(stdout=output))
+    assert f"    | {got.last_words[-1]}\n" in output.getvalue()
+
+
+def test_last_words_are_few_short_and_printable() -> None:
+    failed = CapabilityResult(capability="x", level=None, outcome=Outcome.ERROR)
+    printed = b"\n".join(b"line %d" % n for n in range(9)) + b"\n\n\x1b[31m\xff" + b"a" * 5000 + b"\r\n"
+    got = RunResult(stack="s", simulated=False, workload="w", result=failed, output=printed)
+    assert got.last_words[:4] == ("line 5", "line 6", "line 7", "line 8")
+    assert len(got.last_words) == 5
+    assert len(got.last_words[-1]) == LAST_LETTERS
+    assert all(line.isprintable() for line in got.last_words)
+    assert replace(got, data={"outcome": "incorrect"}).last_words == ()
 
 
 def test_a_guarded_game_of_ones_own_is_not_started(mine: Checkout, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ __all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
 
 DEFAULT_SECONDS: Final = 300.0
 MOST_TRIALS: Final = 1000
+#: How much is shown of what a program printed before it failed: bytes looked at, lines, letters of each.
+LAST_BYTES, LAST_LINES, LAST_LETTERS = 8192, 5, 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,15 @@ class RunResult:
             return ExitCode.OK
         return ExitCode.TIMEOUT if self.result.outcome is Outcome.TIMEOUT else ExitCode.NEGATIVE
 
+    @property
+    def last_words(self) -> tuple[str, ...]:
+        """The last lines, printable, of a program that failed before its answer: there the cause stands."""
+        if self.result.outcome is Outcome.PASS or self.data:
+            return ()
+        lines = self.output[-LAST_BYTES:].decode("utf-8", "replace").splitlines()
+        plain = ("".join(c if c.isprintable() else " " for c in line).rstrip() for line in lines)
+        return tuple(line[:LAST_LETTERS] for line in plain if line)[-LAST_LINES:]
+
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
         return {
@@ -60,6 +71,7 @@ class RunResult:
             "level": self.result.level.value if self.result.level else None,
             "outcome": self.result.outcome.value,
             "detail": self.result.detail,
+            "last_words": list(self.last_words),
             "record": dict(self.data),
             "seconds": round(self.seconds, 3),
             "trials": self.trials,

@@ -19,6 +19,8 @@ def show(result: RunResult, out: Out) -> None:
     line = f"{result.workload} on {result.stack}: {word}, {seconds(result.seconds)}"
     out.mark("ok" if good else "fail", line)
     out.line(f"    {result.result.detail}")
+    for words in result.last_words:
+        out.line(f"    | {words}")
     if result.native:
         out.line(f"    beside it, the device's own: {native(result.native)}")
     if result.record_path:
