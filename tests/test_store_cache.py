@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from pathlib import Path
 
 import pytest
 
+from scripts.app import cache_prune as pruning
+from scripts.app.cache_list import CacheListResult
+from scripts.app.workspace import workspace_from_environ
 from scripts.errors import ConflictError, HostError, UsageError
 from scripts.model import NoProgress
-from scripts.store.cache import Cache, CacheEntry, EntryKind, manifest_path
+from scripts.store.cache import Cache, CacheEntry, EntryKind, disk_of, manifest_path
 from scripts.system import files
+from scripts.ui.cache_list import show
+from scripts.ui.console import Out
 
 KEY = "ab" * 32
 OTHER = "cd" * 32
@@ -124,6 +130,47 @@ def test_entries_are_listed_with_their_size(cache: Cache) -> None:
         ("tree", KEY, 3),
     ]
     assert all(entry.mtime > 0 for entry in cache.entries() if entry.kind is EntryKind.BLOB)
+
+
+def share(cache: Cache) -> None:
+    """Make a tree, and a runtime with a second name of the tree's file and a file of its own."""
+    tree, runtime = cache.tree_path(KEY), cache.runtime_path("rt-1")
+    for folder in (tree, runtime):
+        folder.mkdir(parents=True)
+        manifest_path(folder).write_text("{}", encoding="utf-8")
+    (tree / "shared ü.dll").write_bytes(b"12345")
+    (runtime / "nvcuda.dll").hardlink_to(tree / "shared ü.dll")
+    (runtime / "its own").write_bytes(b"123")
+
+
+@pytest.mark.parametrize(
+    ("needed", "freed"),
+    [((), 8), (("rt-1",), 0), ((KEY,), 3), (("rt-1", KEY), 0)],
+    ids=["nothing kept", "runtime kept", "tree kept", "both kept"],
+)
+def test_pruning_frees_what_no_kept_entry_shares(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needed: tuple[str, ...], freed: int
+) -> None:
+    share(cache)
+    monkeypatch.setattr(pruning, "references", lambda _: dict.fromkeys(needed, "a test"))
+    environ = {"CUDA_AMD_CACHE": str(cache.root), "CUDA_AMD_STATE": str(tmp_path / "state")}
+    ws = workspace_from_environ(environ, root=tmp_path)
+    dry = pruning.cache_prune(ws, dry_run=True)
+    done = pruning.cache_prune(ws)
+    assert (dry.bytes, done.bytes, done.to_json()["bytes"]) == (freed, freed, freed)
+    assert {entry.key for entry in cache.entries()} == set(needed)
+
+
+def test_a_file_that_two_entries_share_counts_once(cache: Cache) -> None:
+    share(cache)
+    entries = cache.entries()
+    assert {entry.kind.value: entry.bytes for entry in entries} == {"runtime": 8, "tree": 5}
+    assert disk_of(entries) == 8
+    assert disk_of(entry for entry in entries if entry.kind is EntryKind.TREE) == 5
+    listed = CacheListResult(root="R", entries=entries, needed_by={})
+    output = io.StringIO()
+    show(listed, Out(output, output))
+    assert "R: 2 entries, 8 B; what entries share counts once" in output.getvalue()
 
 
 def test_a_store_that_was_never_made_is_empty(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode
 from scripts.records import dataclass
-from scripts.store.cache import CacheEntry
+from scripts.store.cache import CacheEntry, disk_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,8 @@ class CacheListResult:
 
     @property
     def bytes(self) -> int:
-        """Disk in use."""
-        return sum(entry.bytes for entry in self.entries)
+        """Disk in use: less than the entries' sum where they share files."""
+        return disk_of(self.entries)
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""

@@ -8,12 +8,12 @@ from scripts.app.staged import cache_of
 from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, HostError
 from scripts.records import dataclass
-from scripts.store.cache import CacheEntry
+from scripts.store.cache import CacheEntry, disk_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class CachePruneResult:
-    """What went (or with ``dry_run`` would go) and what stays.
+    """What went (or with ``dry_run`` would go), what stays, and how many bytes that freed.
 
     With ``compiled`` it is the layer's compile cache that went, and nothing of the store.
     """
@@ -21,13 +21,14 @@ class CachePruneResult:
     gone: tuple[CacheEntry, ...]
     kept: int
     dry_run: bool
+    freed: int = 0
     compiled: CompileCache | None = None
     exit_code: int = ExitCode.OK
 
     @property
     def bytes(self) -> int:
         """Disk that became free."""
-        return self.compiled.bytes if self.compiled else sum(entry.bytes for entry in self.gone)
+        return self.compiled.bytes if self.compiled else self.freed
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
@@ -58,7 +59,9 @@ def cache_prune(ws: Workspace, *, compile_: bool = False, dry_run: bool = False)
     if not dry_run:
         for entry in gone:
             cache.remove(entry)
-    return CachePruneResult(gone=gone, kept=len(entries) - len(gone), dry_run=dry_run)
+    kept = [entry for entry in entries if entry.key in needed]
+    freed = disk_of(entries) - disk_of(kept)
+    return CachePruneResult(gone=gone, kept=len(kept), dry_run=dry_run, freed=freed)
 
 
 def _clear_compiled(ws: Workspace, *, dry_run: bool) -> CachePruneResult:

@@ -13,7 +13,7 @@ from scripts.placement.status import PlacementStatus
 from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import Generation, History, read_history
-from scripts.store.cache import EntryKind
+from scripts.store.cache import EntryKind, disk_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def status(ws: Workspace) -> StatusResult:
         history=history,
         runtime_present=present,
         store=str(ws.cache_root),
-        store_bytes=sum(entry.bytes for entry in entries),
+        store_bytes=disk_of(entries),
         placed=placed_here(ws),
         shims=shims_here(ws),
         compiled=compile_cache(ws),

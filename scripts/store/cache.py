@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
 from enum import StrEnum
@@ -43,13 +43,22 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class CacheEntry:
-    """One thing in the store; ``key`` is its SHA-256 (a leftover's file name), ``mtime`` in seconds."""
+    """One thing in the store; ``key`` is its SHA-256 (a leftover's file name), ``mtime`` in seconds.
+
+    ``files`` are its files' sizes by device and number: a runtime's are second names of its trees' files.
+    """
 
     kind: EntryKind
     key: str
     path: Path
     bytes: int
     mtime: float
+    files: Mapping[tuple[int, int], int] = field(default_factory=dict, compare=False, repr=False)
+
+
+def disk_of(entries: Iterable[CacheEntry]) -> int:
+    """Return the bytes that entries take together; a file with a name in several of them counts once."""
+    return sum({number: size for entry in entries for number, size in entry.files.items()}.values())
 
 
 @dataclass(frozen=True)
@@ -272,17 +281,26 @@ def _entry(kind: EntryKind, path: Path) -> CacheEntry:
         mtime = path.lstat().st_mtime
     except OSError:
         mtime = 0.0
-    return CacheEntry(kind=kind, key=path.name, path=path, bytes=_size(path), mtime=mtime)
+    found = dict(_sizes(path))
+    return CacheEntry(
+        kind=kind, key=path.name, path=path, bytes=sum(found.values()), mtime=mtime, files=found
+    )
 
 
-def _size(path: Path) -> int:
-    """Add up the sizes of a file or of everything below a folder."""
-    total = 0
+def _sizes(path: Path) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield device and number, and the size, of a file or of everything below a folder."""
     try:
         if files.is_link(path) or not path.is_dir():
-            return path.lstat().st_size
+            yield _measured(path)
+            return
         for folder, _, names in os.walk(files.long_path(path)):
-            total += sum(Path(folder, name).lstat().st_size for name in names)
+            for name in names:
+                yield _measured(Path(folder, name))
     except OSError:
-        return total
-    return total
+        return
+
+
+def _measured(path: Path) -> tuple[tuple[int, int], int]:
+    """Look at one file; where a file system numbers none, its path stands for the number."""
+    status = path.lstat()
+    return (status.st_dev, status.st_ino or hash(path)), status.st_size

@@ -15,5 +15,6 @@ def show(result: CacheListResult, out: Out) -> None:
     ]
     if rows:
         out.table(("what", "key", "size", "needed by"), rows)
-    out.line(f"{result.root}: {len(rows)} entries, {size(result.bytes)}")
+    shared = "; what entries share counts once" if result.bytes < sum(e.bytes for e in result.entries) else ""
+    out.line(f"{result.root}: {len(rows)} entries, {size(result.bytes)}{shared}")
     out.now("take away what nothing needs: invoke cache.prune --dry-run")
