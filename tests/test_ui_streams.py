@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,42 @@ LINES = {
     "an option that is not there": (["status", "--nope"], 1, "invoke --help status"),
     "a program's arguments without --": (["wrap", "--exe=a", "b"], 121, "wrap --exe=PROGRAM -- ARGUMENTS"),
 }
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+HOSTILE = "failed\x1b[1A\x1b[2K\x1b]0;title\x07verified\x9b2J\u202eKO\x00 [bold]"
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["a file", "a terminal"])
+def test_what_a_log_or_a_name_holds_is_shown_and_commands_no_terminal(stream: type[io.StringIO]) -> None:
+    """A trace, a pasted log, a folder's name may be a stranger's; it could overwrite what was said."""
+    said, noted = stream(), stream()
+    out = Out(said, noted, environ={})
+    out.line(HOSTILE)
+    out.mark("ok", HOSTILE)
+    out.now(HOSTILE)
+    out.note(HOSTILE)
+    out.loud(HOSTILE)
+    out.error(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE)
+    out.table((HOSTILE,), [(HOSTILE,)], title=HOSTILE)
+    shown = said.getvalue() + noted.getvalue()
+    assert not set("\x00\x07\x9b\u202e").intersection(shown)
+    assert "\x1b]" not in shown
+    assert "\x1b[2K" not in shown
+    assert r"failed\x1b[1A\x1b[2K\x1b]0;title\x07verified\x9b2J\u202eKO\x00 [bold]" in said.getvalue()
+    assert _written_by(lambda out: out.line("a\r\nb"), stream) == "a\nb\n"
+
+
+def _written_by(say: Callable[[Out], None], stream: type[io.StringIO]) -> str:
+    written = stream()
+    say(Out(written, stream(), environ={}))
+    return written.getvalue()
 
 
 @pytest.mark.parametrize(("words", "code", "hint"), LINES.values(), ids=LINES)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import Final, TextIO
 
 from rich import box
 from rich.console import Console
@@ -14,6 +15,10 @@ from rich.panel import Panel
 from rich.table import Table
 
 __all__ = ["Console", "escape", "failure", "open_console", "plain_table", "warning"]
+
+#: What a terminal obeys instead of showing it: escape sequences that overwrite what was said, and signs that
+#: turn a line's direction round. Tabs and line feeds do no harm, and Rich drops returns.
+_COMMANDS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class _Patient(Console):
@@ -31,9 +36,11 @@ class _Patient(Console):
 def escape(text: str) -> str:
     """Keep Rich from reading markup out of a text that no markup follows on its line.
 
+    Whoever wrote it (a trace, a log, the name of a folder) commands no terminal: such signs are spelled.
     Its own way doubles a backslash at the end, for markup that may follow: a folder of Windows ends so.
     """
-    return rich_escape(f"{text}\n")[:-1]
+    spelled = _COMMANDS.sub(lambda sign: sign[0].encode("unicode_escape").decode("ascii"), text)
+    return rich_escape(f"{spelled}\n")[:-1]
 
 
 def open_console(stream: TextIO) -> Console:
