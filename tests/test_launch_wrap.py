@@ -490,6 +490,13 @@ def test_explain_shows_way_command_and_every_change(wrapped: Wrapped) -> None:
         assert words in out
 
 
+def test_explain_says_on_stdout_what_would_be_placed(wrapped: Wrapped) -> None:
+    told = "would create: C:\\App\\nvcuda.dll"
+    out, err = shown(replace(wrapped(explain=True), notes=(told,)))
+    assert told in out.splitlines()
+    assert err == ""
+
+
 def test_a_control_stack_changes_nothing(wrapped: Wrapped) -> None:
     runtime = replace(wrapped.runtime, path=None, files=())
     wrapped.staged = staged_over(runtime, kind=StackKind.CONTROL)

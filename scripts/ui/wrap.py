@@ -32,7 +32,7 @@ def _explain(result: WrapResult, out: Out) -> None:
     out.line(f"folder   {result.cwd}")
     out.line(f"command  {result.line}")
     for note in result.notes:
-        out.note(note)
+        out.line(note)
     changes = result.environ.changes
     if changes:
         out.table(("variable", "", "value", "why"), [(c.name, c.action, c.value, c.why) for c in changes])
