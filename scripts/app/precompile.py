@@ -130,6 +130,6 @@ def _tool(runtime: Runtime) -> Path:
     found = [file.name for file in runtime.files if PurePosixPath(file.name.lower()).stem == TOOL]
     if runtime.path is None or not found:
         msg = f"{runtime.stack} has no tool that compiles beforehand"
-        hint = "the first run of a program compiles what it needs; it may take minutes"
+        hint = "start the program: its device code, if any, is compiled in its first run; it may take minutes"
         raise LaunchError("no-precompiler", msg, hint=hint)
     return runtime.path / min(found, key=lambda name: len(PurePosixPath(name).parts))
