@@ -257,6 +257,27 @@ def swallowing() -> bytes:
     return bytes(data)
 
 
+def shifted() -> bytes:
+    """An end record that puts the directory further on than it is, and so the members before the file."""
+    data = bytearray(STORED)
+    at = data.find(b"PK\x05\x06") + 16
+    struct.pack_into("<L", data, at, struct.unpack_from("<L", data, at)[0] + 9)
+    return bytes(data)
+
+
+def far_away() -> bytes:
+    """A member further on than any file can be read at, which takes an extra field of 64 bits."""
+    data = bytearray(STORED)
+    at = data.find(b"PK\x01\x02")
+    extra = struct.pack("<HHQ", 1, 8, 2**63 + 1)
+    struct.pack_into("<H", data, at + 30, len(extra))
+    struct.pack_into("<L", data, at + 42, 0xFFFFFFFF)
+    data[at + 48 : at + 48] = extra
+    end = data.find(b"PK\x05\x06") + 12
+    struct.pack_into("<L", data, end, struct.unpack_from("<L", data, end)[0] + len(extra))
+    return bytes(data)
+
+
 def lying(size: int) -> bytes:
     """A member that declares another size than its packed data has."""
     data = bytearray(zipped({"aa": b"1" * 99}))
@@ -290,6 +311,8 @@ EVIL_ZIPS: dict[str, tuple[bytes, str]] = {
     "less-than-declared": (lying(100), "less-than-declared"),
     "overlap": (overlapping(), "archive-damaged"),
     "swallow": (swallowing(), "overlap"),
+    "before-the-file": (shifted(), "archive-damaged"),
+    "behind-any-file": (far_away(), "archive-damaged"),
     "two-names": (zipped({"aa": b"1"}).replace(b"aa", b"ab", 1), "two-names"),
     "folder-with-data": (zipped({"aa/": b"1"}), "folder-with-data"),
     "broken-deflate": (zipped({"aa": bytes(999)}).replace(b"c`", b"\xff\xff", 1), "archive-damaged"),

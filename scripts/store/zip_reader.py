@@ -88,6 +88,8 @@ def _judge(blob: Path, limits: Limits) -> tuple[list[_Member], set[str]]:
     names, folders = Names(), set[str]()
     offsets = sorted(info.header_offset for info in infos)
     ends = dict(pairwise([*offsets, directory_start]))
+    if offsets and not 0 <= offsets[0] <= offsets[-1] < directory_start:
+        raise archive_error("archive-damaged", "a member lies outside of the file")
     if len(ends) != len(infos):
         raise archive_error("archive-damaged", "two members share their data")
     members = []
