@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,10 +48,17 @@ def test_figures_that_take_too_long_are_ended_and_named(
 ) -> None:
     (tmp_path / "tests" / "figures").mkdir(parents=True)
     (tmp_path / "tests" / "figures" / "slow_figures.py").write_text(
-        "import subprocess, sys\nprint('| work |', flush=True)\nsubprocess.run(['sleep', '600'])\n", "utf-8"
+        "import os, subprocess\nheld = os.open('held', os.O_WRONLY)\n"
+        "print('| work |', flush=True)\nsubprocess.run(['sleep', '600'], stdout=held)\n",
+        "utf-8",
     )
+    os.mkfifo(tmp_path / "held")
+    reader = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
     monkeypatch.setattr(every_figure, "ROOT", tmp_path)
     assert "not finished after 2 s" in every_figure.measure("slow", 2.0)
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b"", "it ends when nobody holds it open, the tool that was started included"
+    os.close(reader)
 
 
 def test_a_bar_is_judged_by_the_ratio_of_medians() -> None:
