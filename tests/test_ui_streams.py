@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from invoke.parser.argument import Argument
 
 from scripts.ui.console import Out
 from scripts.ui.unreadable import complain
@@ -70,6 +71,17 @@ def test_an_unreadable_line_says_what_to_do(
     assert out == ""
     assert hint in err
     assert "No idea what it is!" in err
+
+
+@pytest.mark.parametrize("names", [("args_file",), ("stack", "s")], ids=str)
+def test_an_option_without_its_value_is_named_as_it_is_typed(
+    names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    option = "--" + names[0].replace("_", "-")
+    complain(f"Flag {Argument(names=names)!r} needed value and was not given one!", ["invoke", "scan"], TASKS)
+    err = capsys.readouterr().err
+    assert f"{option} needs a value: {option}=" in err
+    assert "Argument" not in err
 
 
 def test_an_unreadable_line_is_an_object_with_json(capsys: pytest.CaptureFixture[str]) -> None:

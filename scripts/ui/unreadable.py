@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Final
 
 from scripts.errors import UsageError, WorkspaceError
 from scripts.launch.argv import split_argv
 from scripts.ui.console import Out
 from scripts.ui.streams import ready_streams
+
+#: How Invoke says that an option ends the line without its value: with the inside of its own object.
+_NO_VALUE: Final = re.compile(r"Flag <Argument: ([\w-]+)[^>]*> needed value and was not given one!")
 
 
 def complain(complaint: str, argv: Sequence[str], tasks: Sequence[str]) -> int:
@@ -27,6 +32,10 @@ def complain(complaint: str, argv: Sequence[str], tasks: Sequence[str]) -> int:
     ready_streams()
     words = split_argv(argv)[0][1:]
     task = next((word for word in words if word in tasks), "")
+    lacking = _NO_VALUE.fullmatch(complaint)
+    if lacking is not None:
+        option = f"--{lacking[1].replace('_', '-')}"
+        complaint = f"{option} needs a value: {option}=…"
     error = WorkspaceError("unreadable-line", complaint, hint=_hint(task, words, tasks))
     if "--json" in words:
         sys.stdout.write(json.dumps(error.to_json(), indent=2) + "\n")
