@@ -27,7 +27,9 @@ def show(result: CompareResult, out: Out) -> None:
         out.line(f"Picture: {result.picture}")
     primary = c.findings[c.primary]
     if c.verdict is Verdict.INCONCLUSIVE and primary.needed_pairs:
-        out.now(f"measure about {primary.needed_pairs} pairs: invoke ab --a=STACK --b=STACK")
+        rounds = (primary.needed_pairs + 1) // 2  # A B B A are two pairs
+        more = f"invoke ab --a=STACK --b=STACK --rounds={rounds}"
+        out.now(f"measure about {primary.needed_pairs} pairs: {more}")
     else:
         out.now("why it is judged like this: docs/comparing.md")
 
