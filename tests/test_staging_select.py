@@ -273,7 +273,9 @@ def test_only_proven_refuses_what_has_no_evidence() -> None:
     host = machine(XTX, hip=("7.2.0",))
     assert refusal(host, only_proven=True).reference == "stack-unproven"
     assert refusal(host, "zluda-v7p11-sdk72", only_proven=True).reference == "stack-unproven"
-    assert refusal(machine(), only_proven=True).reference == "gpu-missing"
+    without = refusal(machine(), only_proven=True)
+    assert without.reference == "gpu-missing"
+    assert "invoke doctor" in without.hint, "scan shows what is there, doctor where it was looked for"
     evidence = worth({("zluda-v7p10-sdk72", "gfx1100"): Level.LOADABLE})
     assert choose(host, evidence, only_proven=True).stack_id == "zluda-v7p10-sdk72"
 
