@@ -150,7 +150,7 @@ def _without_gpu(lock: Lock, *, only_proven: bool) -> Selection:
     references = [stack for stack in lock.stacks.values() if stack.kind is StackKind.REFERENCE]
     if only_proven or not references:
         msg = "No GPU was found on this machine."
-        hint = "`invoke doctor` says where it was looked for; without --only-proven the CPU reference is used."
+        hint = "`invoke doctor` says where it was looked for; without --only-proven the CPU reference serves."
         raise HostError("gpu-missing", msg, hint=hint)
     return _reference(references[0].id, "No GPU was found on this machine.")
 
