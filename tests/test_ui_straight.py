@@ -115,6 +115,7 @@ def test_a_use_case_and_its_task_take_the_same(task: str) -> None:
         ("scan", "--gpu"),
         ("scan", "--gpu="),
         ("scan", "--gpu", "--json"),
+        ("scan", "--gpu=--json"),
         ("scan", "--gpu=1", "--gpu=2"),
         ("scan", "--json=yes"),
         ("compare", "a.json"),

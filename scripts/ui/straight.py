@@ -82,9 +82,7 @@ def read_options(words: Sequence[str], known: Mapping[str, object]) -> dict[str,
             continue
         if not equals:
             value = next(rest, "")
-            if value.startswith("-"):
-                return None
-        if not value:
+        if not value or value.startswith("-"):  # also behind "=" Invoke takes it for an option that it knows
             return None
         found[name] = [*_listed(found.get(name)), value] if default is None else value
     return found
