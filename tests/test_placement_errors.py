@@ -15,6 +15,7 @@ import pytest
 
 from scripts.errors import TargetError, UndoIncompleteError, WorkspaceError
 from scripts.placement.place import place
+from scripts.placement.registry import Registry
 from scripts.placement.undo import undo
 from scripts.system.fsops import Fs
 from scripts.system.patience import retrying
@@ -159,6 +160,20 @@ def test_an_error_anywhere_while_undoing_loses_nothing_and_can_be_resumed(
             break
     assert at > 10
     record_property("placement: error points", at - 1)
+
+
+def test_a_list_of_placements_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.own("b.txt", b"theirs")
+    world.item("", "a.dll", b"ours")
+    world.settle()
+    state = tmp_path / "the state ü"
+    state.write_bytes(b"a file where the folder should be")
+    with pytest.raises(TargetError) as caught:
+        place(world.target, world.items, **STACK, registry=Registry(state), user=GONE)
+    assert caught.value.reference == "placing-failed"
+    assert any(str(state) in line for line in caught.value.context)
+    assert tree(world.target) == world.start
 
 
 def test_a_full_disk_does_not_stop_an_undo(tmp_path: Path) -> None:

@@ -230,7 +230,8 @@ def _failed(layout: Layout, error: OSError) -> TargetError:
     hint = "nothing was left behind; see whether the disk is full or something holds the folder"
     if error.errno == errno.EOPNOTSUPP:
         hint = "nothing was left behind; copy the program to a disk of another kind, for example ext4 or NTFS"
-    return TargetError("placing-failed", msg, hint=hint)
+    where = tuple(str(name) for name in (error.filename, error.filename2) if name is not None)
+    return TargetError("placing-failed", msg, context=where, hint=hint)
 
 
 def _debris(layout: Layout, fs: Fs) -> bool:
