@@ -157,7 +157,13 @@ def test_data_is_redacted_through_and_through() -> None:
 LOG = "Größe ok\r\nC:\\Users\\Jürgen Groß\\x on TURM-4711\r\nghp_" + "a1B2" * 9 + "\r\n"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
+WIDE = ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]
+CYRILLIC = Redactor(user="Дмитрий", home="C:\\Users\\Дмитрий", host="TURM-4711")
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", *WIDE[2:], "cp1252"]
+)
 def test_a_log_keeps_its_encoding_and_loses_the_secrets(encoding: str) -> None:
     cleaned = redact_bytes(LOG.encode(encoding), WINDOWS)
     assert cleaned.decode(encoding) == "Größe ok\r\n<home>\\x on <host>\r\n<token>\r\n"
@@ -170,6 +176,31 @@ def test_utf_16_inside_another_log_is_found_at_any_offset() -> None:
         assert cleaned.startswith(lead)
         assert "Jürgen".encode("utf-16-le") not in cleaned
         assert "a1B2a1B2".encode("utf-16-le") not in cleaned
+
+
+@pytest.mark.parametrize("encoding", WIDE)
+@pytest.mark.parametrize(
+    "lead", [b"plain\n" * 700, b"plain!\n" * 701, b"plain head\n"], ids=["even", "odd", "short"]
+)
+def test_wide_text_inside_another_log_is_found_to_its_end(encoding: str, lead: bytes) -> None:
+    inner = "open failed on TURM-4711 for Jürgen Groß"
+    cleaned = redact_bytes(lead + inner.encode(encoding), WINDOWS)
+    assert cleaned == lead + "open failed on <host> for <user>".encode(encoding)
+
+
+@pytest.mark.parametrize("encoding", [*WIDE, "cp866", "cp1251", "koi8-r"])
+@pytest.mark.parametrize(
+    "lead", ["", "plain text\n" * 30, "Привет мир\n" * 900], ids=["", "plain", "Cyrillic"]
+)
+def test_a_name_of_other_letters_goes_in_every_encoding(encoding: str, lead: str) -> None:
+    log = f"{lead}Дмитрий on turm-4711, ДМИТРИЙ"
+    cleaned = redact_bytes(log.encode(encoding), CYRILLIC).decode(encoding)
+    assert cleaned == f"{lead}<user> on <host>, <user>"
+
+
+def test_a_name_goes_where_two_programs_wrote_one_log() -> None:
+    mixed = "Jürgen Groß".encode() + b" / " + "Jürgen Groß".encode("cp850") + b" / \xff"
+    assert redact_bytes(mixed, WINDOWS) == b"<user> / <user> / \xff"
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\xff", b"\xff\xfe", b"\xff\xfea", b"\x00\xd8\x00\xd8"])

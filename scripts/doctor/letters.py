@@ -6,22 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-#: So much of a log tells whether its characters are two or four bytes wide, and which share must be zero.
-_SAMPLE: Final = 4096
-_SHARE: Final = 0.4
-#: By encoding, which of every four bytes are zero in plain English text.
-_WIDE: Final = {
-    "utf-32-le": (1, 2, 3),
-    "utf-32-be": (0, 1, 2),
-    "utf-16-le": (1, 3),
-    "utf-16-be": (0, 2),
-}
-_MARKS: Final = {
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-}
+from scripts.system.wide import wide_encoding
+
 #: Words by which a code page of Windows is recognised; a console writes in its own, a program in another.
 _PAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "cp866": ("модул", "найден", "процедур", "является", "вирус", "сертификат"),
@@ -58,9 +44,10 @@ def as_utf8(data: bytes) -> bytes:
 
     A file to which a console added UTF-16 after plain text is read as well: its zero bytes are left out.
     """
-    wide = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "") or _by_zeros(data)
+    wide = wide_encoding(data)
     if wide:
-        return data.decode(wide, errors="replace").encode("utf-8", errors="replace")
+        text = data.decode(wide, errors="replace").removeprefix("\ufeff")
+        return text.encode("utf-8", errors="replace")
     data = data.replace(b"\0", b"")
     try:
         data.decode("utf-8")
@@ -81,14 +68,6 @@ def plain(text: str) -> str:
                 same = same.replace(other, letter)
     same = _SLASHES.sub("/", _BARE.sub("", same).replace("\t", " "))
     return _STATUS.sub(lambda found: f"0x{int(found[0]) & _MASK:08x}", same)
-
-
-def _by_zeros(data: bytes) -> str:
-    """Recognise wide characters without a mark."""
-    sample = data[:_SAMPLE]
-    least = len(sample) // 4 * _SHARE
-    zeros = {at for at in range(4) if sample[at::4].count(0) > least}
-    return next((name for name, places in _WIDE.items() if zeros and zeros.issuperset(places)), "")
 
 
 def _page(data: bytes) -> str:

@@ -16,6 +16,7 @@ Redacting twice changes nothing more. Too much is taken rather than too little.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from unicodedata import normalize
 from urllib.parse import quote
 
 from scripts.records import dataclass
+from scripts.system.wide import WIDE, wide_encoding
 
 #: Names of accounts and machines that are also words of our own texts.
 ORDINARY: Final = frozenset(
@@ -146,12 +148,17 @@ class Redactor:
         return ((re.compile(lead + body + r"(?![\w-])", re.IGNORECASE), "<home>"),)
 
     @cached_property
+    def names(self) -> list[tuple[str, str]]:
+        """The distinctive names, the user's first, and what stands in their place."""
+        short = self.host.split(".", maxsplit=1)[0]
+        found = [(self.user, "<user>"), (self.host, "<host>"), (short, "<host>")]
+        found += [(word, "<redacted>") for word in self.extra]
+        return [(name, put) for name, put in found if distinctive(name)]
+
+    @cached_property
     def _own_words(self) -> tuple[tuple[re.Pattern[str], str], ...]:
         """Build the patterns of the distinctive names, longest first."""
-        short = self.host.split(".", maxsplit=1)[0]
-        names = [(self.user, "<user>"), (self.host, "<host>"), (short, "<host>")]
-        names += [(word, "<redacted>") for word in self.extra]
-        names = [(name, put) for name, put in names if distinctive(name)]
+        names = self.names
         # Windows shortens long or spaced names: MAXMUS~1.
         shorts = [(re.sub(r"[ .]", "", name)[:6], put) for name, put in names[:1] if name == self.user]
         found = [(_word(name), put) for name, put in sorted(names, key=lambda item: -len(item[0]))]
@@ -164,44 +171,67 @@ def distinctive(name: str) -> bool:
 
 
 def redact_bytes(data: bytes, redactor: Redactor) -> bytes:
-    """Redact a log of unknown encoding: UTF-8, UTF-16 (whole or in stretches), else a single-byte one.
+    """Redact a log of unknown encoding: UTF-8, UTF-16, UTF-32 (whole or in stretches), else single bytes.
 
-    The encoding of what stays is kept.
+    The own names go in the code pages of consoles as well. The encoding of what stays is kept.
     """
-    encoding = _utf16(data)
+    encoding = wide_encoding(data)
     if encoding:
-        whole = len(data) // 2 * 2
-        text = data[:whole].decode(encoding, errors="surrogatepass")
-        return redactor.text(text).encode(encoding, errors="surrogatepass") + data[whole:]
-    data = _UTF16_STRETCH.sub(_in_stretch(redactor), data)
+        whole = len(data) // 4 * 4 if "32" in encoding else len(data) // 2 * 2
+        with contextlib.suppress(UnicodeDecodeError):  # it only looked so: numbers, or a damaged file
+            text = data[:whole].decode(encoding, errors="surrogatepass")
+            clean = redactor.text(text).encode(encoding, errors="surrogatepass")
+            return _without_names(clean + data[whole:], redactor)
+    for encoding, stretch in _STRETCHES.items():
+        data = stretch.sub(_in_stretch(redactor, encoding), data)
     try:
-        return redactor.text(data.decode("utf-8")).encode("utf-8")
+        data = redactor.text(data.decode("utf-8")).encode("utf-8")
     except UnicodeDecodeError:
-        return redactor.text(data.decode("latin-1")).encode("latin-1", errors="replace")
+        data = redactor.text(data.decode("latin-1")).encode("latin-1", errors="replace")
+    return _without_names(data, redactor)
 
 
-_UTF16_STRETCH: Final = re.compile(rb"(?:[\t\r\n\x20-\xff]\x00){4,}")
+#: Wide text inside other bytes.
+_STRETCHES: Final = {
+    "utf-32-le": re.compile(rb"(?:[\t\r\n\x20-\xff]\x00{3}){4,}"),
+    "utf-32-be": re.compile(rb"(?:\x00{3}[\t\r\n\x20-\xff]){4,}"),
+    "utf-16-le": re.compile(rb"(?:[\t\r\n\x20-\xff]\x00){4,}"),
+    "utf-16-be": re.compile(rb"(?:\x00[\t\r\n\x20-\xff]){4,}"),
+}
+#: In what else a console or a program may have written a name.
+_PAGES: Final = (
+    *WIDE,
+    *("utf-8", "cp437", "cp850", "cp852", "cp866", "cp1250", "cp1251", "cp1253", "cp1254", "koi8-r"),
+    *("gb18030", "big5", "cp932", "cp949"),
+)
 
 
-def _in_stretch(redactor: Redactor) -> Callable[[re.Match[bytes]], bytes]:
-    """Redact one stretch of UTF-16 inside other bytes."""
+def _in_stretch(redactor: Redactor, encoding: str) -> Callable[[re.Match[bytes]], bytes]:
+    """Redact one stretch of wide text inside other bytes."""
 
     def swap(match: re.Match[bytes]) -> bytes:
-        return redactor.text(match[0].decode("utf-16-le")).encode("utf-16-le")
+        return redactor.text(match[0].decode(encoding)).encode(encoding)
 
     return swap
 
 
-def _utf16(data: bytes) -> str:
-    """Recognise UTF-16 by its mark, or by where its zero bytes stand."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16-le" if data[0] == 0xFF else "utf-16-be"  # noqa: PLR2004 - the mark's first byte
-    even, odd = data[0:4096:2], data[1:4096:2]
-    if len(data) >= 4 and odd.count(0) > len(odd) * 0.4 and not even.count(0):  # noqa: PLR2004 - a share that no text in another encoding has
-        return "utf-16-le"
-    if len(data) >= 4 and even.count(0) > len(even) * 0.4 and not odd.count(0):  # noqa: PLR2004 - likewise
-        return "utf-16-be"
-    return ""
+def _without_names(data: bytes, redactor: Redactor) -> bytes:
+    """Take the own names out as bytes, where they would not be seen as text."""
+    for name, put in redactor.names:
+        spellings = {form(s) for s in (name, name.upper(), name.lower()) for form in (_composed, _apart)}
+        for page in _PAGES:
+            for spelling in sorted(spellings) if page in WIDE or not name.isascii() else ():
+                with contextlib.suppress(UnicodeEncodeError):
+                    data = data.replace(spelling.encode(page), put.encode(page))
+    return data
+
+
+def _composed(name: str) -> str:
+    return normalize("NFC", name)
+
+
+def _apart(name: str) -> str:
+    return normalize("NFD", name)
 
 
 def _word(name: str, tail: str = "") -> re.Pattern[str]:
