@@ -24,7 +24,7 @@ def test_contenders_run_in_turns() -> None:
 
 def test_no_round_begins_that_cannot_end_in_time(capsys: pytest.CaptureFixture[str]) -> None:
     runs: list[str] = []
-    times = race({"a": lambda: runs.append("a"), "b": lambda: runs.append("b")}, 5, limit=0.0)
+    times = race({"a": lambda: runs.append("a"), "b": lambda: runs.append("b")}, 5, limit=-1.0)
     assert runs == ["a", "b"], "the first round is always run whole"
     assert len(times["a"]) == 1
     assert "a, b: 1 of 5 rounds" in capsys.readouterr().err

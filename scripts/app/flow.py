@@ -151,6 +151,9 @@ class Flow:
             return self.assemble(plan)
         except StagedFileError as error:
             self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them anew")
+            self.steps[-1] = replace(
+                self.steps[-1], status="done", detail=f"{error.message}; made anew below"
+            )
         cache = cache_of(self.ws)
         discard_runtime(cache, plan.digest)
         self.distrust(resolved)
