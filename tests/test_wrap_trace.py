@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts.app.tracing import LONGEST, read_trace
 from scripts.app.workspace import Workspace
 from scripts.app.wrap import WrapResult, not_started_code, wrap
 from scripts.errors import LaunchError, StagedFileError, UsageError
@@ -20,6 +21,7 @@ from scripts.launch.launcher import plan_launcher
 from scripts.launch.tracing import PREFIX, plan_trace
 from scripts.launch.via import Via
 from scripts.model import StackKind
+from scripts.reporting.tracelog import TraceReader
 from scripts.system.tee import Sieve
 from scripts.ui.console import Out
 from scripts.ui.wrap import show
@@ -106,6 +108,30 @@ def test_a_program_that_calls_no_cuda_has_an_empty_trace(tmp_path: Path) -> None
     assert result.exit_code == 7
     assert result.trace is not None
     assert (result.trace.logs, dict(result.trace.calls)) == ((), {})
+
+
+def test_of_an_endless_line_begin_and_status_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line of 300 MB took twice that in memory, and five of 220 KB, all repeated names, took minutes."""
+    (tmp_path / "app").mkdir()
+    endless = "cuX(name: " + "hfunc: 0x1 " * 300_000 + ") -> CUDA_ERROR_UNKNOWN\n"
+    (tmp_path / "app" / "log.txt").write_text(
+        f"{endless}cuInit(Flags: 0) -> CUDA_SUCCESS\n", encoding="utf-8"
+    )
+    longest: list[int] = []
+    read = TraceReader.read
+
+    def watched(self: TraceReader, log: str, lines: Iterable[str]) -> None:
+        kept = list(lines)
+        longest.append(max(map(len, kept)))
+        read(self, log, kept)
+
+    monkeypatch.setattr(TraceReader, "read", watched)
+    summary = read_trace(tmp_path, Path("app"))
+    assert [(f.function, f.status, f.line) for f in summary.failures] == [("cuX", "CUDA_ERROR_UNKNOWN", 1)]
+    assert dict(summary.calls) == {"nvcuda": 2}
+    assert longest <= [2 * LONGEST]
 
 
 @pytest.mark.posix_only

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
@@ -22,6 +23,8 @@ from scripts.reporting.tracelog import TraceReader, TraceSummary
 FOLDER: Final = "traces"
 #: Of one compiler log so many sentences are kept.
 SENTENCES: Final = 50
+#: So many characters of a line's begin and of its end are read.
+LONGEST: Final = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +104,19 @@ def read_trace(folder: Path, program: Path) -> TraceSummary:
     read = []
     for path in found:
         with suppress(OSError), path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-            reader.read(path.parent.name, lines)
+            reader.read(path.parent.name, _lines(lines))
             read.append(str(path))
     errors = dict(_errors(folder, reader))
     return reader.summary(folder=str(folder), logs=read, errors=errors)
+
+
+def _lines(log: TextIO) -> Iterator[str]:
+    """Yield lines; of an endless one its begin and its end, where the status stands."""
+    while line := log.readline(LONGEST):
+        end = ""
+        while not (end or line).endswith("\n") and (piece := log.readline(LONGEST)):
+            end = (end + piece)[-LONGEST:]
+        yield line + end
 
 
 def _errors(folder: Path, reader: TraceReader) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -113,5 +125,5 @@ def _errors(folder: Path, reader: TraceReader) -> Iterator[tuple[str, tuple[str,
         for name in load.unparsed:
             path = folder / load.log / Path(name).name
             with suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
-                kept = [line.strip() for line, _ in zip(lines, range(SENTENCES), strict=False)]
+                kept = [line.strip() for line in islice(_lines(lines), SENTENCES)]
                 yield f"{load.log}/{path.name}", tuple(sentence for sentence in kept if sentence)
