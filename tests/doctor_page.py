@@ -54,7 +54,8 @@ def _page() -> Iterator[str]:
     yield "|---|---|---|---|"
     yield from BLIND
     yield ""
-    yield "Every report words its failure differently; expect of a new one what the second and third columns say."
+    yield "Every report words its failure differently; expect of a new one what the second and third"
+    yield "columns say."
     yield ""
     for reference in REFERENCES:
         yield from _kind(reference)

@@ -179,3 +179,17 @@ def test_a_line_that_cannot_be_read_comes_through_the_front_door(tmp_path: Path)
     code, error = front_door(tmp_path, "wrap", "--exe=program", "argument")
     assert code == 121
     assert "-- ARGUMENTS" in error
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("words", [["status"], ["status", "--json"]], ids=["text", "json"])
+def test_a_result_that_a_full_disk_does_not_take_is_said_and_counted(words: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "scripts"), *words], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 50
+    assert b"could not be written" in done.stderr
+    assert b"Traceback" not in done.stderr

@@ -36,7 +36,7 @@ def stage(
     supplied: str = "",
     force: bool = False,
 ) -> StageResult:
-    """Fetch, unpack and assemble a stack; what is damaged, archives too, is replaced by what the lock says."""
+    """Fetch, unpack and assemble a stack; what is damaged, archives too, is replaced as the lock says."""
     request = read_request(
         stack=stack,
         gpu=gpu,

@@ -131,10 +131,10 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
             "Interrupted; what was finished is kept, what was half done is taken up or cleaned next time."
         )
         return int(ExitCode.INTERRUPTED)
-    _show(module, result, out, as_json=as_json)
+    told = _show(module, result, out, as_json=as_json)
     if result.exit_code:
         _advise(ws, task, result, out)
-    return int(result.exit_code)
+    return int(result.exit_code) or int(ExitCode.OK if told else ExitCode.HOST)
 
 
 def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Workspace:
@@ -162,14 +162,20 @@ def _is_tty(stream: object) -> bool:
         return False
 
 
-def _show(module: str, result: Result, out: Out, *, as_json: bool) -> None:
-    """Render."""
-    with _patient():
-        if as_json:
-            sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=True) + "\n")
-        else:
-            import_module(f"scripts.ui.{module}").show(result, out)
-        sys.stdout.flush()
+def _show(module: str, result: Result, out: Out, *, as_json: bool) -> bool:
+    """Render; false where the result could not be written, which is said."""
+    try:
+        with _patient():
+            if as_json:
+                sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=True) + "\n")
+            else:
+                import_module(f"scripts.ui.{module}").show(result, out)
+            sys.stdout.flush()
+    except OSError as error:  # `> file` on a full disk
+        _discard_stdout()
+        out.note(f"The task ran, but its result could not be written: {error.strerror}.")
+        return False
+    return True
 
 
 @contextmanager
@@ -178,8 +184,12 @@ def _patient() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # Python would complain again while closing stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_stdout()
+
+
+def _discard_stdout() -> None:
+    """Let the rest go nowhere: Python would complain again while closing stdout at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
