@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -220,6 +221,18 @@ def test_an_endless_line_is_read_in_pieces() -> None:
     kept = read(log.encode(), knowledge().strong)
     assert max(map(len, kept.lines)) <= reading.LONGEST
     assert first("a " * 3000 + TENSILE) == "arch-libraries"
+
+
+def test_an_endless_line_that_says_one_thing_is_read_a_few_times() -> None:
+    """``gfx`` 127,000 times in one line took 90 s."""
+    assert len(read(b"fail" * 95_000).lines) <= reading.ALIKE + 1
+
+
+def test_no_pattern_looks_for_a_word_without_end() -> None:
+    """Behind another such word it takes the cube of an endless word's length."""
+    patterns = [p.pattern for m in knowledge().messages.values() for p in (*m.lines, *m.but)]
+    assert [pattern for pattern in patterns if re.search(r"\\w[*+]", pattern)] == []
+    assert sum(r"\w{" in pattern for pattern in patterns) > 50
 
 
 def test_lines_alike_but_for_numbers_are_kept_a_few_times() -> None:

@@ -158,12 +158,10 @@ def _different(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]
     """Yield lines, those alike but for numbers a few times, endless ones in pieces."""
     seen: dict[bytes, int] = {}
     for number, line in lines:
-        key = line.translate(None, _DIGITS)
-        count = seen.get(key, 0)
-        if count >= ALIKE or not key:
-            continue
-        seen[key] = count + 1
-        if len(line) <= LONGEST:
-            yield number, line
-        else:
-            yield from ((number, line[at : at + LONGEST]) for at in range(0, len(line), LONGEST))
+        for at in range(0, len(line), LONGEST):
+            piece = line[at : at + LONGEST]
+            key = piece.translate(None, _DIGITS)
+            count = seen.get(key, 0)
+            if count < ALIKE and key:
+                seen[key] = count + 1
+                yield number, piece
