@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import sqlite3
+import struct
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -307,3 +308,21 @@ def test_what_cannot_be_looked_through_is_a_usage_error(ws: Workspace, path: str
     with pytest.raises(UsageError) as caught:
         precompile(ws, path=str(ws.root / path) if path else "")
     assert caught.value.reference == reference
+
+
+def test_a_planted_journal_deletes_no_file_elsewhere(tmp_path: Path) -> None:
+    """SQLite writes a journal back and then deletes the file that the journal's end names."""
+    mine, database = tmp_path / "thesis.txt", tmp_path / "zluda1.db"
+    mine.write_text("mine", encoding="utf-8")
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        connection.commit()
+    magic, name = bytes.fromhex("d9d505f920a163d7"), str(mine).encode()
+    head = magic + struct.pack(">5L", 0, 1, 2, 512, 4096)
+    end = struct.pack(">L", 0x40000000 // 4096 + 1) + name + struct.pack(">2L", len(name), sum(name))
+    journal = database.with_name("zluda1.db-journal")
+    journal.write_bytes(head.ljust(512, b"\0") + end + magic)
+    assert in_use(database)
+    assert mine.read_text(encoding="utf-8") == "mine"
+    journal.unlink()
+    assert not in_use(database)
