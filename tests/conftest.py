@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -98,12 +99,17 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start Wine's desktop before any test does: it lives on and would hold the pipes it was born with.
-
-    On Windows there is a desktop already and this changes nothing.
-    """
-    if sys.platform == "win32" and not hasattr(config, "workerinput"):
-        ctypes.WinDLL("user32").GetDesktopWindow()
+    """Give tests the surroundings that a terminal gives, whatever started this run."""
+    if sys.platform == "win32":
+        if not hasattr(config, "workerinput"):
+            # Wine starts its desktop with the first window, and whoever starts it hands it the pipes it was
+            # born with, for as long as it lives. On Windows there is a desktop already.
+            ctypes.WinDLL("user32").GetDesktopWindow()
+        return
+    # `nohup` and a shell's `&` ignore these, and programs inherit that.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
