@@ -23,8 +23,8 @@ from invoke.tasks import task as invoke_task
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from scripts import __version__
-from scripts.ui.commandline import HELP
-from scripts.ui.streams import ready_streams
+from scripts.cli.commandline import HELP
+from scripts.cli.streams import ready_streams
 
 task = functools.partial(invoke_task, auto_shortflags=False)
 
@@ -63,7 +63,7 @@ def verb(*options: str, **more: object) -> Callable[[Callable[..., None]], Calla
 
 def call(name: str, options: dict[str, object]) -> None:
     """Perform the use case ``name`` with the task's parameters, and end with its exit code."""
-    from scripts.ui.present import perform  # noqa: PLC0415 - `invoke --list` stays quick
+    from scripts.cli.present import perform  # noqa: PLC0415 - `invoke --list` stays quick
 
     options.pop("c")
     as_json = bool(options.pop("json"))
@@ -217,7 +217,7 @@ def wrap(
     json=False,
 ):
     """Run a program with a stack's CUDA libraries; what follows `--` are its arguments."""
-    from scripts.ui.present import perform_wrap  # noqa: PLC0415 - `invoke --list` stays quick
+    from scripts.cli.present import perform_wrap  # noqa: PLC0415 - `invoke --list` stays quick
 
     options = {name: value for name, value in locals().items() if name not in {"c", "json", "perform_wrap"}}
     raise Exit(code=perform_wrap(options, argv=sys.argv, as_json=json))
@@ -346,7 +346,7 @@ class FrontDoor(Program):
         try:
             super().parse_tasks()
         except ParseError as error:
-            from scripts.ui.unreadable import complain  # noqa: PLC0415 - seldom needed
+            from scripts.cli.unreadable import complain  # noqa: PLC0415 - seldom needed
 
             raise Exit(code=complain(str(error), self.argv, list(ns.task_names))) from error
 

@@ -23,7 +23,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("reporting",),
     ("probing", "doctor"),
     ("app",),
-    ("ui",),
+    ("cli",),
 )
 
 #: Rooms outside the table: they import nothing of ours.
@@ -36,7 +36,7 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "urllib3": ("system", "store"),
     "truststore": ("system",),
     "tomlkit": ("pins",),
-    "rich": ("ui",),
+    "rich": ("cli",),
     "pefile": ("binary",),
     "elftools": ("binary",),
     "lz4": ("binary",),

@@ -205,7 +205,7 @@ def run_tests(arguments: list[str]) -> int:
 
 def run_task(arguments: list[str]) -> int:
     """Run a task, wherever the caller stands; Invoke reads the line where that needs more than reading it."""
-    from scripts.ui.straight import perform_plain  # noqa: PLC0415 - needs the environment made sure of above
+    from scripts.cli.straight import perform_plain  # noqa: PLC0415 - needs the environment made sure of above
 
     code = perform_plain(sys.argv)
     if code is not None:

@@ -13,8 +13,8 @@ from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace
 from scripts.errors import StagedFileError
 from scripts.model import Host, Lock, Outcome, Runtime, RuntimeFile, Stack, StackKind
-from scripts.ui.check import show
-from scripts.ui.console import Out
+from scripts.cli.check import show
+from scripts.cli.console import Out
 
 GOOD = "cufft11   : OK\nnvcuda    : OK (/x/libcuda.so.1)\ncublas12  : OK\n"
 PROVIDES = ("nvcuda", "cublas12", "cufft11")

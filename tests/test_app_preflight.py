@@ -17,8 +17,8 @@ from scripts.errors import TargetError, UsageError, WorkspaceError
 from scripts.launch.via import ViaFacts
 from scripts.model import Gpu, HipRoot, Host, Level, StackKind
 from scripts.pins.lock import read_lock
-from scripts.ui.console import Out
-from scripts.ui.preflight import show
+from scripts.cli.console import Out
+from scripts.cli.preflight import show
 from tests.checkout import Checkout
 from tests.elf_files import elf
 from tests.fatbins import container, ptx, sass

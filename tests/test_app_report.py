@@ -14,8 +14,8 @@ from scripts.errors import UsageError
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.reporting.document import Document, GpuKey, LockFact, Machine, Provenance, Subject
 from scripts.reporting.exchange import dump, report_folder, write_document
-from scripts.ui.console import Out
-from scripts.ui.report import show
+from scripts.cli.console import Out
+from scripts.cli.report import show
 
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
 

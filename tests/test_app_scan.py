@@ -19,8 +19,8 @@ from scripts.host.facts import scan_host
 from scripts.host.hip import Places
 from scripts.host.sources import Sources
 from scripts.model import Host
-from scripts.ui.console import Out
-from scripts.ui.scan import show
+from scripts.cli.console import Out
+from scripts.cli.scan import show
 from tests.windows_machines import RAPHAEL, XTX, Recorded
 
 SAMPLES = Path(__file__).parent / "data" / "hipinfo"

@@ -15,8 +15,8 @@ from scripts.errors import UsageError
 from scripts.model import Level, Outcome, Stack, StackKind
 from scripts.reporting.document import Document, Provenance
 from scripts.reporting.index import EvidenceIndex, Filed
-from scripts.ui.console import Out
-from scripts.ui.stacks import show
+from scripts.cli.console import Out
+from scripts.cli.stacks import show
 from tests.test_validate import GOOD, LOADS, WRONG, document
 
 REPORTED = Provenance.REPORTED

@@ -20,9 +20,9 @@ from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.placement.status import PlacementStatus, Standing
 from scripts.preflight.places import Places
 from scripts.staging.generations import History
-from scripts.ui.console import Out
-from scripts.ui.status import show as show_status
-from scripts.ui.unwrap import show
+from scripts.cli.console import Out
+from scripts.cli.status import show as show_status
+from scripts.cli.unwrap import show
 from tests.placement_harness import World, tree
 
 FILES = {

@@ -71,8 +71,8 @@ class Clone:
         (self.root / "scripts").mkdir(parents=True)
         for name in ("__init__.py", "__main__.py"):
             shutil.copy(CHECKOUT / "scripts" / name, self.root / "scripts" / name)
-        (self.root / "scripts" / "ui").mkdir()
-        (self.root / "scripts" / "ui" / "straight.py").write_text(STRAIGHT, encoding="utf-8")
+        (self.root / "scripts" / "cli").mkdir()
+        (self.root / "scripts" / "cli" / "straight.py").write_text(STRAIGHT, encoding="utf-8")
         (self.root / "tasks.py").write_text(TASKS, encoding="utf-8")
         self.lock("first")
 

@@ -23,8 +23,8 @@ from scripts.errors import TargetError, UsageError
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.reporting.compare import compare as compare_runs
 from scripts.reporting.trials import read_record, write_record
-from scripts.ui.console import Out
-from scripts.ui.run import show as show_run
+from scripts.cli.console import Out
+from scripts.cli.run import show as show_run
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
 

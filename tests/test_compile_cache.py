@@ -26,11 +26,11 @@ from scripts.app.wrap import wrap
 from scripts.errors import ConflictError, HostError, LaunchError, UsageError
 from scripts.model import NoProgress, StackKind
 from scripts.system.databases import in_use
-from scripts.ui import cache_prune as prune_face
-from scripts.ui import precompile as precompile_face
-from scripts.ui import status as status_face
-from scripts.ui.console import Out
-from scripts.ui.progress import TerminalProgress
+from scripts.cli import cache_prune as prune_face
+from scripts.cli import precompile as precompile_face
+from scripts.cli import status as status_face
+from scripts.cli.console import Out
+from scripts.cli.progress import TerminalProgress
 from tests.checkout import ROOT
 from tests.wrapping import runtime_in, staged_over, workspace
 

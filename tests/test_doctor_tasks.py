@@ -29,9 +29,9 @@ from scripts.doctor.beside import Maker, maker_of
 from scripts.errors import HostError, LaunchError, UsageError
 from scripts.host.gpu import AMD
 from scripts.model import Gpu, Host
-from scripts.ui.console import Out
-from scripts.ui.doctor import note_finding, show
-from scripts.ui.present import perform
+from scripts.cli.console import Out
+from scripts.cli.doctor import note_finding, show
+from scripts.cli.present import perform
 from tests.checkout import Checkout
 from tests.pe_version_file import library
 from tests.small_stack import SmallStack

@@ -34,8 +34,8 @@ from scripts.launch.via import Via, ViaFacts
 from scripts.model import NoProgress, StackKind
 from scripts.preflight.places import Places
 from scripts.system.child import Dialog, Exit
-from scripts.ui.console import Out
-from scripts.ui.wrap import show
+from scripts.cli.console import Out
+from scripts.cli.wrap import show
 from tests.wrapping import runtime_in, staged_over, workspace
 
 PYTHON = sys.executable

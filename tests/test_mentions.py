@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 import tasks
-from scripts.ui.commandline import HELP
+from scripts.cli.commandline import HELP
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Texts that people read; what quotes commands of other projects is checked all the same.

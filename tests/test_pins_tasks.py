@@ -25,10 +25,10 @@ from scripts.errors import ConflictError, FetchError, IntegrityError, LockError,
 from scripts.model import Trust
 from scripts.pins.lock import read_lock
 from scripts.pins.web import Web
-from scripts.ui import pins_add as add_face
-from scripts.ui import pins_check as check_face
-from scripts.ui import pins_update as update_face
-from scripts.ui.console import Out
+from scripts.cli import pins_add as add_face
+from scripts.cli import pins_check as check_face
+from scripts.cli import pins_update as update_face
+from scripts.cli.console import Out
 
 OLD = b"PK\x03\x04 the old layer"
 NEW = b"PK\x03\x04 the new layer, longer"

@@ -19,8 +19,8 @@ from scripts.preflight.examine import examine
 from scripts.preflight.libraries import alternatives
 from scripts.preflight.reasons import Verdict
 from scripts.preflight.verdict import judge
-from scripts.ui.console import Out
-from scripts.ui.preflight import show
+from scripts.cli.console import Out
+from scripts.cli.preflight import show
 from tests.elf_files import elf
 from tests.fatbins import container, cubin, sass
 from tests.preflight_programs import dll, exe, ship, zluda

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.reporting.tracelog import TraceReader, TraceSummary, is_failure, library_of
-from scripts.ui.traced import trace_lines
+from scripts.cli.traced import trace_lines
 
 LOG = """\
 cuInit(Flags: 0) -> CUDA_SUCCESS

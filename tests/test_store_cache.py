@@ -15,8 +15,8 @@ from scripts.errors import ConflictError, HostError, UsageError
 from scripts.model import NoProgress
 from scripts.store.cache import Cache, CacheEntry, EntryKind, disk_of, manifest_path
 from scripts.system import files
-from scripts.ui.cache_list import show
-from scripts.ui.console import Out
+from scripts.cli.cache_list import show
+from scripts.cli.console import Out
 
 KEY = "ab" * 32
 OTHER = "cd" * 32

@@ -23,8 +23,8 @@ from scripts.launch.via import Via
 from scripts.model import StackKind
 from scripts.reporting.tracelog import TraceReader
 from scripts.system.tee import Sieve
-from scripts.ui.console import Out
-from scripts.ui.wrap import show
+from scripts.cli.console import Out
+from scripts.cli.wrap import show
 from tests.wrapping import runtime_in, staged_over, workspace
 
 LINUX = ("libcuda.so", "libcuda.so.1", "libcublas.so.13", "trace/libcuda.so", "trace/libcuda.so.1")

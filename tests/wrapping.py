@@ -19,8 +19,8 @@ from scripts.errors import WorkspaceError
 from scripts.launch.argv import split_argv
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.preflight.libraries import named
-from scripts.ui.console import Out
-from scripts.ui.wrap import show
+from scripts.cli.console import Out
+from scripts.cli.wrap import show
 
 FLAGS = {"keep", "explain", "strict"}
 

@@ -1,0 +1,38 @@
+"""The bill before a download, and the question."""
+
+from __future__ import annotations
+
+from scripts.app.bill import TRUST_WORDS, Bill
+from scripts.cli.console import Out
+from scripts.cli.words import size
+
+
+def show_bill(bill: Bill, out: Out) -> None:
+    """Show what will be downloaded, its size there and here, its licence, and how far its hash is trusted."""
+    rows = [
+        (
+            r.artifact,
+            size(r.bytes) if r.bytes is not None else "not published",
+            r.license,
+            TRUST_WORDS[r.trust],
+        )
+        for r in bill.to_download
+    ]
+    out.note_table(("download", "size", "licence", "trust"), rows)
+    if bill.known_disk:
+        more = "" if bill.size_is_exact else " or more"
+        out.note(f"On disk, with what is unpacked: about {size(bill.known_disk)}{more}")
+    for row in bill.to_download:
+        if row.note:
+            out.note(f"{row.artifact}: {row.note}")
+
+
+def ask_about(bill: Bill, out: Out) -> bool:
+    """Ask on the terminal; only a clear yes counts."""
+    show_bill(bill, out)
+    total = size(bill.known_bytes) + ("" if bill.size_is_exact else " or more")
+    out.stderr.print(f"Download {total} for {bill.stack}? [y/N] ", end="", markup=False)
+    try:
+        return input().strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False

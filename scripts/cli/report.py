@@ -1,0 +1,77 @@
+"""The face of ``report``."""
+
+from __future__ import annotations
+
+from scripts.app.report import ReportResult, Seen
+from scripts.reporting.document import Provenance
+from scripts.cli.console import Out
+
+
+def show(result: ReportResult, out: Out) -> None:
+    """Show what was imported or bundled, then what this machine has shown."""
+    if result.added is not None:
+        out.mark("ok", f"imported: {_title(result.added)}")
+        out.line(f"    {result.added.path}")
+        out.line("    It was checked for form, not for truth; nobody measured it here.")
+    if result.bundle is not None:
+        out.mark("ok", f"bundle: {result.bundle}")
+        for name in result.bundle_names:
+            out.line(f"    {name}")
+    for fault in result.faults:
+        out.mark("fail", fault)
+    for seen in result.own:
+        _document(seen, out)
+    if result.imported and result.added is None:
+        out.line(f"From others ({len(result.imported)}):")
+        for seen in result.imported:
+            out.line(f"    {_title(seen)}: {_worth(seen)}")
+    _close(result, out)
+
+
+def _document(seen: Seen, out: Out) -> None:
+    """Show one document of this machine in full."""
+    document = seen.document
+    rows = [
+        (r.capability, r.level.value if r.level else "-", r.outcome.value, r.detail) for r in document.results
+    ]
+    out.line(f"{_title(seen)}: {_worth(seen)}")
+    out.table(("capability", "level", "outcome", "detail"), rows)
+    if document.simulated:
+        out.loud("Simulated on the CPU reference stack: it proves the pipeline, not a GPU.")
+    if document.lock is not None and document.lock.custom:
+        out.loud("Made under another lock: it proves nothing for the stacks of this workspace.")
+    if document.not_exercised:
+        out.line(f"Not exercised: {', '.join(document.not_exercised)}")
+    out.line(f"Document: {seen.path}")
+
+
+def _title(seen: Seen) -> str:
+    """Name a document's subject."""
+    subject = seen.document.subject
+    gpu = subject.gpu
+    where = f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU"
+    what = f", {subject.application}" if subject.application else ""
+    return f"{subject.stack or 'no stack of ours'} on {where}{what}"
+
+
+def _worth(seen: Seen) -> str:
+    """Say level, outcome and when it was seen."""
+    document = seen.document
+    level = document.level.value if document.level else "nothing shown for all"
+    who = (
+        "reported" if document.provenance is Provenance.REPORTED else f"{document.created:%Y-%m-%d %H:%M} UTC"
+    )
+    return f"{level}, {document.outcome.value}, {who}"
+
+
+def _close(result: ReportResult, out: Out) -> None:
+    """Say what a person would do next."""
+    if result.bundle is not None:
+        out.now("look through the bundle, then attach it to your report")
+    elif not result.own:
+        out.line("This machine has no documents yet.")
+        out.now("make one: invoke setup")
+    elif all(seen.document.simulated for seen in result.own):
+        out.now("run a program: invoke wrap --exe=PROGRAM -- ARGUMENTS")
+    else:
+        out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
