@@ -13,12 +13,12 @@ import pytest
 from scripts.app.preflight import PreflightResult, inspect_program, preflight
 from scripts.app.staged import Staged
 from scripts.app.workspace import ROOT, Workspace, workspace_from_environ
+from scripts.cli.console import Out
+from scripts.cli.views.preflight import show_preflight as show
 from scripts.errors import TargetError, UsageError, WorkspaceError
 from scripts.launch.via import ViaFacts
 from scripts.model import Gpu, HipRoot, Host, Level, StackKind
 from scripts.pins.lock import read_lock
-from scripts.cli.console import Out
-from scripts.cli.preflight import show
 from tests.checkout import Checkout
 from tests.elf_files import elf
 from tests.fatbins import container, ptx, sass

@@ -10,12 +10,12 @@ import pytest
 
 from scripts.app.report import report
 from scripts.app.workspace import Workspace
+from scripts.cli.console import Out
+from scripts.cli.views.report import show_report as show
 from scripts.errors import UsageError
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.reporting.document import Document, GpuKey, LockFact, Machine, Provenance, Subject
 from scripts.reporting.exchange import dump, report_folder, write_document
-from scripts.cli.console import Out
-from scripts.cli.report import show
 
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
 

@@ -11,12 +11,12 @@ from scripts.app.proof import known_by_stack
 from scripts.app.stacks import StackRow, StacksResult, stacks
 from scripts.app.verify import verify
 from scripts.app.workspace import Workspace
+from scripts.cli.console import Out
+from scripts.cli.views.stacks import show_stacks as show
 from scripts.errors import UsageError
 from scripts.model import Level, Outcome, Stack, StackKind
 from scripts.reporting.document import Document, Provenance
 from scripts.reporting.index import EvidenceIndex, Filed
-from scripts.cli.console import Out
-from scripts.cli.stacks import show
 from tests.test_validate import GOOD, LOADS, WRONG, document
 
 REPORTED = Provenance.REPORTED

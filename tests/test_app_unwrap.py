@@ -15,14 +15,14 @@ from scripts.app.staged import Staged
 from scripts.app.status import StatusResult
 from scripts.app.unwrap import UnwrapResult, unwrap
 from scripts.app.workspace import Workspace
+from scripts.cli.console import Out
+from scripts.cli.views.status import show_status
+from scripts.cli.views.unwrap import show_unwrap as show
 from scripts.errors import JournalError, TargetError, UsageError
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.placement.status import PlacementStatus, Standing
 from scripts.preflight.places import Places
 from scripts.staging.generations import History
-from scripts.cli.console import Out
-from scripts.cli.status import show as show_status
-from scripts.cli.unwrap import show
 from tests.placement_harness import World, tree
 
 FILES = {

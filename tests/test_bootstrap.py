@@ -18,16 +18,19 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 #: Stands in for the tasks: says who runs it, from where, with what.
-TASKS = """
+PERFORMED = """
 import json, os, sys
-def main(arguments):
+def perform(arguments):
     import pinned_thing
     said = {"prefix": sys.prefix, "cwd": os.getcwd(), "arguments": arguments, "value": pinned_thing.VALUE}
     print(json.dumps(said))
     return 7 if arguments[:1] == ["fail"] else 0
 """
-#: Leaves every line to the tasks.
-STRAIGHT = "def perform_plain(argv):\n    return None\n"
+#: Reads every line as it is, but for one that is answered before there is an environment.
+READ = """
+def read_or_answer(words):
+    return 9 if words == ["answered"] else words
+"""
 METADATA = "Metadata-Version: 2.1\nName: pinned-thing\nVersion: 1.0\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 #: An interpreter that sees none of our packages: `-S` hides what the system's Python may have installed.
@@ -72,8 +75,9 @@ class Clone:
         for name in ("__init__.py", "__main__.py"):
             shutil.copy(CHECKOUT / "scripts" / name, self.root / "scripts" / name)
         (self.root / "scripts" / "cli").mkdir()
-        (self.root / "scripts" / "cli" / "straight.py").write_text(STRAIGHT, encoding="utf-8")
-        (self.root / "tasks.py").write_text(TASKS, encoding="utf-8")
+        (self.root / "scripts" / "cli" / "parse.py").write_text(READ, encoding="utf-8")
+        (self.root / "scripts" / "cli" / "present.py").write_text(PERFORMED, encoding="utf-8")
+        (self.root / "tasks.py").write_text("", encoding="utf-8")
         self.lock("first")
 
     def lock(self, value: str, *, sha256: str = "") -> None:
@@ -253,6 +257,12 @@ def test_an_old_python_gets_a_sentence(
     said = capsys.readouterr().err
     assert "needs Python 3.11 or newer; this is Python 3.8.18" in said
     assert "What to do:" in said
+
+
+def test_a_line_that_needs_no_environment_makes_none(clone: Clone) -> None:
+    done = clone.run("answered")
+    assert (done.returncode, done.stdout, done.stderr) == (9, "", "")
+    assert not clone.venv.exists()
 
 
 def test_an_environment_that_has_everything_needs_no_hand_over(tmp_path: Path) -> None:

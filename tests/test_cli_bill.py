@@ -9,12 +9,12 @@ import io
 import pytest
 
 from scripts.app.bill import Bill, make_bill, require_consent
+from scripts.cli import console
+from scripts.cli.console import Out
+from scripts.cli.views.stacks import ask_about
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, Trust
 from scripts.store.fetch import FetchAction, FetchPlan
-from scripts.cli import words
-from scripts.cli.bill import ask_about
-from scripts.cli.console import Out
 
 
 def plan(name: str, size: int | None, action: FetchAction = FetchAction.FETCH) -> FetchPlan:
@@ -84,4 +84,4 @@ def test_without_anybody_to_ask_the_bill_is_the_error() -> None:
 
 
 def test_the_examples_in_the_words_are_true() -> None:
-    assert doctest.testmod(words) == doctest.TestResults(failed=0, attempted=3)
+    assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=3)

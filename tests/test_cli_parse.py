@@ -1,135 +1,197 @@
-"""The straight way reads a plain line as Invoke does, and leaves every other line to Invoke."""
+"""One parser for every line: what it reads, what it refuses, and what it says then."""
 
 from __future__ import annotations
 
-import contextlib
-import io
+import itertools
+import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from invoke.exceptions import Exit
+from invoke.main import program as invoke_program
 
-import tasks
-from scripts.cli import straight
-from scripts.cli.straight import TASKS, parameters, perform_plain, read_options
+from scripts.app.wrapping import not_started_code
+from scripts.cli.parse import INVOKES, WRAP_USAGE, Call, LineError, Show, read_line, read_or_answer
+from scripts.cli.verbs import TASKS, VERBS, Option
+from scripts.errors import UsageError
 
-NAMES = sorted(TASKS)
-TAKEN = {task: parameters(task) for task in NAMES}
 WORDS = st.one_of(
-    st.sampled_from(
-        ["", "-", "--", "-x", "gemm", "status", "wrap", "A=B", "ü ä", "--json", "no", "1", "[x]"]
-    ),
+    st.sampled_from(["", "-", "--", "-x", "gemm", "status", "A=B", "ü ä", "--json", "no", "-f", "-V", "[x]"]),
     st.text(max_size=6),
 )
 
 
-def by_invoke(words: Sequence[str]) -> tuple[str, Mapping[str, object]] | None:
-    """What Invoke makes of a line of one task; ``None`` where it complains or runs something else."""
-    program = tasks.FrontDoor(name="x", version="0", namespace=tasks.ns, binary="invoke")
-    hidden = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
-            program.create_config()
-            program.parse_core(["invoke", *words])
-            program.parse_collection()
-            program.parse_tasks()
-    except (Exit, SystemExit):
-        return None
-    [context, *others] = program.tasks or [None]
-    if context is None or others:
-        return None
-    return str(context.name), context.as_kwargs
+def read(line: str | Sequence[str]) -> Call:
+    call = read_line(line.split() if isinstance(line, str) else line)
+    assert isinstance(call, Call)
+    return call
 
 
-def option(name: str) -> str:
-    return f"--{name.rstrip('_').replace('_', '-')}"
+def refused(line: str | Sequence[str]) -> LineError:
+    with pytest.raises(LineError) as caught:
+        read_line(line.split() if isinstance(line, str) else line)
+    return caught.value
 
 
-@st.composite
-def lines(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """A task and words after it: mostly its own options, in every spelling, and now and then anything."""
-    task = draw(st.sampled_from(NAMES))
-    words: list[str] = []
-    for name in draw(st.lists(st.sampled_from([*sorted(TAKEN[task]), "help", "nothing"]), max_size=5)):
-        form = draw(st.sampled_from(["bare", "equals", "equals", "two words"]))
-        value = draw(WORDS)
-        words += {
-            "bare": [option(name)],
-            "equals": [f"{option(name)}={value}"],
-            "two words": [option(name), value],
-        }[form]
-    if draw(st.integers(0, 9)) == 0:
-        words.insert(draw(st.integers(0, len(words))), draw(WORDS))
-    return task, words
+def value_for(option: Option) -> object:
+    return True if option.is_switch else ["a=b", "c=d"] if option.many else "value"
 
 
-@given(lines())
-def test_a_plain_line_means_what_invoke_reads(line: tuple[str, list[str]]) -> None:
-    task, words = line
-    mine = read_options([*words[: words.index("--")]] if "--" in words else words, TAKEN[task])
-    if mine is None or "--" in words:
+def typed(option: Option, *, apart: bool) -> list[str]:
+    value = value_for(option)
+    values = value if isinstance(value, list) else [value]
+    if option.is_switch:
+        return [f"--{option.name}"]
+    return [w for v in values for w in ([f"--{option.name}", v] if apart else [f"--{option.name}={v}"])]
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["--option=value", "--option value"])
+@pytest.mark.parametrize("task", TASKS)
+def test_every_option_can_be_given(task: str, *, apart: bool) -> None:
+    options = VERBS[task].options
+    call = read([task, *itertools.chain.from_iterable(typed(option, apart=apart) for option in options)])
+    expected = {option.parameter: value_for(option) for option in options if option.name != "json"}
+    assert (call.verb.name, call.options, call.as_json) == (task, expected, True)
+
+
+def test_nothing_typed_is_nothing_given() -> None:
+    assert [(read([task]).options, read([task]).as_json) for task in TASKS] == [({}, False)] * len(TASKS)
+
+
+@given(st.lists(WORDS, max_size=6))
+def test_what_follows_the_dashes_is_untouched(words: list[str]) -> None:
+    assert read(["wrap", "--exe=p", "--", *words]).arguments == tuple(words)
+
+
+@given(st.lists(WORDS, max_size=6))
+def test_what_follows_a_program_is_untouched(words: list[str]) -> None:
+    """As with ``uv run``; only a ``--`` right behind the program could belong to either."""
+    line = ["wrap", "--stack=s", "./program", *words]
+    if words[:1] == ["--"]:
+        assert "--exe=./program" in refused(line).error.hint
         return
-    theirs = by_invoke([task, *words])
-    assert theirs is not None, f"Invoke does not read {words}"
-    name, values = theirs
-    given_and_default = {**TAKEN[task], **({"set_": []} if task == "wrap" else {}), **mine}
-    assert (name, {key: values[key] for key in given_and_default}) == (task, given_and_default)
+    call = read(line)
+    assert (call.options, call.arguments) == ({"stack": "s", "exe": "./program"}, tuple(words))
+    assert not call.as_json
 
 
-@pytest.mark.parametrize("task", NAMES)
-def test_every_option_can_be_given_plainly(task: str) -> None:
-    """The property above would also hold of a reader that reads nothing."""
-    words = [option(name) if value is False else f"{option(name)}=x" for name, value in TAKEN[task].items()]
-    expected = {
-        name: True if value is False else ["x"] if value is None else "x"
-        for name, value in TAKEN[task].items()
+def test_the_program_may_stand_behind_the_dashes() -> None:
+    call = read(["wrap", "--keep", "--", "program", "--", "-x"])
+    assert (call.options, call.arguments) == ({"keep": True, "exe": "program"}, ("--", "-x"))
+
+
+@pytest.mark.parametrize("option", sorted(INVOKES))
+@pytest.mark.parametrize("task", ["wrap", "status", "compare"])
+def test_no_option_of_invoke_is_obeyed_behind_a_task(task: str, option: str) -> None:
+    """``-f FILE.py`` would run that file in this process, ``-V`` end it with 0, ``-T`` eat a word."""
+    for more in ([], ["x.py"]):
+        line = [task, *(["--exe=p"] if task == "wrap" else ["--json"]), option, *more]
+        error = refused(line)
+        assert error.code == (WRAP_USAGE if task == "wrap" else 1)
+        if task == "wrap":
+            assert error.error.hint.startswith("did you mean ")
+            assert "`--`? invoke wrap --exe=p -- " in error.error.hint
+
+
+@pytest.mark.parametrize("option", sorted(INVOKES - {"--list", "-l", "--help", "-h", "--version", "-V"}))
+def test_no_option_of_invoke_is_obeyed_before_a_task(option: str) -> None:
+    error = refused([option, "x.py", "status"])
+    assert (error.code, error.error.reference) == (1, "unreadable-line")
+    assert error.error.hint.endswith("invoke status")
+
+
+def test_the_options_of_invoke_are_all_known() -> None:
+    theirs = {
+        f"{'-' if len(name) == 1 else '--'}{name}"
+        for argument in (*invoke_program.core_args(), *invoke_program.task_args())
+        for name in argument.names
     }
-    assert read_options(words, TAKEN[task]) == expected
+    assert theirs <= INVOKES
 
 
-def test_the_tasks_are_those_of_invoke() -> None:
-    assert set(tasks.ns.task_names) == TASKS | {"compare"}
-
-
-@pytest.mark.parametrize("task", NAMES)
-def test_a_use_case_and_its_task_take_the_same(task: str) -> None:
-    """A task hands on all of its parameters, the straight way only those that were typed."""
-    theirs = {argument.name: argument.default for argument in tasks.ns[task].get_arguments()}
-    theirs = {name: None if value == [] else value for name, value in theirs.items()}
-    assert theirs == TAKEN[task]
+def test_a_refused_line_is_shown_as_it_was_meant() -> None:
+    hint = refused(["wrap", "--exe=my app", "-f", "a b.py", "--", "x"]).error.hint
+    assert hint.startswith("did you mean `--`? invoke ")
+    if sys.platform != "win32":
+        meant = read(shlex.split(hint.partition("invoke ")[2]))
+        assert (meant.options, meant.arguments) == ({"exe": "my app"}, ("-f", "a b.py", "x"))
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("line", "code", "reference", "message", "hint"),
     [
-        (),
-        ("--list",),
-        ("--help", "wrap"),
-        ("wrap", "--help"),
-        ("wrap", "-h"),
-        ("status", "scan"),
-        ("status", "--", "x"),
-        ("scan", "--gpu"),
-        ("scan", "--gpu="),
-        ("scan", "--gpu", "--json"),
-        ("scan", "--gpu=--json"),
-        ("scan", "--gpu=1", "--gpu=2"),
-        ("scan", "--json=yes"),
-        ("compare", "a.json"),
-        ("compare", "--records=a.json"),
-        ("wrap", "--no_profile"),
-        ("statu",),
-        ("workspace",),
+        ("chek", 1, "unreadable-line", "unknown task 'chek'", "did you mean check?"),
+        ("xyzzy", 1, "unreadable-line", "unknown task", "invoke --list"),
+        ("--help nothing", 1, "unreadable-line", "unknown task 'nothing'", "invoke --list"),
+        ("status --nope", 1, "unreadable-line", "--nope is no option of status", "invoke --help status"),
+        ("status --jsn", 1, "unreadable-line", "--jsn", "did you mean --json?"),
+        ("wrap --no_profile", 121, "unreadable-line", "--no_profile", "did you mean --no-profile"),
+        ("wrap --exe=a b", 121, "stray-word", "unexpected argument 'b'", "invoke wrap --exe=a -- b"),
+        ("wrap status", 121, "stray-word", "'status' is a task", "invoke wrap --exe=status"),
+        ("wrap --exe", 121, "unreadable-line", "--exe needs a value", "--exe=PROGRAM"),
+        ("status stacks", 2, "stray-word", "one task at a time", "invoke stacks"),
+        ("status x", 2, "stray-word", "unexpected argument 'x'", "invoke --help status"),
+        ("compare a b", 2, "stray-word", "unexpected argument 'b'", "invoke --help compare"),
+        ("status -- x", 1, "unreadable-line", "nothing can follow `--`", "invoke --help status"),
+        ("scan --gpu", 1, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
+        ("scan --gpu=", 1, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
+        ("scan --gpu --json", 1, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
+        ("scan --gpu=1 --gpu=2", 1, "unreadable-line", "--gpu is given twice", "leave one of the two out"),
+        ("scan --json=yes", 1, "unreadable-line", "--json takes no value", "leave =yes out"),
+        (
+            "--json status",
+            1,
+            "unreadable-line",
+            "unexpected option --json before a task",
+            "invoke status --json",
+        ),
     ],
-    ids=" ".join,
 )
-def test_other_lines_are_left_to_invoke(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    def performed(*_: object, **__: object) -> int:
-        pytest.fail("it was performed")
+def test_a_line_that_cannot_be_read(line: str, code: int, reference: str, message: str, hint: str) -> None:
+    error = refused(line)
+    assert (error.code, error.error.reference) == (code, reference)
+    assert message in error.error.message
+    assert hint in error.error.hint
 
-    monkeypatch.setattr(straight, "perform", performed)
-    monkeypatch.setattr(straight, "perform_wrap", performed)
-    assert perform_plain([sys.executable, *words]) is None
+
+def test_a_bare_word_is_the_one_that_the_verb_names() -> None:
+    assert read("compare a.json --warmup=1").options == {"records": "a.json", "warmup": "1"}
+    assert read("preflight p").options == {"exe": "p"}
+    assert read("use s").options == {"stack": "s"}
+    assert read("doctor --log -").options == {"log": "-"}
+    assert read("wrap --set=A=-1 --set B=2 p").options["set_"] == ["A=-1", "B=2"]
+
+
+def test_words_behind_test_are_those_of_pytest() -> None:
+    assert read("test -n 0 --help -x").arguments == ("-n", "0", "--help", "-x")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", Show("list")),
+        ("--list", Show("list")),
+        ("-l", Show("list")),
+        ("--list=pins", Show("list", "pins")),
+        ("--help wrap", Show("help", "wrap")),
+        ("--help=wrap", Show("help", "wrap")),
+        ("help wrap", Show("help", "wrap")),
+        ("help", Show("help")),
+        ("wrap --help", Show("help", "wrap")),
+        ("pins.check -h", Show("help", "pins.check")),
+        ("--version", Show("version")),
+    ],
+)
+def test_what_asks_about_the_tasks(line: str, expected: Show) -> None:
+    assert read_line(line.split()) == expected
+
+
+def test_the_code_of_a_line_that_wrap_refuses_is_its_own() -> None:
+    assert not_started_code(UsageError("x", "x")) == WRAP_USAGE
+
+
+def test_json_of_the_program_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert read_or_answer(["wrap", "--nope", "--", "--json"]) == WRAP_USAGE
+    assert capsys.readouterr().out == ""

@@ -8,8 +8,9 @@ import json
 import pytest
 
 from scripts.app import status
-from scripts.cli.present import perform
-from scripts.cli.refusals import refusal_of
+from scripts.cli.parse import Call
+from scripts.cli.present import perform, refusal_of
+from scripts.cli.verbs import VERBS
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_a_full_disk_in_the_middle_of_a_task_is_said(
         raise OSError(errno.ENOSPC, "No space left on device", "/stage/reports")
 
     monkeypatch.setattr(status, "status", full)
-    assert perform("status", {}, argv=["status"], as_json=True) == 50
+    assert perform(Call(VERBS["status"], {}, as_json=True)) == 50
     assert json.loads(capsys.readouterr().out)["error"]["reference"] == "no-space"
 
 
@@ -49,4 +50,4 @@ def test_what_may_be_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(status, "status", missing)
     with pytest.raises(FileNotFoundError):
-        perform("status", {}, argv=["status"], as_json=True)
+        perform(Call(VERBS["status"], {}, as_json=True))

@@ -11,19 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from invoke.parser.argument import Argument
 
 from scripts.cli.console import Out
-from scripts.cli.unreadable import complain
+from scripts.cli.parse import read_or_answer
 from tests.checkout import ROOT
-
-TASKS = ("check", "status", "wrap", "compare", "cache.list")
-LINES = {
-    "a task with a typing error": (["chek"], 1, "did you mean check?"),
-    "no task at all": (["xyzzy"], 1, "all tasks: invoke --list"),
-    "an option that is not there": (["status", "--nope"], 1, "invoke --help status"),
-    "a program's arguments without --": (["wrap", "--exe=a", "b"], 121, "wrap --exe=PROGRAM -- ARGUMENTS"),
-}
 
 
 class Terminal(io.StringIO):
@@ -62,36 +53,27 @@ def _written_by(say: Callable[[Out], None], stream: type[io.StringIO]) -> str:
     return written.getvalue()
 
 
-@pytest.mark.parametrize(("words", "code", "hint"), LINES.values(), ids=LINES)
-def test_an_unreadable_line_says_what_to_do(
-    words: list[str], code: int, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert complain("No idea what it is!", ["invoke", *words], TASKS) == code
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert hint in err
-    assert "No idea what it is!" in err
-
-
-@pytest.mark.parametrize("names", [("args_file",), ("stack", "s")], ids=str)
-def test_an_option_without_its_value_is_named_as_it_is_typed(
-    names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    option = "--" + names[0].replace("_", "-")
-    complain(f"Flag {Argument(names=names)!r} needed value and was not given one!", ["invoke", "scan"], TASKS)
-    err = capsys.readouterr().err
-    assert f"{option} needs a value: {option}=" in err
-    assert "Argument" not in err
-
-
 def test_an_unreadable_line_is_an_object_with_json(capsys: pytest.CaptureFixture[str]) -> None:
-    complain("No idea", ["invoke", "status", "--json", "--nope"], TASKS)
-    assert json.loads(capsys.readouterr().out)["error"]["reference"] == "unreadable-line"
+    assert read_or_answer(["status", "--json", "--nope"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["error"]["reference"] == "unreadable-line"
+    assert "invoke --help status" in err
 
 
-def test_json_of_the_program_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
-    complain("No idea", ["invoke", "wrap", "--nope", "--", "--json"], TASKS)
-    assert capsys.readouterr().out == ""
+def test_what_to_do_can_be_copied_from_the_narrowest_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    command = f"invoke wrap --exe={'x' * 60} -- {'y' * 60}"
+    err = io.StringIO()
+    Out(io.StringIO(), err).error("kind", "a message", hint=f"run: {command}")
+    assert command in err.getvalue()
+
+
+def test_a_refusal_is_readable_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line can be refused before there is an environment."""
+    monkeypatch.setitem(sys.modules, "scripts.cli.painting", None)
+    err = io.StringIO()
+    Out(io.StringIO(), err).error("kind", "a message", ("a fact",), "do this")
+    assert err.getvalue() == "kind: a message\na fact\nWhat to do: do this\n"
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from scripts.app.run import LAST_LETTERS, RunResult, read_job, run
 from scripts.app.staged import staged_runtime
 from scripts.app.trial import attempt
 from scripts.app.workspace import Workspace, workspace_from_environ
+from scripts.cli.console import Out
+from scripts.cli.views.checks import show_run
 from scripts.errors import TargetError, UsageError
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.reporting.compare import compare as compare_runs
 from scripts.reporting.trials import read_record, write_record
-from scripts.cli.console import Out
-from scripts.cli.run import show as show_run
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
 

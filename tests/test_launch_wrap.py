@@ -18,6 +18,8 @@ import pytest
 from scripts.app.staged import Staged
 from scripts.app.wrap import WrapResult, not_started_code, wrap
 from scripts.app.wrapping import NOT_STARTED, Inspected, Placement
+from scripts.cli.console import Out
+from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import (
     ConflictError,
     FetchError,
@@ -34,8 +36,6 @@ from scripts.launch.via import Via, ViaFacts
 from scripts.model import NoProgress, StackKind
 from scripts.preflight.places import Places
 from scripts.system.child import Dialog, Exit
-from scripts.cli.console import Out
-from scripts.cli.wrap import show
 from tests.wrapping import runtime_in, staged_over, workspace
 
 PYTHON = sys.executable

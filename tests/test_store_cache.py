@@ -11,12 +11,12 @@ import pytest
 from scripts.app import cache_prune as pruning
 from scripts.app.cache_list import CacheListResult
 from scripts.app.workspace import workspace_from_environ
+from scripts.cli.console import Out
+from scripts.cli.views.status import show_cache_list as show
 from scripts.errors import ConflictError, HostError, UsageError
 from scripts.model import NoProgress
 from scripts.store.cache import Cache, CacheEntry, EntryKind, disk_of, manifest_path
 from scripts.system import files
-from scripts.cli.cache_list import show
-from scripts.cli.console import Out
 
 KEY = "ab" * 32
 OTHER = "cd" * 32

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from scripts.app.tracing import LONGEST, read_trace
 from scripts.app.workspace import Workspace
 from scripts.app.wrap import WrapResult, not_started_code, wrap
+from scripts.cli.console import Out
+from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import LaunchError, StagedFileError, UsageError
 from scripts.launch.launcher import plan_launcher
 from scripts.launch.tracing import PREFIX, plan_trace
@@ -23,8 +25,6 @@ from scripts.launch.via import Via
 from scripts.model import StackKind
 from scripts.reporting.tracelog import TraceReader
 from scripts.system.tee import Sieve
-from scripts.cli.console import Out
-from scripts.cli.wrap import show
 from tests.wrapping import runtime_in, staged_over, workspace
 
 LINUX = ("libcuda.so", "libcuda.so.1", "libcublas.so.13", "trace/libcuda.so", "trace/libcuda.so.1")

@@ -15,12 +15,12 @@ from scripts.app.placing import Beside
 from scripts.app.staged import Staged
 from scripts.app.workspace import Workspace, workspace_from_environ
 from scripts.app.wrap import leave, not_started_code, wrap
+from scripts.cli.console import Out
+from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import WorkspaceError
 from scripts.launch.argv import split_argv
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.preflight.libraries import named
-from scripts.cli.console import Out
-from scripts.cli.wrap import show
 
 FLAGS = {"keep", "explain", "strict"}
 

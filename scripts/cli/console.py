@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
+import json
+import os
+import stat
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from scripts.errors import WorkspaceError
+
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from scripts.cli.painting import Console
 
 MARKS: Final = {
@@ -103,9 +113,15 @@ class Out:
 
     def error(self, reference: str, message: str, context: Sequence[str] = (), hint: str = "") -> None:
         """Print the panel of a failure: message, facts, what to do."""
-        from scripts.cli.painting import failure  # noqa: PLC0415 - see the class
-
-        self.stderr.print(failure(reference, message, context, hint, unicode=self.unicode))
+        try:
+            from scripts.cli.painting import failure  # noqa: PLC0415 - see the class
+        except ModuleNotFoundError:  # a line refused before there is an environment
+            parts = [f"{reference}: {message}", *context, *([f"What to do: {hint}"] if hint else [])]
+            self._streams[1].write("\n".join(parts) + "\n")
+            return
+        self.stderr.print(failure(reference, message, context, unicode=self.unicode))
+        if hint:  # outside the frame, where no line is broken and a command can be copied
+            self.stderr.print(f"[bold]What to do:[/] {_escaped(hint)}", soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print one line on stderr."""
@@ -136,6 +152,36 @@ class Out:
         except BrokenPipeError:
             (self.stderr if number else self.stdout).on_broken_pipe()
         return True
+
+
+def show_refused_line(error: WorkspaceError, *, code: int, as_json: bool) -> int:
+    """Show why a line cannot be read, as an object too where ``--json`` was asked for; return its code."""
+    ready_streams()
+    show_error(error, Out(), as_json=as_json)
+    return code
+
+
+def show_error(error: WorkspaceError, out: Out, *, as_json: bool) -> None:
+    """Show a failure in the form that was asked for."""
+    if as_json:
+        with patient():
+            sys.stdout.write(json.dumps(error.to_json(), indent=2, ensure_ascii=True) + "\n")
+            sys.stdout.flush()
+    out.error(error.reference, error.message, error.context, error.hint)
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Write to a reader that may have gone away (``| head``), which is no error of ours."""
+    try:
+        yield
+    except BrokenPipeError:
+        discard_stdout()
+
+
+def discard_stdout() -> None:
+    """Let the rest go nowhere: Python would complain again while closing stdout at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
@@ -170,3 +216,125 @@ def _can_encode(stream: object, text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+#: Below this a bar would only flicker.
+SMALL = {"bytes": 512 * 1024, "files": 50}
+
+
+class TerminalProgress:
+    """Shows bars on stderr when it is a terminal; says only notes otherwise."""
+
+    def __init__(self, out: Out) -> None:
+        """Show on the given console."""
+        self.out = out
+
+    @contextmanager
+    def task(
+        self, label: str, total: int | None = None, *, unit: str = "bytes"
+    ) -> Iterator[Callable[[int], None]]:
+        """Show one bar while the block runs; small work shows nothing."""
+        small = total is not None and total < SMALL.get(unit, 50)
+        if small or not self.out.animates:
+            yield _nothing
+            return
+        from scripts.cli.painting import bars_on  # noqa: PLC0415 - only where bars are shown
+
+        with bars_on(self.out.stderr, unit=unit) as bars:
+            bar = bars.add_task(label, total=total)
+            yield lambda done: bars.update(bar, advance=done)
+
+    def note(self, message: str) -> None:
+        """Say one line."""
+        self.out.note(message)
+
+    def aside(self, message: str) -> None:
+        """Say one line on a terminal; a file that stderr goes to belongs to the program that runs."""
+        if self.out.animates:
+            self.out.note(message)
+
+
+def _nothing(_amount: int) -> None:
+    """Show nothing for small work."""
+
+
+NAMES = ("stdout", "stderr")
+
+
+def ready_streams() -> None:
+    """Let a stream that was closed (``>&-``, Windows without a console) swallow what is written to it.
+
+    A program that is started later still finds it closed: what Python opens is not inherited. A pipe whose
+    reader went away (``| more``) raises ``BrokenPipeError`` on Windows as well. Twice is once.
+    """
+    for name in NAMES:
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
+        elif sys.platform == "win32":
+            _translate(name)
+
+
+class _Pipe(io.FileIO):
+    """A pipe of Windows, where the C library has ``EINVAL`` for a reader that went away."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write as much as the system takes."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from error
+
+
+def _translate(name: str) -> None:
+    """Put such a pipe under a stream of the interpreter's own."""
+    stream = getattr(sys, name)
+    if stream is not getattr(sys, f"__{name}__") or not isinstance(stream, io.TextIOWrapper):
+        return  # ours already, or a test's
+    stream.flush()
+    if not stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
+        return
+    pipe = io.BufferedWriter(_Pipe(stream.fileno(), "wb", closefd=False))
+    translated = io.TextIOWrapper(
+        pipe, encoding=stream.encoding, errors=stream.errors, line_buffering=stream.line_buffering
+    )
+    setattr(sys, name, translated)
+
+
+UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+STEP: Final = 1000
+MINUTE: Final = 60
+
+
+def size(count: int) -> str:
+    """Write a number of bytes in decimal units, as download pages do.
+
+    >>> size(32944552)
+    '32.9 MB'
+    """
+    amount, unit = float(count), UNITS[0]
+    for unit in UNITS:
+        if amount < STEP or unit == UNITS[-1]:
+            break
+        amount /= STEP
+    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def seconds(value: float) -> str:
+    """Write a duration.
+
+    >>> seconds(0.0312)
+    '0.03 s'
+    >>> seconds(119.7)
+    '2 min 0 s'
+    """
+    if value < MINUTE:
+        return f"{value:.2f} s"
+    minutes, rest = divmod(round(value), MINUTE)
+    return f"{minutes} min {rest} s"
+
+
+def short(digest: str) -> str:
+    """Cut a hash to what people compare by eye."""
+    return digest[:12]

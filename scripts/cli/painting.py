@@ -1,4 +1,4 @@
-"""Everything that needs Rich: consoles, tables, panels. Many runs paint nothing and never load it."""
+"""Everything that needs Rich: consoles, tables, panels, bars. Many runs paint nothing and never load it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from rich import box
 from rich.console import Console
@@ -14,7 +14,10 @@ from rich.markup import escape as rich_escape
 from rich.panel import Panel
 from rich.table import Table
 
-__all__ = ["Console", "escape", "failure", "open_console", "plain_table", "warning"]
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["Console", "bars_on", "escape", "failure", "open_console", "plain_table", "warning"]
 
 #: What a terminal obeys instead of showing it: escape sequences that overwrite what was said, and signs that
 #: turn a line's direction round. Tabs and line feeds do no harm, and Rich drops returns.
@@ -66,11 +69,9 @@ def warning(text: str, *, unicode: bool) -> Panel:
     return Panel(escape(text), border_style="yellow", box=_frame(unicode=unicode), expand=False)
 
 
-def failure(title: str, message: str, context: Sequence[str], hint: str, *, unicode: bool) -> Panel:
-    """Build the panel of a failure: message, facts, what to do."""
+def failure(title: str, message: str, context: Sequence[str], *, unicode: bool) -> Panel:
+    """Build the panel of a failure: message and facts."""
     parts = [escape(message), *(f"  {escape(fact)}" for fact in context)]
-    if hint:
-        parts += ["", f"[bold]What to do:[/] {escape(hint)}"]
     return Panel(
         "\n".join(parts),
         title=escape(title),
@@ -83,3 +84,21 @@ def failure(title: str, message: str, context: Sequence[str], hint: str, *, unic
 def _frame(*, unicode: bool) -> box.Box:
     """Choose a frame the stream can encode."""
     return box.ROUNDED if unicode else box.ASCII
+
+
+def bars_on(console: Console, *, unit: str) -> Progress:
+    """Build the bars of long work, counted in ``bytes`` or in pieces."""
+    from rich.progress import (  # noqa: PLC0415 - most panels stand beside no bar
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    amount = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else (MofNCompleteColumn(),)
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(bar_width=30), *amount, TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scripts.app.workspace import Workspace, own_environ, workspace_from_environ
-from scripts.errors import ExitCode, WorkspaceError
+from scripts.cli.console import Out, TerminalProgress, discard_stdout, patient, ready_streams, show_error
+from scripts.cli.parse import Call
+from scripts.cli.verbs import WRAP, Verb
+from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import NoProgress, Result
-from scripts.cli.commandline import refuse_stray_words
-from scripts.cli.console import Out
-from scripts.cli.progress import TerminalProgress
-from scripts.cli.refusals import refusal_of
-from scripts.cli.streams import ready_streams
 
 if TYPE_CHECKING:
     from scripts.app.bill import Bill
@@ -28,39 +27,51 @@ if TYPE_CHECKING:
     from scripts.preflight.places import Places
 
 
-def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json: bool) -> int:
-    """Run a program: its arguments are what follows ``--``, its exit code is ours.
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+#: Windows says these in numbers of its own: disk full, and two ways to say denied.
+_WINDOWS: Final = {112: errno.ENOSPC, 5: errno.EACCES, 19: errno.EROFS}
+
+
+def perform(call: Call) -> int:
+    """Perform a line: run its use case, show the result, return the exit code.
+
+    A ``WorkspaceError``, a full disk and a denied file become a panel (or an ``error`` object with
+    ``--json``). Anything else is a bug of ours and keeps its traceback.
+    """
+    ready_streams()
+    environ = own_environ()
+    out = Out(environ=environ)
+    ws = _workspace(environ, out, as_json=call.as_json)
+    return _perform_wrap(call, ws, out) if call.verb.name == WRAP else _perform(call, ws, out)
+
+
+def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
+    """Run a program: its exit code is ours.
 
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
     from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
     from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
-    from scripts.launch.argv import split_argv  # noqa: PLC0415 - as above
 
-    ready_streams()
-    environ = own_environ()
-    out = Out(environ=environ)
-    ws = _workspace(environ, out, as_json=as_json)
     try:
-        refuse_stray_words("wrap", options, argv)
-        arguments = split_argv(argv)[1]
-        with _stdout_to_stderr() if as_json else nullcontext():
+        with _stdout_to_stderr() if call.as_json else nullcontext():
             result = wrap(
                 ws,
-                **options,  # type: ignore[arg-type]  # as typed by Invoke
-                program_args=arguments,
+                **call.options,  # type: ignore[arg-type]  # the registry's test compares both
+                program_args=call.arguments,
                 placer=partial(_beside, ws),
                 explain_placement=partial(_beside_explained, ws),
                 inspect=partial(inspect_program, ws),
                 redact=partial(_redacted, ws),
             )
     except WorkspaceError as error:
-        _show_error(error, out, as_json=as_json)
-        _advise(ws, "wrap", error, out)
+        show_error(error, out, as_json=call.as_json)
+        _advise(ws, WRAP, error, out)
         return not_started_code(error)
-    _show("wrap", result, out, as_json=as_json)
+    _show(call.verb, result, out, as_json=call.as_json)
     if result.exit_code:
-        _advise(ws, "wrap", result, out, log=str(options.get("log") or ""))
+        _advise(ws, WRAP, result, out, log=str(call.options.get("log") or ""))
     return leave(result)
 
 
@@ -100,41 +111,42 @@ def _stdout_to_stderr() -> Iterator[None]:
         os.close(saved)
 
 
-def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as_json: bool) -> int:
-    """Run the use case ``scripts.app.<task>`` and show its result; return the exit code.
-
-    ``task`` is written as on the command line (``pins.check``); the module is ``pins_check``.
-
-    A ``WorkspaceError``, a full disk and a denied file become a panel (or an ``error`` object with
-    ``--json``). Anything else is a bug of ours and keeps its traceback.
-    """
-    ready_streams()
-    environ = own_environ()
-    out = Out(environ=environ)
-    ws = _workspace(environ, out, as_json=as_json)
-    module = task.replace(".", "_").replace("-", "_")
+def _perform(call: Call, ws: Workspace, out: Out) -> int:
+    """Run the use case ``scripts.app.<module>``."""
+    module = call.verb.module
     try:
-        refuse_stray_words(task, options, argv)
-        result: Result = getattr(import_module(f"scripts.app.{module}"), module)(ws, **options)
+        result: Result = getattr(import_module(f"scripts.app.{module}"), module)(ws, **call.options)
     except WorkspaceError as error:
-        _show_error(error, out, as_json=as_json)
-        _advise(ws, task, error, out)
+        show_error(error, out, as_json=call.as_json)
+        _advise(ws, call.verb.name, error, out)
         return int(error.code)
     except OSError as error:
         refused = refusal_of(error)
         if refused is None:
             raise
-        _show_error(refused, out, as_json=as_json)
+        show_error(refused, out, as_json=call.as_json)
         return int(refused.code)
     except KeyboardInterrupt:
-        out.note(
-            "Interrupted; what was finished is kept, what was half done is taken up or cleaned next time."
-        )
+        out.note("Interrupted; what was finished is kept, what was half done is resumed or cleaned up.")
         return int(ExitCode.INTERRUPTED)
-    told = _show(module, result, out, as_json=as_json)
+    written = _show(call.verb, result, out, as_json=call.as_json)
     if result.exit_code:
-        _advise(ws, task, result, out)
-    return int(result.exit_code) or int(ExitCode.OK if told else ExitCode.HOST)
+        _advise(ws, call.verb.name, result, out)
+    return int(result.exit_code) or int(ExitCode.OK if written else ExitCode.HOST)
+
+
+def refusal_of(error: OSError) -> HostError | None:
+    """Return the error to show, or ``None`` where the cause may be ours and its traceback is needed."""
+    cause = _WINDOWS.get(getattr(error, "winerror", None) or 0, error.errno)
+    context = tuple(str(name) for name in (error.filename, error.filename2) if name is not None)
+    if cause in _FULL:
+        msg = "the disk is full, so the task was given up; what was finished is kept"
+        return HostError("no-space", msg, context=context, hint="free some space, then run it again")
+    if cause in _DENIED and context:
+        msg = f"the system refuses: {error.strerror}"
+        hint = "make that place writable for you, or move it: see CUDA_AMD_CACHE and CUDA_AMD_STATE in README"
+        return HostError("not-allowed", msg, context=context, hint=hint)
+    return None
 
 
 def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Workspace:
@@ -149,7 +161,7 @@ def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Worksp
 
 def _ask(out: Out, bill: Bill) -> bool:
     """Put the question about a download; loaded only where there is one."""
-    from scripts.cli.bill import ask_about  # noqa: PLC0415 - see above
+    from scripts.cli.views.stacks import ask_about  # noqa: PLC0415 - see above
 
     return ask_about(bill, out)
 
@@ -162,50 +174,28 @@ def _is_tty(stream: object) -> bool:
         return False
 
 
-def _show(module: str, result: Result, out: Out, *, as_json: bool) -> bool:
-    """Render; false where the result could not be written, which is said."""
+def _show(verb: Verb, result: Result, out: Out, *, as_json: bool) -> bool:
+    """Render; false where the result could not be written, which is reported."""
     try:
-        with _patient():
+        with patient():
             if as_json:
                 sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=True) + "\n")
             else:
-                import_module(f"scripts.cli.{module}").show(result, out)
+                view = import_module(f"scripts.cli.views.{verb.view}")
+                getattr(view, f"show_{verb.module}")(result, out)
             sys.stdout.flush()
     except OSError as error:  # `> file` on a full disk
-        _discard_stdout()
+        discard_stdout()
         out.note(f"The task ran, but its result could not be written: {error.strerror}.")
         return False
     return True
 
 
-@contextmanager
-def _patient() -> Iterator[None]:
-    """Write to a reader that may have gone away (``| head``), which is no error of ours."""
-    try:
-        yield
-    except BrokenPipeError:
-        _discard_stdout()
-
-
-def _discard_stdout() -> None:
-    """Let the rest go nowhere: Python would complain again while closing stdout at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
     """Let the doctor explain what a task of ours printed, if it knows."""
     from scripts.app.advice import EXPLAINED, best_finding, words_of  # noqa: PLC0415 - only after a failure
-    from scripts.cli.doctor import note_finding  # noqa: PLC0415 - as above
+    from scripts.cli.views.checks import note_finding  # noqa: PLC0415 - as above
 
     found = best_finding(ws, words_of(failed, log=log)) if task in EXPLAINED else None
     if found is not None:
         note_finding(found, out)
-
-
-def _show_error(error: WorkspaceError, out: Out, *, as_json: bool) -> None:
-    """Show a failure in the form that was asked for."""
-    if as_json:
-        with _patient():
-            sys.stdout.write(json.dumps(error.to_json(), indent=2, ensure_ascii=True) + "\n")
-            sys.stdout.flush()
-    out.error(error.reference, error.message, error.context, error.hint)

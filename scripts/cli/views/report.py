@@ -1,13 +1,19 @@
-"""The face of ``report``."""
+"""What a person sees of ``report`` and ``validate``."""
 
 from __future__ import annotations
 
-from scripts.app.report import ReportResult, Seen
+from typing import TYPE_CHECKING
+
+from scripts.cli.console import Out, seconds
 from scripts.reporting.document import Provenance
-from scripts.cli.console import Out
+from scripts.reporting.validation import Verdict
+
+if TYPE_CHECKING:
+    from scripts.app.report import ReportResult, Seen
+    from scripts.app.validate import ValidateResult
 
 
-def show(result: ReportResult, out: Out) -> None:
+def show_report(result: ReportResult, out: Out) -> None:
     """Show what was imported or bundled, then what this machine has shown."""
     if result.added is not None:
         out.mark("ok", f"imported: {_title(result.added)}")
@@ -75,3 +81,31 @@ def _close(result: ReportResult, out: Out) -> None:
         out.now("run a program: invoke wrap --exe=PROGRAM -- ARGUMENTS")
     else:
         out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
+
+
+MARKS = {Verdict.PASSED: "ok", Verdict.FAILED: "fail", Verdict.SKIPPED: "skip"}
+
+
+def show_validate(result: ValidateResult, out: Out) -> None:
+    """Show every step, the verdict, what got worse, and where it is written."""
+    validation = result.validation
+    for step in validation.steps:
+        mark = {"failed": "fail", "skipped": "skip"}.get(step.status, "ok")
+        detail = f": {step.detail}" if step.detail else ""
+        out.mark(mark, f"{step.name} ({seconds(step.seconds)}){detail}")
+    if validation.simulated:
+        out.loud("SIMULATED on the CPU: this proves that the pipeline works, and nothing about any GPU.")
+    for regression in result.regressions:
+        out.mark("fail", f"worse than before: {regression.sentence} ({regression.document})")
+    out.mark(MARKS[validation.verdict], validation.summary)
+    for word in result.missing:
+        out.mark("fail", f"{word} was required, and nothing was shown for it")
+    out.line(f"documents: {result.folder}")
+    if result.exit_code == 0 and validation.simulated:
+        out.now("validate every stack of the lock: nox -s validate (docs/validate.md)")
+    elif result.exit_code == 0:
+        out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
+    elif validation.verdict is Verdict.SKIPPED:
+        out.now("see what each stack needs: invoke stacks")
+    else:
+        out.now("the logs lie beside the documents; a bug report takes them: invoke report --bundle")

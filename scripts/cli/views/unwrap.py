@@ -1,13 +1,18 @@
-"""What a person sees of ``unwrap``: every file, and for what is left both ways out."""
+"""What a person sees of ``unwrap`` and ``shim``."""
 
 from __future__ import annotations
 
-from scripts.app.unwrap import UnwrapResult
-from scripts.placement.report import UndoReport
+from typing import TYPE_CHECKING
+
 from scripts.cli.console import Out
 
+if TYPE_CHECKING:
+    from scripts.app.shim import ShimResult
+    from scripts.app.unwrap import UnwrapResult
+    from scripts.placement.report import UndoReport
 
-def show(result: UnwrapResult, out: Out) -> None:
+
+def show_unwrap(result: UnwrapResult, out: Out) -> None:
     """Show target by target; end with what to do now."""
     for report in result.reports:
         _target(report, out)
@@ -56,3 +61,19 @@ def _target(report: UndoReport, out: Out) -> None:
         out.line(f"    out of the way, still held by a running program: {path}")
     for left in report.kept:
         out.line(f"    left      {left.path}: {left.why}")
+
+
+def show_shim(result: ShimResult, out: Out) -> None:
+    """Say where the script is and what it does not do."""
+    for path in result.removed:
+        out.mark("ok", f"removed {path}")
+    for path in result.kept:
+        out.mark("warn", f"left alone, because somebody changed it: {path}")
+    if result.written is None:
+        out.now("invoke wrap still starts the program")
+        return
+    out.mark("ok", f"{result.program.name} with {result.stack} ({result.via}): {result.written}")
+    for note in result.notes:
+        out.mark("warn", note)
+    out.line("It does not verify the stack's files and undoes nothing; `invoke wrap` does.")
+    out.now(f"double-click it, or make it the launch option of a game: {result.written}")

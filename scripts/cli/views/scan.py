@@ -1,10 +1,15 @@
-"""The face of ``scan``."""
+"""What a person sees of ``scan``."""
 
 from __future__ import annotations
 
-from scripts.app.scan import ScanResult
-from scripts.model import Gpu, HipRoot
+from typing import TYPE_CHECKING
+
 from scripts.cli.console import Out
+
+if TYPE_CHECKING:
+    from scripts.app.scan import ScanResult
+    from scripts.model import Gpu, HipRoot
+
 
 _GIB = 1024**3
 #: The unknowns a person is told about, with their words.
@@ -12,7 +17,7 @@ _ASKED = {"gfx": "gfx", "integrated": "kind", "memory_bytes": "memory", "driver"
 _KINDS = {True: "integrated", False: "discrete", None: "?"}
 
 
-def show(result: ScanResult, out: Out) -> None:
+def show_scan(result: ScanResult, out: Out) -> None:
     """Show the GPUs, the HIP runtimes, what does not agree, and why something is unknown."""
     host = result.host
     _show_gpus(result, out)

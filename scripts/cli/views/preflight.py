@@ -1,15 +1,18 @@
-"""The face of ``preflight``."""
+"""What a person sees of ``preflight``."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from scripts.app.preflight import PreflightResult
-from scripts.preflight.coverage import Covered
-from scripts.preflight.facts import Code
+from scripts.cli.console import Out
 from scripts.preflight.reasons import Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS
-from scripts.cli.console import Out
+
+if TYPE_CHECKING:
+    from scripts.app.preflight import PreflightResult
+    from scripts.preflight.coverage import Covered
+    from scripts.preflight.facts import Code
+
 
 _MARKS: Final = {
     Verdict.RUNS: "ok",
@@ -27,7 +30,7 @@ _SAYS: Final = {
 SHOWN: Final = 12
 
 
-def show(result: PreflightResult, out: Out) -> None:
+def show_preflight(result: PreflightResult, out: Out) -> None:
     """Show the verdict first, then the reasons, the needs, the device code, and what else there is."""
     verdict = result.judged.verdict
     gpu = f" on {result.stack.gfx}" if result.stack.gfx else ""

@@ -1,20 +1,26 @@
-"""The face of ``compare``."""
+"""What a person sees of ``compare`` and ``ab``."""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from scripts.app.compare import CompareResult, percent
-from scripts.reporting.compare import FEWEST_PAIRS, Comparison, Finding, Verdict
+from scripts.app.compare import percent
+from scripts.cli.console import Out
+from scripts.reporting.compare import FEWEST_PAIRS, Verdict
 from scripts.reporting.picture import signed
 from scripts.reporting.trials import HIGHER, LOWER
-from scripts.cli.console import Out
+
+if TYPE_CHECKING:
+    from scripts.app.ab import AbResult
+    from scripts.app.compare import CompareResult
+    from scripts.reporting.compare import Comparison, Finding
+
 
 MARKS: Final = {Verdict.BETTER: "ok", Verdict.SAME: "ok", Verdict.WORSE: "fail"}
 
 
-def show(result: CompareResult, out: Out) -> None:
+def show_compare(result: CompareResult, out: Out) -> None:
     """Show every metric, then what the primary one means, then what to do."""
     c = result.comparison
     out.line(f"{c.workload}: {c.candidate} against {c.baseline} (warm-up {c.warmup})")
@@ -96,3 +102,21 @@ def _conditions(c: Comparison, out: Out) -> None:
             out.line(f"    {name}: {pair['baseline']} against {pair['candidate']}")
     if isinstance(unknown, list) and unknown:
         out.line(f"    Unknown, and so perhaps different: {', '.join(unknown)}.")
+
+
+STOPPED = {
+    "width": "the interval is narrow enough",
+    "budget": "the rounds are used up",
+    "failure": "an answer was not right",
+}
+
+
+def show_ab(result: AbResult, out: Out) -> None:
+    """Say how it ended, show the comparison, name the files."""
+    out.line(f"{result.rounds} blocks of A B B A; stopped because {STOPPED[result.stopped]}.")
+    out.line(f"Record: {result.record}")
+    if result.result is None:
+        out.mark("fail", f"not compared: {result.failure}")
+        out.now("find out why: invoke check, invoke doctor")
+        return
+    show_compare(result.result, out)

@@ -1,19 +1,25 @@
-"""The face of ``status``."""
+"""What a person sees of ``status``, the store and ``remove``."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from scripts.app.status import StatusResult
-from scripts.placement.status import PlacementStatus, Standing
-from scripts.cli.console import Out
-from scripts.cli.words import short, size
+from scripts.cli.console import Out, short, size
+from scripts.placement.status import Standing
+
+if TYPE_CHECKING:
+    from scripts.app.cache_list import CacheListResult
+    from scripts.app.cache_prune import CachePruneResult
+    from scripts.app.remove import RemoveResult
+    from scripts.app.status import StatusResult
+    from scripts.placement.status import PlacementStatus
+
 
 #: What somebody should clean up.
 UNWANTED: Final = frozenset(Standing) - {Standing.IN_USE, Standing.KEPT}
 
 
-def show(result: StatusResult, out: Out) -> None:
+def show_status(result: StatusResult, out: Out) -> None:
     """Show the active stack first, then everything around it."""
     _show_active(result, out)
     active, lock = result.active, result.lock
@@ -64,3 +70,57 @@ def _show_active(result: StatusResult, out: Out) -> None:
     else:
         which = f"generation {active.number}, {short(active.digest)}, {active.created}"
         out.mark("ok", f"{active.stack} is active ({which})")
+
+
+def show_cache_list(result: CacheListResult, out: Out) -> None:
+    """Show the entries, the largest first."""
+    rows = [
+        (e.kind.value, short(e.key), size(e.bytes), result.needed_by.get(e.key, "nothing here"))
+        for e in sorted(result.entries, key=lambda e: -e.bytes)
+    ]
+    if rows:
+        out.table(("what", "key", "size", "needed by"), rows)
+    shared = "; what entries share counts once" if result.bytes < sum(e.bytes for e in result.entries) else ""
+    out.line(f"{result.root}: {len(rows)} entries, {size(result.bytes)}{shared}")
+    out.now("take away what nothing needs: invoke cache.prune --dry-run")
+
+
+def show_cache_prune(result: CachePruneResult, out: Out) -> None:
+    """Say what went and what stayed."""
+    if result.compiled is not None:
+        _show_compiled(result, out)
+        return
+    for entry in result.gone:
+        out.line(f"{entry.kind.value:8} {short(entry.key)}  {size(entry.bytes)}")
+    verb = "would go" if result.dry_run else "gone"
+    out.line(f"{len(result.gone)} entries {verb} ({size(result.bytes)}), {result.kept} kept")
+    if result.dry_run and result.gone:
+        out.now("take them away: invoke cache.prune")
+
+
+def _show_compiled(result: CachePruneResult, out: Out) -> None:
+    """Say what went of the compile cache."""
+    cache = result.compiled
+    if cache is None or not cache.files:
+        out.line("The compile cache is empty.")
+        return
+    for path in cache.files:
+        out.line(str(path))
+    count = f"{len(cache.files)} file{'s' if len(cache.files) > 1 else ''}"
+    out.line(f"{count} {'would go' if result.dry_run else 'gone'} ({size(cache.bytes)})")
+    if result.dry_run:
+        out.now("take them away: invoke cache.prune --compile")
+    else:
+        out.line("The first run of every program compiles again, which can take minutes.")
+
+
+def show_remove(result: RemoveResult, out: Out) -> None:
+    """Name what went and what stays."""
+    for path in result.paths:
+        out.mark("ok" if result.done else "skip", f"{'removed' if result.done else 'would remove'} {path}")
+    for path in result.kept:
+        out.mark("skip", f"kept {path}")
+    if result.done:
+        out.now("the environment itself: delete the folder .venv of this checkout")
+    else:
+        out.now("take it away: invoke remove --yes")
