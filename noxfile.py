@@ -68,21 +68,21 @@ def install(session: nox.Session, *locks: str) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests on this system; arguments go to pytest."""
-    install(session, "requirements.lock")
+    install(session, "requirements-test.lock")
     session.run("python", "-m", "scripts", "test", *session.posargs)
 
 
 @nox.session
 def network(session: nox.Session) -> None:
     """Run the tests that read real packages from the index; arguments go to pytest."""
-    install(session, "requirements.lock")
+    install(session, "requirements-test.lock")
     session.run("python", "-m", "pytest", "-m", "network", *session.posargs)
 
 
 @nox.session
 def windows(session: nox.Session) -> None:
     """Run the same tests on Windows CPython under Wine; arguments go to pytest."""
-    install(session, "requirements.lock")
+    install(session, "requirements-test.lock")
     session.run("python", "-m", "tests.windows_bed", *session.posargs)
 
 
@@ -107,7 +107,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def figures(session: nox.Session) -> None:
     """Measure our own speed side by side with what people would use otherwise."""
-    install(session, "requirements.lock")
+    install(session, "requirements-test.lock")
     session.run("python", "-m", "tests.figures", *session.posargs)
 
 
@@ -189,7 +189,7 @@ def validate_summary(session: nox.Session) -> None:
 @nox.session
 def rollback_proof(session: nox.Session) -> None:
     """Let upgrades die after every step, between all pairs of three stacks; arguments go to pytest."""
-    install(session, "requirements.lock")
+    install(session, "requirements-test.lock")
     session.run(
         *("python", "-m", "pytest", "-p", "no:cacheprovider", "tests/rollback_proof.py"), *session.posargs
     )
@@ -198,5 +198,5 @@ def rollback_proof(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Write the generated parts of README and docs anew from their sources; `-- --check` only compares."""
-    install(session, "requirements.lock")
+    install(session, "requirements-test.lock")
     session.run("python", "-m", "tests.generated_docs", *session.posargs)

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import struct
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -66,9 +67,9 @@ def names(ws: Workspace) -> set[str]:
     return {path.name for path in (ws.caches / "zluda" / "ComputeCache").iterdir()}
 
 
-def shown(face: object, result: object) -> str:
+def shown(show: Callable[..., None], result: object) -> str:
     stdout = io.StringIO()
-    face.show(result, Out(stdout, io.StringIO()))  # type: ignore[attr-defined]  # a module with a `show`
+    show(result, Out(stdout, io.StringIO()))
     return stdout.getvalue()
 
 

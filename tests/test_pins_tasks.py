@@ -9,7 +9,7 @@ import io
 import json
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -163,9 +163,9 @@ def serve_tags(server: HTTPServer, *tags: str) -> None:
     server.expect_request("/api/v3/repos/o/r/releases").respond_with_json(listed)
 
 
-def shown(face: object, result: object) -> str:
+def shown(show: Callable[..., None], result: object) -> str:
     stdout, stderr = io.StringIO(), io.StringIO()
-    face.show(result, Out(stdout, stderr))  # type: ignore[attr-defined]  # a module of faces
+    show(result, Out(stdout, stderr))
     return stdout.getvalue() + stderr.getvalue()
 
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from scripts import __version__
+from scripts.cli.console import ready_streams
 from scripts.cli.parse import Show
 from scripts.cli.verbs import VERBS, Option, Verb
 
@@ -22,6 +23,7 @@ _WHERE: Final = (
 
 def show_help(asked: Show) -> int:
     """Print what a line asks about the tasks; a reader that goes away (``| head``) is no failure."""
+    ready_streams()
     text = {"list": list_text, "help": help_text, "version": _version_text}[asked.what](asked.topic)
     encoding = sys.stdout.encoding or "ascii"
     try:
