@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.app.check import CheckResult, check_program, check_staged
-from scripts.app.staged import Staged
-from scripts.app.workspace import Workspace
+from scripts.app.context import Staged, Workspace
 from scripts.cli.console import Out
 from scripts.cli.views.checks import show_check as show
 from scripts.errors import StagedFileError

@@ -17,16 +17,16 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from scripts.app.context import Workspace
 from scripts.app.pins_add import pins_add
 from scripts.app.pins_check import pins_check
 from scripts.app.pins_update import pins_update
-from scripts.app.workspace import Workspace
 from scripts.cli.console import Out
 from scripts.cli.views.pins import show_pins_add, show_pins_check, show_pins_update
 from scripts.errors import ConflictError, FetchError, IntegrityError, LockError, UsageError
+from scripts.lock.reader import read_lock
 from scripts.model import Trust
-from scripts.pins.lock import read_lock
-from scripts.pins.web import Web
+from scripts.net.web import Web
 
 OLD = b"PK\x03\x04 the old layer"
 NEW = b"PK\x03\x04 the new layer, longer"

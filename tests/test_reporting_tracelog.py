@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.cli.views.wrap import trace_lines
-from scripts.reporting.tracelog import TraceReader, TraceSummary, is_failure, library_of
+from scripts.evidence.tracelog import TraceReader, TraceSummary, is_failure, library_of
 
 LOG = """\
 cuInit(Flags: 0) -> CUDA_SUCCESS

@@ -11,10 +11,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.app.placing import Beside
-from scripts.app.staged import Staged
-from scripts.app.workspace import Workspace, workspace_from_environ
-from scripts.app.wrap import leave, not_started_code, wrap
+from scripts.app.context import Staged, Workspace, workspace_from_environ
+from scripts.app.wrap.placing import BesidePlacer
+from scripts.app.wrap.wrap import leave, not_started_code, wrap
 from scripts.cli.console import Out
 from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import WorkspaceError
@@ -74,7 +73,7 @@ def main(argv: list[str]) -> int:
         result = wrap(
             ws,
             program_args=program_args,
-            placer=Beside(ws),
+            placer=BesidePlacer(ws),
             staged=lambda _ws, _stack: staged,
             **options,  # type: ignore[arg-type]  # words of the command line
         )

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scripts.app.workspace import Workspace, own_environ, workspace_from_environ
+from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.cli.console import Out, TerminalProgress, discard_stdout, patient, ready_streams, show_error
 from scripts.cli.parse import Call
 from scripts.cli.verbs import WRAP, Verb
@@ -21,9 +21,9 @@ from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import NoProgress, Result
 
 if TYPE_CHECKING:
-    from scripts.app.bill import Bill
-    from scripts.app.staged import Staged
-    from scripts.app.wrapping import Placement
+    from scripts.app.context import Staged
+    from scripts.app.setup.download_summary import DownloadSummary
+    from scripts.app.wrap.wrap_types import WrapPlacement
     from scripts.preflight.places import Places
 
 
@@ -52,7 +52,7 @@ def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
     from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
-    from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
+    from scripts.app.wrap.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
 
     try:
         with _stdout_to_stderr() if call.as_json else nullcontext():
@@ -77,25 +77,25 @@ def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
 
 def _redacted(ws: Workspace, body: object) -> object:
     """Leave out of a report what identifies this person and machine."""
-    from scripts.app.running import redactor_of  # noqa: PLC0415 - most runs write no report
+    from scripts.app.stack_process import redactor_of  # noqa: PLC0415 - most runs write no report
 
     return redactor_of(ws).data(body)
 
 
 def _beside(
     ws: Workspace, staged: Staged, program: Path, *, keep: bool, places: Places | None
-) -> AbstractContextManager[Placement]:
+) -> AbstractContextManager[WrapPlacement]:
     """Place beside a program; loaded only where something is placed, which is seldom."""
-    from scripts.app.placing import Beside  # noqa: PLC0415 - see above
+    from scripts.app.wrap.placing import BesidePlacer  # noqa: PLC0415 - see above
 
-    return Beside(ws)(staged, program, keep=keep, places=places)
+    return BesidePlacer(ws)(staged, program, keep=keep, places=places)
 
 
 def _beside_explained(ws: Workspace, staged: Staged, program: Path, places: Places | None) -> tuple[str, ...]:
     """Say what would be placed."""
-    from scripts.app.placing import Beside  # noqa: PLC0415 - as above
+    from scripts.app.wrap.placing import BesidePlacer  # noqa: PLC0415 - as above
 
-    return Beside(ws).sentences(staged, program, places)
+    return BesidePlacer(ws).sentences(staged, program, places)
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Worksp
     return ws
 
 
-def _ask(out: Out, bill: Bill) -> bool:
+def _ask(out: Out, bill: DownloadSummary) -> bool:
     """Put the question about a download; loaded only where there is one."""
     from scripts.cli.views.stacks import ask_about  # noqa: PLC0415 - see above
 
@@ -202,7 +202,7 @@ def _plain(result: Result) -> object:
 
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
     """Let the doctor explain what a task of ours printed, if it knows."""
-    from scripts.app.advice import EXPLAINED, best_finding, words_of  # noqa: PLC0415 - only after a failure
+    from scripts.app.doctor.advice import EXPLAINED, best_finding, words_of  # noqa: PLC0415 - only after a failure
     from scripts.cli.views.checks import note_finding  # noqa: PLC0415 - as above
 
     found = best_finding(ws, words_of(failed, log=log)) if task in EXPLAINED else None

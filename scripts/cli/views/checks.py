@@ -11,10 +11,10 @@ from scripts.doctor.machine import Status
 from scripts.model import Outcome, StackKind
 
 if TYPE_CHECKING:
+    from scripts.app.bench.run import RunResult
     from scripts.app.check import CheckResult
-    from scripts.app.doctor import DoctorResult
+    from scripts.app.doctor.doctor import DoctorResult
     from scripts.app.precompile import PrecompileResult
-    from scripts.app.run import RunResult
     from scripts.doctor.diagnose import Finding
 
 

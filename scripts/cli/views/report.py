@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scripts.cli.console import Out, seconds
-from scripts.reporting.document import Provenance
-from scripts.reporting.validation import Verdict
+from scripts.evidence.document import Provenance
+from scripts.evidence.validation import ValidationVerdict
 
 if TYPE_CHECKING:
-    from scripts.app.report import ReportResult, Seen
-    from scripts.app.validate import ValidateResult
+    from scripts.app.report import MachineSeen, ReportResult
+    from scripts.app.validate.validate import ValidateResult
 
 
 def show_report(result: ReportResult, out: Out) -> None:
@@ -34,7 +34,7 @@ def show_report(result: ReportResult, out: Out) -> None:
     _close(result, out)
 
 
-def _document(seen: Seen, out: Out) -> None:
+def _document(seen: MachineSeen, out: Out) -> None:
     """Show one document of this machine in full."""
     document = seen.document
     rows = [
@@ -51,7 +51,7 @@ def _document(seen: Seen, out: Out) -> None:
     out.line(f"Document: {seen.path}")
 
 
-def _title(seen: Seen) -> str:
+def _title(seen: MachineSeen) -> str:
     """Name a document's subject."""
     subject = seen.document.subject
     gpu = subject.gpu
@@ -60,7 +60,7 @@ def _title(seen: Seen) -> str:
     return f"{subject.stack or 'no stack of ours'} on {where}{what}"
 
 
-def _worth(seen: Seen) -> str:
+def _worth(seen: MachineSeen) -> str:
     """Say level, outcome and when it was seen."""
     document = seen.document
     level = document.level.value if document.level else "nothing shown for all"
@@ -83,7 +83,7 @@ def _close(result: ReportResult, out: Out) -> None:
         out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
 
 
-MARKS = {Verdict.PASSED: "ok", Verdict.FAILED: "fail", Verdict.SKIPPED: "skip"}
+MARKS = {ValidationVerdict.PASSED: "ok", ValidationVerdict.FAILED: "fail", ValidationVerdict.SKIPPED: "skip"}
 
 
 def show_validate(result: ValidateResult, out: Out) -> None:
@@ -105,7 +105,7 @@ def show_validate(result: ValidateResult, out: Out) -> None:
         out.now("validate every stack of the lock: nox -s validate (docs/validate.md)")
     elif result.exit_code == 0:
         out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
-    elif validation.verdict is Verdict.SKIPPED:
+    elif validation.verdict is ValidationVerdict.SKIPPED:
         out.now("see what each stack needs: invoke stacks")
     else:
         out.now("the logs lie beside the documents; a bug report takes them: invoke report --bundle")

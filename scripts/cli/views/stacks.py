@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from scripts.app.bill import TRUST_WORDS
+from scripts.app.setup.download_summary import TRUST_WORDS
 from scripts.cli.console import Out, seconds, short, size
 from scripts.errors import ExitCode
 from scripts.model import StackKind
 
 if TYPE_CHECKING:
-    from scripts.app.bill import Bill
-    from scripts.app.fetch import FetchResult
-    from scripts.app.flow import Step
-    from scripts.app.rollback import RollbackResult
-    from scripts.app.setup import SetupResult
-    from scripts.app.stacks import StackRow, StacksResult
-    from scripts.app.stage import StageResult
-    from scripts.app.use import UseResult
+    from scripts.app.setup.download_summary import DownloadSummary
+    from scripts.app.setup.flow import FlowStep
+    from scripts.app.setup.setup import SetupResult
+    from scripts.app.stacks import RollbackResult, StackRow, StacksResult, UseResult
+    from scripts.app.stage import FetchResult, StageResult
     from scripts.app.verify import VerifyResult
 
 
@@ -149,14 +146,14 @@ def show_verify(result: VerifyResult, out: Out) -> None:
         out.now("also read the archives behind them: invoke verify --deep")
 
 
-def show_steps(steps: Iterable[Step], out: Out) -> None:
+def show_steps(steps: Iterable[FlowStep], out: Out) -> None:
     """Show what was done, what was so already, and how long it took."""
     out.table(
         ("step", "status", "time", ""), [(s.name, s.status, seconds(s.seconds), s.detail) for s in steps]
     )
 
 
-def show_bill(bill: Bill, out: Out) -> None:
+def show_bill(bill: DownloadSummary, out: Out) -> None:
     """Show what will be downloaded, its size there and here, its licence, and how far its hash is trusted."""
     rows = [
         (
@@ -176,7 +173,7 @@ def show_bill(bill: Bill, out: Out) -> None:
             out.note(f"{row.artifact}: {row.note}")
 
 
-def ask_about(bill: Bill, out: Out) -> bool:
+def ask_about(bill: DownloadSummary, out: Out) -> bool:
     """Ask on the terminal; only a clear yes counts."""
     show_bill(bill, out)
     total = size(bill.known_bytes) + ("" if bill.size_is_exact else " or more")

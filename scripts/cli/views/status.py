@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out, short, size
-from scripts.placement.status import Standing
+from scripts.placement.status import TargetState
 
 if TYPE_CHECKING:
-    from scripts.app.cache_list import CacheListResult
-    from scripts.app.cache_prune import CachePruneResult
+    from scripts.app.cache import CacheListResult, CachePruneResult
     from scripts.app.remove import RemoveResult
     from scripts.app.status import StatusResult
     from scripts.placement.status import PlacementStatus
 
 
 #: What somebody should clean up.
-UNWANTED: Final = frozenset(Standing) - {Standing.IN_USE, Standing.KEPT}
+UNWANTED: Final = frozenset(TargetState) - {TargetState.IN_USE, TargetState.KEPT}
 
 
 def show_status(result: StatusResult, out: Out) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from scripts.cli.console import Out
 
 if TYPE_CHECKING:
-    from scripts.app.wrap import WrapResult
-    from scripts.reporting.tracelog import Failure, Load, TraceSummary
+    from scripts.app.wrap.wrap import WrapResult
+    from scripts.evidence.tracelog import Failure, Load, TraceSummary
 
 
 def show_wrap(result: WrapResult, out: Out) -> None:
