@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from scripts.app import use_case
 from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.cli.console import Out, TerminalProgress, discard_stdout, patient, ready_streams, show_error
 from scripts.cli.parse import Call
@@ -115,7 +116,7 @@ def _perform(call: Call, ws: Workspace, out: Out) -> int:
     """Run the use case ``scripts.app.<module>``."""
     module = call.verb.module
     try:
-        result: Result = getattr(import_module(f"scripts.app.{module}"), module)(ws, **call.options)
+        result: Result = use_case(module)(ws, **call.options)
     except WorkspaceError as error:
         show_error(error, out, as_json=call.as_json)
         _advise(ws, call.verb.name, error, out)
