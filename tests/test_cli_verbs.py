@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -15,19 +16,19 @@ import pytest
 import tasks
 from scripts.cli.help import help_text, list_text
 from scripts.cli.parse import Call, read_line
+from scripts.cli.present import use_case
 from scripts.cli.verbs import TASKS, VERBS
 from tests.checkout import ROOT, Checkout
 
 
-def use_case(task: str) -> inspect.Signature:
-    module = VERBS[task].module
-    return inspect.signature(getattr(import_module(f"scripts.app.{module}"), module))
+def parameters(task: str) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(use_case(VERBS[task])).parameters
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_use_case_takes_what_its_verb_offers(task: str) -> None:
     """Each option is a keyword with the same default; what else it takes is no text and no switch."""
-    keywords = {n: p.default for n, p in use_case(task).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    keywords = {n: p.default for n, p in parameters(task).items() if p.kind is p.KEYWORD_ONLY}
     offered = {
         option.parameter: None if option.many else False if option.is_switch else option.default
         for option in VERBS[task].options
@@ -110,8 +111,8 @@ NEW_OPTION = {
 }
 NEW_VERB = {
     "scripts/cli/verbs.py": (
-        '    Verb("cache.list"',
-        '    Verb("greet", UPKEEP, "Greet.", _take(""), view="greet"),\n    Verb("cache.list"',
+        '    Verb(\n        "test"',
+        '    Verb("greet", UPKEEP, "Greet.", _take(""), view="greet"),\n    Verb(\n        "test"',
     ),
     "scripts/app/greet.py": (
         "",

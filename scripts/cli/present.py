@@ -6,14 +6,13 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from scripts.app import use_case
 from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.cli.console import Out, TerminalProgress, discard_stdout, patient, ready_streams, show_error
 from scripts.cli.parse import Call
@@ -113,10 +112,9 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 
 def _perform(call: Call, ws: Workspace, out: Out) -> int:
-    """Run the use case ``scripts.app.<module>``."""
-    module = call.verb.module
+    """Run a use case and show its result."""
     try:
-        result: Result = use_case(module)(ws, **call.options)
+        result: Result = use_case(call.verb)(ws, **call.options)
     except WorkspaceError as error:
         show_error(error, out, as_json=call.as_json)
         _advise(ws, call.verb.name, error, out)
@@ -134,6 +132,14 @@ def _perform(call: Call, ws: Workspace, out: Out) -> int:
     if result.exit_code:
         _advise(ws, call.verb.name, result, out)
     return int(result.exit_code) or int(ExitCode.OK if written else ExitCode.HOST)
+
+
+def use_case(verb: Verb) -> Callable[..., Any]:
+    """Return the function of a verb."""
+    function: Callable[..., Any] = getattr(
+        import_module(f"scripts.app.{verb.home or verb.module}"), verb.module
+    )
+    return function
 
 
 def refusal_of(error: OSError) -> HostError | None:

@@ -52,7 +52,7 @@ class Option(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """One verb: a use case ``scripts.app.<module>`` and a view ``show_<module>``.
+    """One verb: a use case in ``scripts/app``, a view ``show_...`` in ``scripts/cli/views``.
 
     Attributes:
         name: as typed, for example ``pins.check``.
@@ -61,6 +61,7 @@ class Verb(NamedTuple):
         options: in the order of the help; ``json`` is every verb's last.
         view: the module of ``scripts/cli/views`` that holds its view.
         example: what is typed behind its name.
+        home: the module of ``scripts/app`` that holds its use case, where it has another name.
         bare: the option that can also be given as a bare word.
         rest: what follows belongs to a program, or to pytest; its name in a usage line.
     """
@@ -70,13 +71,14 @@ class Verb(NamedTuple):
     summary: str
     options: tuple[Option, ...]
     view: str
+    home: str = ""
     example: str = ""
     bare: str = ""
     rest: str = ""
 
     @property
     def module(self) -> str:
-        """The name of its use case."""
+        """The name of its use case, as Python spells it."""
         return self.name.replace(".", "_")
 
     def option(self, name: str) -> Option | None:
@@ -211,6 +213,7 @@ _ALL: Final = (
         "Choose a stack for this machine, fetch, verify, assemble, check, run, report.",
         _take("stack gpu with yes offline mirror supplied only-proven force"),
         view="stacks",
+        home="setup.setup",
         example="--yes",
     ),
     Verb(
@@ -221,6 +224,7 @@ _ALL: Final = (
             "exe! stack via keep timeout set cwd log report explain strict no-profile args-file trace",
         ),
         view="wrap",
+        home="wrap.wrap",
         example="--exe=blender -- --background scene.blend",
         bare="exe",
         rest="ARGUMENTS…",
@@ -274,6 +278,7 @@ _ALL: Final = (
         "Say whether anything is wrong here, and why a program fails.",
         (_READ_LOG, *_take("exe")),
         view="checks",
+        home="doctor.doctor",
         example="--log=program.log",
     ),
     Verb(
@@ -298,6 +303,7 @@ _ALL: Final = (
         "Make a staged stack the active one.",
         _take("stack!"),
         view="stacks",
+        home="stacks",
         example="--stack=cpu-reference",
         bare="stack",
     ),
@@ -307,6 +313,7 @@ _ALL: Final = (
         "Go back to the stack that was active before.",
         _take("to"),
         view="stacks",
+        home="stacks",
         example="--to=1",
     ),
     Verb(
@@ -315,6 +322,7 @@ _ALL: Final = (
         "Bring a stack's archives into the store, verified by hash.",
         _take("stack gpu with yes offline mirror"),
         view="stacks",
+        home="stage",
         example="--stack=cpu-reference",
     ),
     Verb(
@@ -346,6 +354,7 @@ _ALL: Final = (
         "Run a workload with a known answer.",
         _take("workload stack size timeout trials record"),
         view="checks",
+        home="bench.run",
         example="--workload=gemm --trials=4",
     ),
     Verb(
@@ -354,6 +363,7 @@ _ALL: Final = (
         "Compare two runtimes' trials: better, worse, the same, or not distinguishable from noise.",
         _take("records! and baseline candidate warmup margin primary plot"),
         view="compare",
+        home="bench.compare",
         example="evidence/records/ppo-ab-2026-09-13.csv --warmup=1 --baseline=upstream",
         bare="records",
     ),
@@ -363,6 +373,7 @@ _ALL: Final = (
         "Measure two stacks in turn (A B B A) until the interval is narrow, and compare them.",
         _take("a! b! workload rounds size width margin timeout"),
         view="compare",
+        home="bench.ab",
         example="--a=cpu-reference --b=cpu-reference",
     ),
     Verb(
@@ -371,15 +382,24 @@ _ALL: Final = (
         "Run every validation step with one stack here: verify, check, run, wrap, undo, prove the undo.",
         _take("stack require exe report yes offline mirror supplied"),
         view="report",
+        home="validate.validate",
         example="--stack=cpu-reference",
     ),
-    Verb("cache.list", UPKEEP, "Show what the store holds and who needs it.", _take(""), view="status"),
+    Verb(
+        "cache.list",
+        UPKEEP,
+        "Show what the store holds and who needs it.",
+        _take(""),
+        view="status",
+        home="cache",
+    ),
     Verb(
         "cache.prune",
         UPKEEP,
         "Remove what no generation, placement or shim refers to.",
         _take("compile dry-run"),
         view="status",
+        home="cache",
         example="--dry-run",
     ),
     Verb(
