@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
-VENV = ROOT / ".venv"
+#: Where the environment is made; `nox -s validate` gives each stack a new one.
+VENV = Path(os.environ.get("CUDA_AMD_VENV") or ROOT / ".venv").absolute()
 UNFINISHED = "unfinished\n"
 NEEDED = (3, 11)
 #: Import names that tell whether an environment (a Nox session, uv, `.venv`) can run the tasks.
@@ -66,6 +67,8 @@ class Packages:
         """Whether this very interpreter has them: our own finished ``.venv``, or another environment."""
         if inside_own_venv() and TASKS.stamp.exists():
             return self.is_made()
+        if "CUDA_AMD_VENV" in os.environ:
+            return False
         return all(importlib.util.find_spec(name) is not None for name in self.probes)
 
     def count(self) -> int:
@@ -108,7 +111,7 @@ def inside_own_venv() -> bool:
 @contextlib.contextmanager
 def only_one() -> Iterator[None]:
     """Hold a lock that dies with us, so that two first runs do not build one ``.venv``."""
-    with (ROOT / ".venv.lock").open("a+b") as handle:
+    with VENV.with_name(VENV.name + ".lock").open("a+b") as handle:
         if sys.platform == "win32":
             import msvcrt  # noqa: PLC0415 - exists on one system only
 
@@ -140,8 +143,8 @@ def make_venv(packages: Packages) -> None:
             return
         started = time.monotonic()
         say(
-            "Preparing .venv: %d %s from %s, each by its hash (once) ..."
-            % (packages.count(), packages.what, packages.lock.name)
+            "Preparing %s: %d %s from %s, each by its hash (once) ..."
+            % (VENV.name, packages.count(), packages.what, packages.lock.name)
         )
         if inside_own_venv() or (packages is TESTS and TASKS.is_made()):
             refuse_foreign()
@@ -156,7 +159,7 @@ def make_venv(packages: Packages) -> None:
         packages.stamp.write_text(packages.fingerprint(), encoding="utf-8")
         if packages is TESTS:  # they hold the tasks' packages as well
             TASKS.stamp.write_text(TASKS.fingerprint(), encoding="utf-8")
-        say("Prepared .venv in %.0f s." % (time.monotonic() - started))
+        say("Prepared %s in %.0f s." % (VENV.name, time.monotonic() - started))
 
 
 def refuse_foreign() -> None:

@@ -79,7 +79,7 @@ class Verb(NamedTuple):
     @property
     def module(self) -> str:
         """The name of its use case, as Python spells it."""
-        return self.name.replace(".", "_")
+        return self.name.replace(".", "_").replace("-", "_")
 
     def option(self, name: str) -> Option | None:
         """Return the option of this name."""
@@ -138,6 +138,7 @@ _OPTIONS: Final = {
             "ours", "restore the originals even where files were changed since; the changed ones stay beside"
         ),
         Option("theirs", "keep what is there now; the originals are moved aside"),
+        Option("folder", "the folder with the documents of the round", "FOLDER"),
         Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
         Option("only", "only this artifact, by its id", "ID"),
         Option("write", "write the change; without it only the difference is shown"),

@@ -10,6 +10,7 @@ from scripts.evidence.validation import ValidationVerdict
 
 if TYPE_CHECKING:
     from scripts.app.report import MachineSeen, ReportResult
+    from scripts.app.validate.round import RoundResult
     from scripts.app.validate.validate import ValidateResult
 
 
@@ -109,3 +110,18 @@ def show_validate(result: ValidateResult, out: Out) -> None:
         out.now("see what each stack needs: invoke stacks")
     else:
         out.now("the logs lie beside the documents; a bug report takes them: invoke report --bundle")
+
+
+def show_validate_round(result: RoundResult, out: Out) -> None:
+    """Show each stack that ran, each reason of the others once, and what is wrong."""
+    for validation in result.validations:
+        if validation.verdict is not ValidationVerdict.SKIPPED:
+            out.mark(MARKS[validation.verdict], validation.summary)
+    for reason, stacks in result.skipped.items():
+        out.mark("skip", f"skipped: {', '.join(stacks)}")
+        out.line(f"    {reason}")
+    out.line(f"page: {result.page}")
+    for problem in result.problems:
+        out.mark("fail", f"not a success: {problem}")
+    if not result.problems:
+        out.now("promote a document: commit it in evidence/ (docs/evidence.md)")
