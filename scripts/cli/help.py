@@ -39,7 +39,7 @@ def list_text(topic: str = "") -> str:
     verbs = [verb for verb in VERBS.values() if not topic or verb.name.partition(".")[0] == topic] or [
         *VERBS.values()
     ]
-    column = max(len(verb.name) for verb in verbs) + 4
+    column = min(max(len(verb.name) for verb in verbs) + 4, 17)
     lines = ["Usage: invoke TASK [OPTIONS]"]
     for group, members in groupby(verbs, key=lambda verb: verb.group):
         lines += ["", f"{group[0].upper()}{group[1:]}:"]

@@ -79,7 +79,7 @@ class Verb(NamedTuple):
     @property
     def module(self) -> str:
         """The name of its use case, as Python spells it."""
-        return self.name.replace(".", "_").replace("-", "_")
+        return self.name.replace(".", "_").replace("-", "_").replace("-", "_")
 
     def option(self, name: str) -> Option | None:
         """Return the option of this name."""
@@ -138,6 +138,7 @@ _OPTIONS: Final = {
             "ours", "restore the originals even where files were changed since; the changed ones stay beside"
         ),
         Option("theirs", "keep what is there now; the originals are moved aside"),
+        Option("folder", "the folder with the documents of the round", "FOLDER"),
         Option("folder", "the folder with the documents of the round", "FOLDER"),
         Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
         Option("only", "only this artifact, by its id", "ID"),
@@ -385,6 +386,15 @@ _ALL: Final = (
         view="report",
         home="validate.validate",
         example="--stack=cpu-reference",
+    ),
+    Verb(
+        "validate-round",
+        MEASURING,
+        "Judge a round of validations by its documents; `nox -s validate` ends with it.",
+        _take("folder! require"),
+        view="report",
+        home="validate.round",
+        example="--folder=stage/reports/rounds/20261201T120000Z-1",
     ),
     Verb(
         "cache.list",
