@@ -40,11 +40,12 @@ class RoundResult:
 
     @property
     def skipped(self) -> dict[str, list[str]]:
-        """The skipped stacks by reason, so that a reason is given once."""
+        """The skipped stacks by reason, in which each is ``it``, so that a reason is given once."""
         found: dict[str, list[str]] = {}
         for validation in self.validations:
             if validation.verdict is ValidationVerdict.SKIPPED:
-                found.setdefault(validation.reason, []).append(validation.stack)
+                reason = validation.reason.replace(validation.stack, "it")
+                found.setdefault(reason, []).append(validation.stack)
         return found
 
     def to_json(self) -> dict[str, object]:
