@@ -13,7 +13,8 @@ from typing import Final
 from scripts import __version__
 from scripts.cli.console import ready_streams
 from scripts.cli.parse import Show
-from scripts.cli.verbs import VERBS, Option, Verb
+from scripts.cli.registry import Option, Verb
+from scripts.cli.verbs import VERBS
 
 WIDEST: Final = 100
 _WHERE: Final = (

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.cli.console import Out, TerminalProgress, discard_stdout, patient, ready_streams, show_error
 from scripts.cli.parse import Call
-from scripts.cli.verbs import WRAP, Verb
+from scripts.cli.registry import Verb
+from scripts.cli.verbs import WRAP
 from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import NoProgress, Result
 
