@@ -48,7 +48,9 @@ class VerifyResult:
 
     @property
     def exit_code(self) -> int:
-        """0 when all is intact, 32 when a file is missing or changed."""
+        """0 when all is intact, 2 when nothing is staged, 32 when a file is missing or changed."""
+        if not self.items:
+            return ExitCode.USAGE
         return ExitCode.OK if not any(i.status in DAMAGED for i in self.items) else ExitCode.STAGED
 
     def to_json(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What a row of the registry is: one verb, one option. Standard library only, see ``scripts/cli/verbs.py``."""
+"""One row of the registry: a verb, an option. Standard library only, see ``scripts/cli/verbs.py``."""
 
 from __future__ import annotations
 

@@ -131,6 +131,7 @@ STACKS: Final = "stacks"
 MEASURING: Final = "measuring"
 UPKEEP: Final = "upkeep"
 
+_REMOVE_YES: Final = _OPTIONS["yes"]._replace(help="remove them; without it they are only named")
 _READ_LOG: Final = _OPTIONS["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
 )
@@ -364,7 +365,7 @@ _ALL: Final = (
         view="pins",
         example="--url=https://example.org/layer.zip --id=layer --license=MIT",
     ),
-    Verb("remove", UPKEEP, "Remove everything this workspace made.", _take("yes"), view="status"),
+    Verb("remove", UPKEEP, "Remove everything this workspace made.", _take("", _REMOVE_YES), view="status"),
     Verb(
         "test",
         UPKEEP,
