@@ -98,11 +98,8 @@ def agree(ws: Workspace, artifacts: Sequence[Artifact]) -> None:
         for artifact in artifacts
         for _url in artifact.urls
     )
-    if (
-        ws.ask is None
-        or not rows
-        or ws.ask(DownloadSummary(stack="pins.check, which keeps nothing", rows=rows))
-    ):
+    summary = DownloadSummary(stack="pins.check, which keeps nothing", rows=rows)
+    if ws.ask is None or not rows or ws.ask(summary):
         return
     hint = f"check one at a time: invoke pins.check --only={rows[0].artifact}"
     raise UsageError("declined", "nothing was downloaded", hint=hint)

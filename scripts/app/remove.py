@@ -1,8 +1,8 @@
 """``remove``: remove all we own in stage, store, registry and checkout, by name; never a file of the user's.
 
 Each of the first three may have been pointed at a folder that holds other things as well: what is not known
-by name stays. An environment that this very process runs from stays too, and is named. So do documents that were
-measured on real hardware: no run here can make them again.
+by name stays. An environment that this very process runs from stays too, and is named. So do documents that
+were measured on real hardware: no run here can make them again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables of plain text: columns that fit, prose that folds between words, and no word that is ever broken.
 
-A hash, an id or a path is one word. To a pipe or a file each row is one line. On a terminal too narrow for the
-longest words, a row becomes a block: its first cell, then the others by name.
+A hash, an id or a path is one word. To a pipe or a file each row is one line. On a terminal too narrow for
+the longest words, a row becomes a block: its first cell, then the others by name.
 """
 
 from __future__ import annotations
