@@ -248,6 +248,11 @@ class Host:
     notes: tuple[str, ...] = ()
     driver_files: Mapping[str, str | None] = field(default_factory=dict)
 
+    @property
+    def selected_gpu(self) -> Gpu | None:
+        """The GPU this run is about, or ``None`` without one."""
+        return next((gpu for gpu in self.gpus if gpu.index == self.selected), None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CapabilityResult:

@@ -12,7 +12,6 @@ from scripts.host.facts import host_from_hipinfo, scan_host
 from scripts.host.support import driver_notes, releases, support
 from scripts.model import Gpu, HipRoot, Host
 from scripts.records import dataclass
-from scripts.staging.select import selected_gpu
 
 #: No hipInfo output is longer; a file that is holds something else.
 CAP: Final = 4 * 1024 * 1024
@@ -32,11 +31,6 @@ class ScanResult:
     remarks: tuple[str, ...] = ()
     from_hipinfo: bool = False
     exit_code: int = ExitCode.OK
-
-    @property
-    def selected(self) -> Gpu | None:
-        """The GPU this workspace would use."""
-        return selected_gpu(self.host)
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON data; ``null`` is unknown, and ``why_unknown`` says why."""
@@ -106,7 +100,7 @@ def _remarks(host: Host) -> tuple[str, ...]:
 
     The statements are about Windows. Without a HIP runtime the newest release is spoken of.
     """
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     if gpu is None or gpu.gfx is None or host.os != "windows":
         return ()
     versions = dict.fromkeys(root.version for root in host.hip_roots if root.version)

@@ -13,7 +13,7 @@ from scripts.preflight.calls import api_table
 from scripts.preflight.coverage import Provider, StackFacts
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
-from scripts.staging.select import fitting_root, selected_gpu
+from scripts.staging.select import fitting_root
 
 
 def runtime_of(ws: Workspace, stack: Stack) -> Runtime | None:
@@ -24,7 +24,7 @@ def runtime_of(ws: Workspace, stack: Stack) -> Runtime | None:
 
 def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -> StackFacts:
     """Put together what a stack has for programs; what nobody can say stays ``None``."""
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     gfx = (gpu.gfx or "") if gpu is not None else ""
     names = _names(lock, stack, runtime)
     backends, places, hip = _hip(stack, host, runtime)

@@ -12,7 +12,7 @@ from scripts.model import Host, Stack, StackKind
 from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, activate, go_back, read_history
-from scripts.staging.select import selected_gpu, unmet
+from scripts.staging.select import unmet
 
 ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
 NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
@@ -81,7 +81,7 @@ def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
     rows = tuple(
         StackRow(
             stack=stack,
-            obstacles=unmet(stack, host, selected_gpu(host)) if host is not None else (),
+            obstacles=unmet(stack, host, host.selected_gpu) if host is not None else (),
             worth=tuple(w for w in known.get(stack.id, NOTHING)[0] if not for_gpu or w.gfx == for_gpu),
             proofs=tuple(p for p in known.get(stack.id, NOTHING)[1] if not for_gpu or p.gfx == for_gpu),
             active=history.active is not None and history.active.stack == stack.id,

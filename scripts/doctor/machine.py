@@ -84,7 +84,7 @@ class Machine:
     @property
     def gpu(self) -> Gpu | None:
         """The GPU in use."""
-        return next((gpu for gpu in self.host.gpus if gpu.index == self.host.selected), None)
+        return self.host.selected_gpu
 
     @property
     def windows(self) -> bool:

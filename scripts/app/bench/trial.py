@@ -24,7 +24,6 @@ from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.process import capture
 from scripts.osal.process_result import Captured
 from scripts.records import dataclass
-from scripts.staging.select import selected_gpu
 
 SEED: Final = 20260101
 INSIDE: Final = ("scripts", "inside")
@@ -182,7 +181,7 @@ def _own_folders(ws: Workspace, staged: Staged) -> tuple[Path, ...]:
 def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str, number: int) -> Trial:
     """Turn a run into a trial of a record; clocks and power are read now, while the device is still warm."""
     simulated = staged.stack.kind is StackKind.REFERENCE
-    gpu = None if simulated else selected_gpu(staged.host)
+    gpu = None if simulated else staged.host.selected_gpu
     return Trial(
         runtime=runtime,
         number=number,
@@ -198,7 +197,7 @@ def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str,
 def conditions_here(ws: Workspace, staged: Staged, job: TrialJob) -> dict[str, str]:
     """Return the fixed facts of one runtime on this machine; what cannot be found out is ``unknown``."""
     simulated = staged.stack.kind is StackKind.REFERENCE
-    gpu = None if simulated else selected_gpu(staged.host)
+    gpu = None if simulated else staged.host.selected_gpu
     revision = revision_of(ws)
     commit = f"{revision.commit}{' with changes' if revision.dirty else ''}" if revision else UNKNOWN
     return {

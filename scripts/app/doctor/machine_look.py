@@ -37,7 +37,7 @@ def look_around(ws: Workspace, host: Host | None = None) -> Machine:
     """Look at everything: reads the active stack in full, starts what ``scan`` starts, asks the event log."""
     seen = host if host is not None else host_of(ws)
     windows = ws.platform == "win32"
-    gpu = next((gpu for gpu in seen.gpus if gpu.index == seen.selected), None)
+    gpu = seen.selected_gpu
     gfx = gpu.gfx if gpu is not None and gpu.vendor == AMD else None
     stage = _stage(ws)
     translation = stage is not None and stage.translation

@@ -28,7 +28,7 @@ from scripts.staging.assemble import assemble, discard_runtime, load_runtime, ve
 from scripts.staging.build import native_files
 from scripts.staging.generations import read_history
 from scripts.staging.plan import PlannedFile, RuntimePlan, lay_out, plan_runtime
-from scripts.staging.select import Selection, fitting_root, select_stack, selected_gpu
+from scripts.staging.select import Selection, fitting_root, select_stack
 from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
 
@@ -102,7 +102,7 @@ class Flow:
         """Look at the machine."""
         with self.step("scan") as notes:
             host = host_of(self.ws, gpu=self.request.gpu)
-            gpu = selected_gpu(host)
+            gpu = host.selected_gpu
             notes.detail = (
                 f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU that could run CUDA programs"
             )
@@ -303,7 +303,7 @@ def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[st
         host: its selected GPU is meant.
         home: the HIP runtime that came with the stack; else the installed one.
     """
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     root = fitting_root(stack, host) if stack.hip.source is HipSource.SDK else None
     folder = home if home is not None else root.path if root is not None else None
     if gpu is None or not gpu.gfx or folder is None:
