@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from scripts.app.context import Workspace, cache_of
+from scripts.host.hip_libraries import RUNTIME, backends_in_files, backends_in_root, kernels_for
 from scripts.launch.request import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
-from scripts.preflight.backends import from_files, from_root, kernels
 from scripts.preflight.calls import api_table
 from scripts.preflight.coverage import Provider, StackFacts
 from scripts.staging.assemble import load_runtime
@@ -36,7 +36,7 @@ def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -
         api=api_table(stack.api) if stack.api else None,
         exports=_Exports(runtime) if not stack.api else {},
         backends=backends,
-        kernels=kernels(places, gfx) if places is not None else {},
+        kernels=kernels_for(places, gfx) if places is not None else {},
         machines=_machines(stack, names),
         gfx=gfx,
         hip=hip,
@@ -70,13 +70,13 @@ def _hip(
     if stack.hip.source is HipSource.PARTS:
         if runtime is None or runtime.path is None:
             return {}, None, "the stack's own HIP, which is not staged"
-        return from_files(f.name for f in runtime.files), runtime.path / "hip", "the stack's own HIP"
+        return backends_in_files(f.name for f in runtime.files), runtime.path / "hip", "the stack's own HIP"
     root = fitting_root(stack, host) if stack.hip.source is not HipSource.NONE else None
     if root is None:
         return {}, None, f"HIP {stack.hip.range}".strip()
-    found = from_root(root.libraries)
-    if any(name.lower().startswith("amdhip64") for name in host.driver_files):
-        found["amdhip64"] = True  # the display driver brings it
+    found = backends_in_root(root.libraries)
+    if any(name.lower().startswith(RUNTIME) for name in host.driver_files):
+        found[RUNTIME] = True  # the display driver brings it
     return found, root.path, f"HIP {root.version or ''} in {root.path}"
 
 

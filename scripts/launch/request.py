@@ -8,6 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Final, Literal
 
 from scripts.errors import LaunchError, UsageError
+from scripts.host.hip_libraries import RUNTIME
 from scripts.model import Runtime, RuntimeFile
 from scripts.records import dataclass
 
@@ -84,7 +85,7 @@ Kind = Literal["layer", "hip", "libtorch"]
 
 #: How the file names (lower case) begin that mark a folder, in search order.
 MARKS: Final[dict[Kind, tuple[str, ...]]] = {
-    "hip": ("amdhip64", "libamdhip64.so"),
+    "hip": (RUNTIME, f"lib{RUNTIME}.so"),
     "libtorch": ("torch_cpu.dll", "torch.dll", "libtorch.so", "libtorch_cpu.so"),
 }
 LAUNCHER: Final = "zluda.exe"

@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
+from scripts.host.hip_libraries import absent_of_whole
 from scripts.host.support import SupportLevel, release_for, support, where_to_get
 from scripts.lock.resolve import find_stack
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
@@ -18,7 +19,6 @@ from scripts.records import dataclass
 Worth = Callable[[str, str], Level | None]
 
 _NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
-_WHOLE: Final = ("amdhip64", "rocblas")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +263,7 @@ def _absent(root: HipRoot) -> list[str]:
 
     Runtime and libraries must lie in one root: layers look into one folder only.
     """
-    return [name for name in _WHOLE if root.libraries and name not in root.libraries]
+    return absent_of_whole(root.libraries) if root.libraries else []
 
 
 def _without(root: HipRoot) -> str:

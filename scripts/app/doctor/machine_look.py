@@ -19,16 +19,15 @@ from scripts.doctor.facts import Facts
 from scripts.doctor.machine import AMD, Machine, StageFact
 from scripts.doctor.variables import WORTH_A_LOOK
 from scripts.errors import WorkspaceError
+from scripts.host.hip_libraries import RUNTIME, kernels_for
 from scripts.host.windows import system32, threat_events
 from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.model import Host, StackKind
 from scripts.osal.fs import free_space
-from scripts.preflight.backends import kernels
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
 
 VC_RUNTIME: Final = ("vcruntime140_1.dll", "msvcp140.dll")
-_DRIVER_RUNTIME: Final = "amdhip64"
 #: What programs find on PATH before what is meant.
 _OFFERED: Final = re.compile(r"(?:amdhip64\w*|rocblas|nvcuda|cublas64_\d+|cudnn64_\d+)\.dll", re.IGNORECASE)
 
@@ -44,7 +43,7 @@ def look_around(ws: Workspace, host: Host | None = None) -> Machine:
     cache = compile_cache(ws)
     return Machine(
         host=seen,
-        kernels={str(root.path): kernels(root.path, gfx or "") for root in seen.hip_roots},
+        kernels={str(root.path): kernels_for(root.path, gfx or "") for root in seen.hip_roots},
         stage=stage,
         variables=variables_of(ws.environ),
         on_path=on_path(ws.environ) if windows else {},
@@ -172,7 +171,7 @@ def _missing_functions(ws: Workspace, host: Host) -> tuple[str, ...] | None:
         return None
     wanted = asked_of_hip(runtime.path / "nvcuda.dll")
     places = [system32(ws.environ), *(root.path / "bin" for root in host.hip_roots)]
-    files = [path for place in places for path in sorted(place.glob(f"{_DRIVER_RUNTIME}*.dll"))]
+    files = [path for place in places for path in sorted(place.glob(f"{RUNTIME}*.dll"))]
     exports = [names for path in files if (names := offered_by(path))]
     if not wanted or not exports:
         return None

@@ -20,9 +20,9 @@ from scripts.app.context import Workspace, cache_of, host_of, lock_of
 from scripts.app.evidence_lookup import worth_here
 from scripts.app.setup.download_summary import BillRow, DownloadSummary, make_bill, require_consent
 from scripts.errors import FetchError, HostError, IntegrityError, StagedFileError, UsageError
+from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.resolve import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
-from scripts.preflight.backends import kernels
 from scripts.records import dataclass
 from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.build import native_files
@@ -291,10 +291,6 @@ def _earlier(ws: Workspace, artifact: Artifact, stack: Stack) -> list[Path]:
     return [runtime.path for runtime in runtimes if runtime is not None and runtime.path is not None]
 
 
-#: HIP library to its own name and the CUDA libraries that stand on it.
-STANDS_ON: Final = {"rocblas": ("rocBLAS", "cuBLAS"), "hipblaslt": ("hipBLASLt", "cuBLASLt")}
-
-
 def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[str, ...]:
     """Say which libraries have kernels for other GPUs only; nothing where it cannot be seen.
 
@@ -308,10 +304,11 @@ def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[st
     folder = home if home is not None else root.path if root is not None else None
     if gpu is None or not gpu.gfx or folder is None:
         return ()
+    known = hip_libraries()
     return tuple(
-        f"{STANDS_ON[library][0]} in {folder} has kernels for other GPUs, none for {gpu.gfx}: "
-        f"{STANDS_ON[library][1]} will fail"
-        for library, there in kernels(folder, gpu.gfx).items()
+        f"{known[name].label} in {folder} has kernels for other GPUs, none for {gpu.gfx}: "
+        f"{known[name].cuda} will fail"
+        for name, there in kernels_for(folder, gpu.gfx).items()
         if there is False
     )
 
