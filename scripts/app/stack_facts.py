@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from scripts.app.context import Workspace, cache_of
 from scripts.host.hip_libraries import RUNTIME, backends_in_files, backends_in_root, kernels_for
 from scripts.launch.request import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
 from scripts.preflight.calls import api_table
 from scripts.preflight.coverage import Provider, StackFacts
-from scripts.staging.assemble import load_runtime
-from scripts.staging.generations import read_history
 from scripts.staging.select import fitting_root
-
-
-def runtime_of(ws: Workspace, stack: Stack) -> Runtime | None:
-    """Return a stack's newest staged runtime as it lies there, not verified; ``None`` without one."""
-    staged = [g for g in read_history(ws.stage).generations if g.stack == stack.id]
-    return load_runtime(cache_of(ws), staged[-1].digest, stack=stack.id) if staged else None
 
 
 def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -> StackFacts:

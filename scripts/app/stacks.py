@@ -134,9 +134,7 @@ def use(ws: Workspace, *, stack: str = "") -> UseResult:
         )
     staged = staged_runtime(ws, stack)
     history = read_history(ws.stage)
-    source = next(
-        g for g in reversed(history.generations) if (g.stack, g.digest) == (stack, staged.runtime.digest)
-    )
+    source = next(g for g in history.of(stack) if g.digest == staged.runtime.digest)
     active = activate(
         ws.stage,
         stack=stack,

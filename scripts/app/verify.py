@@ -90,6 +90,12 @@ def verify(ws: Workspace, *, stack: str = "", deep: bool = False) -> VerifyResul
     )
 
 
+def verify_active(ws: Workspace) -> Verified | None:
+    """Read every file of the active runtime; ``None`` where nothing is active."""
+    active = read_history(ws.stage).active
+    return _runtime(ws, active) if active is not None else None
+
+
 def _parts(lock: Lock, generations: Iterable[Generation]) -> list[str]:
     """Name the artifacts behind some generations."""
     ids: dict[str, None] = {}

@@ -13,7 +13,7 @@ from typing import Final
 
 from scripts.app.compiling import compile_cache
 from scripts.app.context import Workspace, cache_of, host_of, lock_of
-from scripts.app.verify import verify
+from scripts.app.verify import verify_active
 from scripts.binary.pe_version import file_version
 from scripts.doctor.facts import Facts
 from scripts.doctor.machine import AMD, Machine, StageFact
@@ -126,19 +126,17 @@ def on_path(environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 def _stage(ws: Workspace) -> StageFact | None:
     """Verify the active stack in full; ``None`` where lock or history cannot be read."""
     try:
-        active = read_history(ws.stage).active
-        if active is None:
+        active, verified = read_history(ws.stage).active, verify_active(ws)
+        if active is None or verified is None:
             return StageFact(state="none")
         stack = lock_of(ws).stacks.get(active.stack)
-        items = [i for i in verify(ws, stack=active.stack).items if active.digest[:12] in i.name]
     except WorkspaceError:
         return None
-    bad = next((item for item in items if item.status not in {"intact", "absent"}), None)
     return StageFact(
-        state=bad.status if bad is not None else "intact",
+        state=verified.status,
         stack=active.stack,
         translation=stack is not None and stack.kind is StackKind.TRANSLATION,
-        details=bad.details if bad is not None else (),
+        details=verified.details,
     )
 
 

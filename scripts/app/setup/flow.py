@@ -286,7 +286,7 @@ def _earlier(ws: Workspace, artifact: Artifact, stack: Stack) -> list[Path]:
     """Return folders of earlier set-ups that hold a part's files under their own names, newest first."""
     if artifact.root or any(member.name != member.path for member in artifact.members):
         return []
-    digests = [g.digest for g in reversed(read_history(ws.stage).generations) if g.stack == stack.id]
+    digests = [generation.digest for generation in read_history(ws.stage).of(stack.id)]
     runtimes = [load_runtime(cache_of(ws), digest, stack=stack.id) for digest in dict.fromkeys(digests)]
     return [runtime.path for runtime in runtimes if runtime is not None and runtime.path is not None]
 

@@ -130,12 +130,8 @@ def setup(
 def _proven(ws: Workspace, staged: Staged, options: tuple[str, ...]) -> tuple[Document, Path] | None:
     """Find the document of an earlier set-up of exactly this runtime, on the GPU and driver of now."""
     runtime = staged.runtime
-    for generation in reversed(read_history(ws.stage).generations):
-        if (generation.stack, generation.digest, generation.options) != (
-            runtime.stack,
-            runtime.digest,
-            options,
-        ):
+    for generation in read_history(ws.stage).of(runtime.stack):
+        if (generation.digest, generation.options) != (runtime.digest, options):
             continue
         path = ws.root / generation.document
         try:
