@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.host.hip_libraries import backends_in_files, backends_in_root, kernels_for
 from scripts.model import StackKind

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from scripts.binary.pe_version import file_version
 from scripts.errors import UsageError
 from scripts.host.hip_libraries import generation, libraries_named
 from scripts.model import HipRoot
-from scripts.records import dataclass
 
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 _HIPRTC = re.compile(r"hiprtc(\d\d)(\d\d)\.dll", re.IGNORECASE)
@@ -26,8 +26,7 @@ _UNNAMED: Final = ("4", "5")
 _PIP_FOLDERS: Final = ("_rocm_sdk_devel", "_rocm_sdk_core")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipPlaces:
+class HipPlaces(Struct, frozen=True, kw_only=True):
     """Where to look besides the environment. Tests give folders of their own.
 
     Attributes:
@@ -41,8 +40,7 @@ class HipPlaces:
     site_packages: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """Runtimes in the order they would be used, and a sentence for each place that is none."""
 
     roots: tuple[HipRoot, ...] = ()

@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from scripts.host.support import document
-from scripts.records import dataclass
 
 #: The HIP runtime itself, which every other library and every CUDA program needs.
 RUNTIME: Final = "amdhip64"
@@ -21,8 +22,7 @@ MAX_FILES: Final = 20_000
 _GENERATION: Final = re.compile(rf"{RUNTIME}(?:_(\d+))?\.dll", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipLibrary:
+class HipLibrary(Struct, frozen=True, kw_only=True):
     """One library.
 
     Attributes:

@@ -8,16 +8,17 @@ and the system's. PATH counts for the HIP runtime alone, which is asked for by i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.binary.image import Image, Unreadable
 from scripts.binary.read import read_image
 from scripts.errors import HostError
 from scripts.host.hip_libraries import RUNTIME, asked_names, layer_libraries
 from scripts.model import Runtime
-from scripts.records import dataclass
 
 #: Names the system answers for without a file of that name.
 API_SETS: Final = ("api-ms-", "ext-ms-")
@@ -26,8 +27,7 @@ MAX_DEPTH: Final = 8
 NAMED: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackendPlaces:
+class BackendPlaces(Struct, frozen=True, kw_only=True):
     """The folders that are searched; ``None`` where a run has none."""
 
     layer: Path
@@ -37,8 +37,7 @@ class BackendPlaces:
     path: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class MissingBackend:
+class MissingBackend(Struct, frozen=True, kw_only=True):
     """One file that is nowhere.
 
     Attributes:
@@ -74,8 +73,7 @@ class MissingBackend:
         return f"{' → '.join(self.chain)}: {'; '.join(self.searched)}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Lack:
+class _Lack(Struct, frozen=True, kw_only=True):
     """A file that something needs and that is nowhere: the chain below, and what each place says."""
 
     chain: tuple[str, ...]
@@ -83,8 +81,7 @@ class _Lack:
     delayed: bool
 
 
-@dataclass
-class _Walk:
+class _Walk(Struct):
     """One look through the folders; each folder is listed and each file read once."""
 
     places: BackendPlaces

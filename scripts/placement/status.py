@@ -6,6 +6,8 @@ import os
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.errors import JournalError
 from scripts.osal.file_operations import Fs
 from scripts.placement import lock as users
@@ -14,7 +16,6 @@ from scripts.placement.layout import Layout
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import REAL
 from scripts.placement.state import check_state, load
-from scripts.records import dataclass
 
 
 class TargetState(StrEnum):
@@ -31,8 +32,7 @@ class TargetState(StrEnum):
     UNREADABLE = "journal not trusted"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacementStatus:
+class PlacementStatus(Struct, frozen=True, kw_only=True):
     """One target. ``advice`` is what a person can do, empty if nothing is needed."""
 
     target: Path

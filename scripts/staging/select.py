@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final, NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
@@ -13,7 +15,6 @@ from scripts.host.hip_libraries import absent_of_whole
 from scripts.host.support import SupportLevel, release_for, support, where_to_get
 from scripts.lock.resolve import find_stack
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
-from scripts.records import dataclass
 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.
 Worth = Callable[[str, str], Level | None]
@@ -21,8 +22,7 @@ Worth = Callable[[str, str], Level | None]
 _NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """The stack to use and why. ``unproven``: no committed evidence for it on this gfx.
 
     ``warnings`` must be shown loudly: each is one sentence.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.bench.compare import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
@@ -14,7 +16,6 @@ from scripts.bench.picture import as_svg, draw
 from scripts.bench.trials import HIGHER, LOWER, Runs, join, read_record, read_table
 from scripts.errors import ExitCode, UsageError
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
 
 #: The forms a picture is written in, by the ends of its name.
 FORMS: Final = (".svg", ".png")
@@ -22,8 +23,7 @@ FORMS: Final = (".svg", ".png")
 GOOD: Final = frozenset({CompareVerdict.BETTER, CompareVerdict.SAME})
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareResult:
+class CompareResult(Struct, frozen=True, kw_only=True):
     """A comparison, where its trials came from, and the picture drawn of it."""
 
     comparison: Comparison
