@@ -24,6 +24,7 @@ from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS, Judged, judge
+from scripts.serialize import JsonRecord
 
 CACHE_FOLDER: Final = "preflight-v1"
 #: The kind of ``data/kinds.toml`` that is never run.
@@ -32,16 +33,12 @@ ANTI_CHEAT: Final = "anti-cheat"
 WARNINGS: Final = 3
 
 
-class Better(Struct, frozen=True, kw_only=True):
+class Better(JsonRecord, frozen=True, kw_only=True):
     """Another pinned stack for which less is missing."""
 
     stack: str
     verdict: Verdict
     why: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"stack": self.stack, "verdict": self.verdict.value, "why": self.why}
 
 
 class PreflightResult(Struct, frozen=True, kw_only=True):

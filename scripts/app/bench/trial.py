@@ -188,7 +188,7 @@ def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str,
         answer=redactor_of(ws).text(f"{attempted.result.outcome.value}: {attempted.result.detail}")[:2000],
         state=read_condition(gpu, ws.environ, ws.platform),
         started=attempted.started,
-        seconds=attempted.seconds,
+        seconds=round(attempted.seconds, 3),
         iterations=attempted.iterations if attempted.right else (),
     )
 

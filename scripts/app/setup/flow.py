@@ -25,6 +25,7 @@ from scripts.errors import FetchError, HostError, IntegrityError, StagedFileErro
 from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.resolve import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
+from scripts.serialize import JsonRecord
 from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.build import native_files
 from scripts.staging.generations import read_history
@@ -34,22 +35,13 @@ from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supp
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
 
 
-class FlowStep(Struct, frozen=True, kw_only=True):
+class FlowStep(JsonRecord, frozen=True, kw_only=True):
     """One step; ``status`` is ``done``, ``kept`` (it was so already), ``skipped`` or ``failed``."""
 
     name: str
     status: str
     seconds: float
     detail: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "seconds": round(self.seconds, 3),
-            "detail": self.detail,
-        }
 
 
 class StepNotes(Struct):
@@ -89,11 +81,8 @@ class Flow(Struct):
             notes.status = "failed"
             raise
         finally:
-            self.steps.append(
-                FlowStep(
-                    name=name, status=notes.status, seconds=time.perf_counter() - start, detail=notes.detail
-                )
-            )
+            seconds = round(time.perf_counter() - start, 3)
+            self.steps.append(FlowStep(name=name, status=notes.status, seconds=seconds, detail=notes.detail))
 
     def scan(self) -> Host:
         """Look at the machine."""

@@ -27,6 +27,7 @@ from scripts.evidence.validation import Validation, ValidationVerdict, unsatisfi
 from scripts.lock.resolve import find_stack
 from scripts.model import StackKind
 from scripts.osal.fs import remove_tree
+from scripts.serialize import pick
 
 #: Refusals that mean "not without a person": the stack is skipped, and the reason says what is missing.
 NEEDS_A_PERSON: Final = frozenset({"consent-needed", "declined", "supply-files"})
@@ -58,8 +59,7 @@ class ValidateResult(Struct, frozen=True, kw_only=True):
         """Return plain data."""
         return {
             **self.validation.to_json(),
-            "missing": list(self.missing),
-            "folder": str(self.folder),
+            **pick(self, "missing folder"),
         }
 
 
