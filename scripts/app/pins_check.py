@@ -14,7 +14,7 @@ from scripts.lock.resolve import unknown_name
 from scripts.lock.upstream import API, GitHub, api_base
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress
 from scripts.net.web import MAX_BYTES, Web
-from scripts.serialize import plain
+from scripts.serialize import JsonRecord
 
 
 class PinStatus(StrEnum):
@@ -35,7 +35,7 @@ class CheckedUrl(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class PinsCheckResult(Struct, frozen=True, kw_only=True):
+class PinsCheckResult(JsonRecord, frozen=True, kw_only=True):
     """Every URL that was asked."""
 
     checked: tuple[CheckedUrl, ...]
@@ -47,10 +47,6 @@ class PinsCheckResult(Struct, frozen=True, kw_only=True):
         if PinStatus.DIFFERS in found:
             return int(ExitCode.NEGATIVE)
         return int(ExitCode.FETCH if PinStatus.UNREACHABLE in found else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return one object per URL."""
-        return {"checked": [plain(row) for row in self.checked]}
 
 
 def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsCheckResult:

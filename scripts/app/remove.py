@@ -9,12 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from scripts.app.context import Workspace, cache_of
 from scripts.app.wrap.placing import still_placed
 from scripts.errors import ConflictError, ExitCode
 from scripts.osal.fs import is_link, remove_tree
+from scripts.serialize import JsonRecord
 from scripts.staging.generations import forget_stage, known_stages
 
 #: What git tracks below ``stage/``.
@@ -24,17 +23,13 @@ IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "
 IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1")
 
 
-class RemoveResult(Struct, frozen=True, kw_only=True):
+class RemoveResult(JsonRecord, frozen=True, kw_only=True):
     """What went, or would go without ``--yes``, and what stays for other checkouts."""
 
     paths: tuple[str, ...]
     kept: tuple[str, ...]
     done: bool
     exit_code: int = ExitCode.OK
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"done": self.done, "paths": list(self.paths), "kept": list(self.kept)}
 
 
 def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:

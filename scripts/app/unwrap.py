@@ -14,6 +14,7 @@ from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Mode, UndoReport
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState
+from scripts.serialize import pick
 
 
 class UnwrapResult(Struct, frozen=True, kw_only=True):
@@ -39,9 +40,8 @@ class UnwrapResult(Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
         return {
-            "targets": [report.to_json() for report in self.reports],
+            **pick(self, "targets=reports forgotten"),
             "failures": [{"target": str(target), **error.to_json()} for target, error in self.failures],
-            "forgotten": [str(target) for target in self.forgotten],
         }
 
 

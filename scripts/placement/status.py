@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
-
-from msgspec import Struct
 
 from scripts.errors import JournalError
 from scripts.osal.file_operations import Fs
@@ -16,6 +13,7 @@ from scripts.placement.layout import Layout
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import REAL
 from scripts.placement.state import check_state, load
+from scripts.serialize import JsonRecord
 
 
 class TargetState(StrEnum):
@@ -32,7 +30,7 @@ class TargetState(StrEnum):
     UNREADABLE = "journal not trusted"
 
 
-class PlacementStatus(Struct, frozen=True, kw_only=True):
+class PlacementStatus(JsonRecord, frozen=True, kw_only=True):
     """One target. ``advice`` is what a person can do, empty if nothing is needed."""
 
     target: Path
@@ -43,19 +41,6 @@ class PlacementStatus(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     users: tuple[int, ...] = ()
     advice: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "target": os.fspath(self.target),
-            "standing": self.standing.value,
-            "stack": self.stack,
-            "digest": self.digest,
-            "created": self.created,
-            "files": list(self.files),
-            "users": list(self.users),
-            "advice": self.advice,
-        }
 
 
 def placements(registry: PlacementRegistry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:
