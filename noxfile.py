@@ -76,7 +76,7 @@ def network(session: nox.Session) -> None:
 def windows(session: nox.Session) -> None:
     """Run the same tests on Windows CPython under Wine; arguments go to pytest."""
     install(session, "requirements-test.lock")
-    session.run("python", "-m", "tests.windows_bed", *session.posargs)
+    session.run("python", "-m", "tools.windows_bed", *session.posargs)
 
 
 @nox.session
@@ -101,7 +101,7 @@ def types(session: nox.Session) -> None:
 def figures(session: nox.Session) -> None:
     """Measure our own speed side by side with what people would use otherwise."""
     install(session, "requirements-test.lock")
-    session.run("python", "-m", "tests.figures", *session.posargs)
+    session.run("python", "-m", "tools.figures", *session.posargs)
 
 
 def requires(stack: str) -> Mapping[str, Any]:
@@ -225,4 +225,4 @@ def rollback_proof(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Write the generated parts of README and docs anew from their sources; `-- --check` only compares."""
     install(session, "requirements-test.lock")
-    session.run("python", "-m", "tests.generated_docs", *session.posargs)
+    session.run("python", "-m", "tools.generated_docs", *session.posargs)

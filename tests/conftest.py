@@ -13,8 +13,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests import calibration_counts, doctor_counts, placement_counts
 from tests.checkout import Checkout, make_checkout
+from tools import calibration_counts, doctor_counts, placement_counts
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What the test tools themselves write beside the sources.

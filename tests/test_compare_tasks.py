@@ -7,11 +7,11 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.bench.ab import ab
 from scripts.app.bench.compare import choose_sides, compare
@@ -379,7 +379,7 @@ def test_a_guarded_game_of_ones_own_is_not_started(mine: Checkout, tmp_path: Pat
 
 def test_the_control_collects_whatever_happens(tmp_path: Path) -> None:
     """The script for a real NVIDIA GPU, without one and without time: nothing is lost."""
-    from tests import control  # noqa: PLC0415 - it is a program
+    from tools import control  # noqa: PLC0415 - it is a program
 
     collected = control.Control(tmp_path / "out", tmp_path, 0.0)
     collected.output.mkdir()

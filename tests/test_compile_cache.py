@@ -10,11 +10,11 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app import compiling
 from scripts.app import precompile as precompiling

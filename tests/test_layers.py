@@ -55,6 +55,12 @@ def ours(path: Path) -> Iterator[tuple[str, int]]:
             yield parts[1], line
 
 
+def every_source(root: Path) -> list[Path]:
+    """Every Python file of ours, tests and tools included."""
+    beside = (path for folder in ("tests", "tools") for path in (root / folder).rglob("*.py"))
+    return [*MODULES, root / "tasks.py", root / "noxfile.py", *beside]
+
+
 def test_every_room_has_a_layer() -> None:
     rooms = {room_of(p) for p in MODULES} - {"__init__"}
     assert rooms <= set(ROW) | set(scripts.ALONE), "a room without a layer: name it in scripts/__init__.py"
@@ -106,7 +112,7 @@ def dependencies(group: str = "") -> set[str]:
 
 def test_every_dependency_is_imported_by_something() -> None:
     root = PACKAGE.parent
-    sources = [*MODULES, root / "tasks.py", root / "noxfile.py", *(root / "tests").rglob("*.py")]
+    sources = every_source(root)
     used = {name.split(".")[0] for path in sources for name, _line in imports(path)}
     assert dependencies() <= used, (
         "a package that nothing imports: take it out of pyproject.toml and the lock"
@@ -120,7 +126,7 @@ def test_the_front_door_asks_for_exactly_the_dependencies() -> None:
 
 def test_every_exception_from_a_rule_says_why() -> None:
     root = PACKAGE.parent
-    sources = [*MODULES, root / "tasks.py", root / "noxfile.py", *(root / "tests").rglob("*.py")]
+    sources = every_source(root)
     silent = [
         f"{path.relative_to(root)}:{number}"
         for path in sources

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.errors import UsageError
 from scripts.evidence.document import (
@@ -19,8 +19,8 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import write_document
 from scripts.evidence.index import EvidenceIndex, Filed, load_evidence
-from scripts.evidence.readme_table import BEGIN, EMPTY, END, between_markers, refresh, status_table
 from scripts.model import CapabilityResult, Level, Outcome
+from tools.readme_table import BEGIN, EMPTY, END, between_markers, refresh, status_table
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from scripts.app.context import Workspace
 from scripts.app.setup.download_summary import BillRow, DownloadSummary
@@ -15,7 +16,7 @@ from scripts.lock.resolve import unknown_name
 from scripts.lock.upstream import API, GitHub, api_base
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress
 from scripts.net.web import MAX_BYTES, Web
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.store.fetch import FetchAction
 
 
@@ -28,8 +29,7 @@ class PinStatus(StrEnum):
     SUPPLIED = "supplied"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedUrl:
+class CheckedUrl(Struct, frozen=True, kw_only=True):
     """One URL of one artifact; ``url`` is empty for supplied files, which nobody downloads."""
 
     artifact: str
@@ -38,8 +38,7 @@ class CheckedUrl:
     detail: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PinsCheckResult:
+class PinsCheckResult(JsonRecord, frozen=True, kw_only=True):
     """Every URL that was asked."""
 
     checked: tuple[CheckedUrl, ...]
@@ -51,10 +50,6 @@ class PinsCheckResult:
         if PinStatus.DIFFERS in found:
             return int(ExitCode.NEGATIVE)
         return int(ExitCode.FETCH if PinStatus.UNREACHABLE in found else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return one object per URL."""
-        return {"checked": [asdict(row) for row in self.checked]}
 
 
 def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsCheckResult:

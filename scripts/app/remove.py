@@ -19,7 +19,7 @@ from scripts.errors import ConflictError, ExitCode, WorkspaceError
 from scripts.evidence.document import Provenance
 from scripts.evidence.evidence_io import FILE_NAME, read_document
 from scripts.osal.fs import is_link, remove_tree
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.staging.generations import forget_stage, known_stages
 
 #: What git tracks below ``stage/``.
@@ -32,18 +32,13 @@ ENVIRONMENTS: Final = (".venv", ".nox")
 IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RemoveResult:
+class RemoveResult(JsonRecord, frozen=True, kw_only=True):
     """What went, or would go without ``--yes``, and what stays for other checkouts."""
 
     paths: tuple[str, ...]
     kept: tuple[str, ...]
     done: bool
     exit_code: int = ExitCode.OK
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"done": self.done, "paths": list(self.paths), "kept": list(self.kept)}
 
 
 def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.bench.compare import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
@@ -14,7 +16,7 @@ from scripts.bench.picture import as_svg, draw
 from scripts.bench.trials import HIGHER, LOWER, Runs, join, read_record, read_table
 from scripts.errors import ExitCode, UsageError
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 #: The forms a picture is written in, by the ends of its name.
 FORMS: Final = (".svg", ".png")
@@ -22,8 +24,7 @@ FORMS: Final = (".svg", ".png")
 GOOD: Final = frozenset({CompareVerdict.BETTER, CompareVerdict.SAME})
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareResult:
+class CompareResult(Struct, frozen=True, kw_only=True):
     """A comparison, where its trials came from, and the picture drawn of it."""
 
     comparison: Comparison
@@ -38,23 +39,15 @@ class CompareResult:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data; what is not a finite number is ``null``."""
-        c = self.comparison
+        known = (
+            "workload baseline candidate warmup primary conditions unpaired_trials=unpaired answers_known "
+            "trials_apart_percent=spreads verdict"
+        )
         return {
-            "workload": c.workload,
-            "baseline": c.baseline,
-            "candidate": c.candidate,
-            "warmup": c.warmup,
-            "margin_percent": c.margin * 100,
-            "metrics": {name: finding_json(f) for name, f in c.findings.items()},
-            "primary": c.primary,
-            "conditions": dict(c.conditions),
-            "unpaired_trials": c.unpaired,
-            "answers_known": c.answers_known,
-            "trials_apart_percent": {name: _finite(value) for name, value in c.spreads.items()},
-            "sources": list(self.sources),
-            "picture": self.picture,
-            "notes": list(self.notes),
-            "verdict": c.verdict.value,
+            **pick(self.comparison, known),
+            "margin_percent": self.comparison.margin * 100,
+            "metrics": {name: finding_json(f) for name, f in self.comparison.findings.items()},
+            **pick(self, "sources picture notes"),
         }
 
 
@@ -64,25 +57,19 @@ def finding_json(finding: PairFinding) -> dict[str, object]:
     ends = [percent(interval.low), percent(interval.high)]
     return {
         "better": finding.better or "unknown",
-        "unit": finding.unit,
-        "baseline_median": _finite(pooled.baseline_median),
-        "candidate_median": _finite(pooled.candidate_median),
+        **pick(finding, "unit verdict needed_pairs"),
+        **pick(pooled, "baseline_median candidate_median"),
         "delta_percent": percent(interval.mean),
         "estimator": ESTIMATOR,
         "published_definition": {
             "definition": PUBLISHED,
-            "baseline_median": _finite(pooled.baseline_median),
-            "candidate_median": _finite(pooled.candidate_median),
+            **pick(pooled, "baseline_median candidate_median baseline_mean candidate_mean"),
             "median_delta_percent": _change(pooled.baseline_median, pooled.candidate_median),
-            "baseline_mean": _finite(pooled.baseline_mean),
-            "candidate_mean": _finite(pooled.candidate_mean),
             "mean_delta_percent": _change(pooled.baseline_mean, pooled.candidate_mean),
         },
         "ci95_percent": None if None in ends else ends,
         "pairs": interval.pairs,
         "pair_percent": [percent(ratio) for ratio in finding.ratios],
-        "verdict": finding.verdict.value,
-        "needed_pairs": finding.needed_pairs,
     }
 
 

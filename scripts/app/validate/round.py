@@ -14,13 +14,12 @@ from scripts.evidence.validation import (
     problems_of,
     read_validations,
 )
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 PAGE = "summary.md"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RoundResult:
+class RoundResult(JsonRecord, frozen=True, kw_only=True):
     """A judged round.
 
     Attributes:
@@ -32,6 +31,8 @@ class RoundResult:
     validations: tuple[Validation, ...]
     problems: tuple[str, ...]
     page: Path
+
+    JSON = "validations problems page"
 
     @property
     def exit_code(self) -> int:
@@ -47,14 +48,6 @@ class RoundResult:
                 reason = validation.reason.replace(validation.stack, "it")
                 found.setdefault(reason, []).append(validation.stack)
         return found
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "validations": [validation.to_json() for validation in self.validations],
-            "problems": list(self.problems),
-            "page": str(self.page),
-        }
 
 
 def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> RoundResult:

@@ -72,7 +72,7 @@ def _root_row(root: HipRoot) -> tuple[str, ...]:
 
 def _now(result: ScanResult) -> str:
     """Say what a person would do next."""
-    gpu = result.selected
+    gpu = result.host.selected_gpu
     if not result.from_hipinfo:
         if gpu is None:
             return "try the pipeline on the CPU reference: invoke setup"

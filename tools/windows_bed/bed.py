@@ -18,8 +18,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tests.windows_bed.tools import BedError, Tools, find_tools, say
-from tests.windows_bed.wheels import Pip, windows_requirements
+from tools.windows_bed.tools import BedError, Tools, find_tools, say
+from tools.windows_bed.wheels import Pip, windows_requirements
 
 __all__ = ["Bed", "BedError", "make_bed"]
 

@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 
-from tests.windows_bed.bed import BedError, make_bed
-from tests.windows_bed.cudart import fetch_cudart
-from tests.windows_bed.programs import build_programs
-from tests.windows_bed.session import run_pytest
+from tools.windows_bed.bed import BedError, make_bed
+from tools.windows_bed.cudart import fetch_cudart
+from tools.windows_bed.programs import build_programs
+from tools.windows_bed.session import run_pytest
 
 #: The code for "this host cannot do it", as everywhere in this workspace; pytest's own codes end at 5.
 CODE_HOST = 50

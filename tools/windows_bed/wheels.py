@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from tests.windows_bed.tools import BedError
+from tools.windows_bed.tools import BedError
 
 #: How Windows CPython 3.11.9 answers the questions that markers ask.
 WINDOWS = {

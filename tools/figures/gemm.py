@@ -1,6 +1,6 @@
 """Figure: how fast the CPU reference multiplies, beside NumPy's OpenBLAS in one thread.
 
-Run it by itself, it needs a quiet machine and shows no verdict: ``python tests/figures/gemm.py [--json]``.
+Run it by itself, it needs a quiet machine and shows no verdict: ``python tools/figures/gemm.py [--json]``.
 Rounds are interleaved, so that a busy moment meets both sides; medians and spreads of the rounds are shown.
 """
 

@@ -14,8 +14,8 @@ from scripts.errors import WorkspaceError
 from scripts.model import NoProgress
 from scripts.staging.build import ask_compiler, build, key_of
 from scripts.staging.recipe import Compiler
-from tests.windows_bed.bed import ROOT, Bed
-from tests.windows_bed.tools import BedError, say
+from tools.windows_bed.bed import ROOT, Bed
+from tools.windows_bed.tools import BedError, say
 
 HERE = Path(__file__).parent
 #: The stand-ins of the product's sources, and further compiler arguments where one needs them.

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
 
-from tests.windows_bed.bed import HERE, Bed
-from tests.windows_bed.tools import say
-from tests.windows_bed.wheels import Pip
+from tools.windows_bed.bed import HERE, Bed
+from tools.windows_bed.tools import say
+from tools.windows_bed.wheels import Pip
 
 CUDART_LOCK = HERE / "requirements-cudart.lock"
 

@@ -38,7 +38,7 @@ def _page() -> Iterator[str]:
     plain, _, _ = score(sure, facts=False)
     yield "# Diagnoses"
     yield ""
-    yield "Made by `python -m tests.generated_docs` from the rules (`scripts/data/knowledge.toml`)"
+    yield "Made by `python -m tools.generated_docs` from the rules (`scripts/data/knowledge.toml`)"
     yield "and the reports (`tests/data/cases.jsonl`)."
     yield ""
     yield "`invoke doctor --log=FILE` names a kind of failure, says how sure it is (0 to 1), and what to do."

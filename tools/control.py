@@ -1,6 +1,6 @@
 """Run the control on a real NVIDIA GPU: everything that ``native-cuda`` can show, in one call.
 
-Usage, from the root of a checkout: ``python3 -m tests.control OUTPUT [--minutes=8] [--blocks=10]``
+Usage, from the root of a checkout: ``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10]``
 
 It needs Linux, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in the
 same interpreter or the network to make ``.venv``. Whatever fails, the other steps still run and everything

@@ -1,6 +1,6 @@
 """What placing and undoing cost beside copying and removing by hand, ``cp`` + ``rm`` and ``rsync``.
 
-python -m tests.figures.placement_figures [--rounds=N] [--folder=DIR]
+python -m tools.figures.placement_figures [--rounds=N] [--folder=DIR]
 
 The peers neither verify, nor wait for the disk, nor remember what they replaced; placing does all three. The
 line "``cp``, flushed and hashed" does the first two as well, and is the fair one.
@@ -24,8 +24,8 @@ from pathlib import Path
 from scripts.placement.place import place
 from scripts.placement.plan import PlacementItem
 from scripts.placement.rollback import undo
-from tests.figures.rows import Row, against, race, show
 from tests.placement_harness import GONE
+from tools.figures.rows import Row, against, race, show
 
 MB = 1_000_000
 #: Sizes as in ZLUDA's Windows archives: one driver library of 68 MB, the others small.

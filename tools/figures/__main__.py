@@ -1,4 +1,4 @@
-"""Print every figure: ``python -m tests.figures [NAME …] [--limit=SECONDS]``."""
+"""Print every figure: ``python -m tools.figures [NAME …] [--limit=SECONDS]``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT = 900.0
 
 def measure(name: str, limit: float) -> str:
     """Let a module measure and print in a process of its own; return why it did not finish, if so."""
-    command = [sys.executable, "-m", f"tests.figures.{name}_figures"]
+    command = [sys.executable, "-m", f"tools.figures.{name}_figures"]
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdin=subprocess.DEVNULL)
     try:
         code = process.wait(limit)
@@ -44,7 +44,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Measure and print; a bar that is missed is shown, not hidden, and does not fail the run."""
-    parser = argparse.ArgumentParser(prog="python -m tests.figures", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.figures", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these of {', '.join(NAMES)}")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """Write what is generated in README and docs anew from its sources; ``--check`` only compares.
 
-Usage: ``python -m tests.generated_docs [--check]``
+Usage: ``python -m tools.generated_docs [--check]``
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.evidence.readme_table import refresh
-from tests import comparison_picture
-from tests.doctor_page import write as diagnoses
+from tools import comparison_picture
+from tools.doctor_page import write as diagnoses
+from tools.readme_table import refresh
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -1,6 +1,6 @@
 """What a warm ``setup`` and its parts cost, and how the cost of laying out a runtime grows.
 
-python -m tests.figures.flow_figures [--rounds=N]
+python -m tools.figures.flow_figures [--rounds=N]
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from scripts.staging.assemble import assemble, verify_runtime
 from scripts.staging.plan import RuntimePlan, plan_runtime
 from scripts.store.cache import Cache
 from tests.checkout import make_checkout
-from tests.figures.rows import Row, race, show
-from tests.many_members import many_members
+from tools.figures.rows import Row, race, show
+from tools.many_members import many_members
 
 SETUP_BAR, START_BAR = 0.8, 0.25
 

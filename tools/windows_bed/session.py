@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.windows_bed.bed import ROOT, Bed
+from tools.windows_bed.bed import ROOT, Bed
 
 #: What a caller may set for the tests; everything else of the host's environment stays outside.
 PASSED_ON = ("PYTEST_", "HYPOTHESIS_", "CUDA_AMD_")

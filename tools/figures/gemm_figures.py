@@ -1,6 +1,6 @@
 """The CPU reference's GEMM beside one OpenBLAS thread, as rows; ``gemm.py`` measures in a process of its own.
 
-python -m tests.figures.gemm_figures
+python -m tools.figures.gemm_figures
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.figures.rows import Row, show
+from tools.figures.rows import Row, show
 
 #: A tenth of OpenBLAS' speed is good enough for a reference: at most ten times its time.
 BAR = 10.0

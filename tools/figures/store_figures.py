@@ -1,7 +1,7 @@
 """The store's figures: fetch and verify, unpack and hash, memory, and cost as work grows.
 
 Every contender of a race is a process of its own, ours with its interpreter's start-up included.
-Run ``python -m tests.figures.store_figures [--rounds=5] [--pooch=PYTHON] [--folder=DIR]``; it writes 5 GB.
+Run ``python -m tools.figures.store_figures [--rounds=5] [--pooch=PYTHON] [--folder=DIR]``; it writes 5 GB.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from scripts.model import Artifact, ArtifactFormat, NoProgress
 from scripts.osal import fs
 from scripts.store.archive import unpack
 from scripts.store.cache import Cache
-from tests.figures.rows import Row, against, race, show
-from tests.figures.store_child import MB, artifact
+from tools.figures.rows import Row, against, race, show
+from tools.figures.store_child import MB, artifact
 
 MEMORY_BAR = 100.0  # MB
 #: A member of a large archive may cost this much of what one costs in a small archive: noise, not growth.
@@ -72,7 +72,7 @@ def server(path: Path) -> Iterator[str]:
         process.communicate("")
 
 
-THIS = (sys.executable, "-m", "tests.figures.store_child")
+THIS = (sys.executable, "-m", "tools.figures.store_child")
 ROOT = Path(__file__).resolve().parents[2]
 
 

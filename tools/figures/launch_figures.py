@@ -1,6 +1,6 @@
 """What ``wrap --via=env`` adds to running a program directly; interleaved, medians of five rounds and more.
 
-python -m tests.figures.launch_figures [--rounds=N]
+python -m tools.figures.launch_figures [--rounds=N]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.checkout import make_checkout
-from tests.figures.rows import Row, race, show
+from tools.figures.rows import Row, race, show
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds that ``wrap`` may add.

@@ -1,6 +1,6 @@
 """How long reading a program's files takes: 2 GB of libraries, cold and warm, in turns.
 
-python -m tests.figures.preflight_figures [--gib=2] [--rounds=5]
+python -m tools.figures.preflight_figures [--gib=2] [--rounds=5]
 
 Cold is an empty cache of ours and, on Linux, files that the system was told to forget. Each reading is a
 process of its own: what a person waits for, the processor's time (which a busy machine does not stretch),
@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.fatbins import SASS, container, cubin, entry, ptx
-from tests.figures.rows import Row, race, show
 from tests.pe_files import pe
+from tools.figures.rows import Row, race, show
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
