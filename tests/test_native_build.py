@@ -250,7 +250,7 @@ def exports(image: pefile.PE) -> set[str]:
 
 
 @pytest.mark.posix_only
-@pytest.mark.slow
+@pytest.mark.proof
 def test_windows_libraries_are_cross_built_and_export_their_calls(tmp_path: Path) -> None:
     """They need nothing that is not in every Windows."""
     files = built_by(MINGW.command, tmp_path / "Ein Ordner ü")
@@ -266,7 +266,7 @@ def test_windows_libraries_are_cross_built_and_export_their_calls(tmp_path: Path
 
 
 @pytest.mark.posix_only
-@pytest.mark.slow
+@pytest.mark.proof
 def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
     """AddressSanitizer, its leak check and UndefinedBehaviorSanitizer, over every library at once."""
     if no_compiler():
