@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import comparison_picture
+from tools import comparison_picture, verb_tables
 from tools.doctor_page import write as diagnoses
 from tools.readme_table import refresh
 
@@ -24,6 +24,7 @@ def status_table(*, check: bool) -> bool:
 
 GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("README.md: what is known to work", status_table),
+    ("README.md and docs/exit-codes.md: the verbs", verb_tables.write),
     ("docs/diagnoses.md", diagnoses),
     ("docs/ppo-ab.svg", comparison_picture.write),
 )
