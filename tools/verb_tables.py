@@ -1,30 +1,20 @@
-"""The tables of verbs in README and in the page of exit codes, from the registry and the page's own rows."""
+"""The table of tasks in the page of exit codes, from the registry and the page's own rows."""
 
 from __future__ import annotations
 
 import re
-from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from scripts.cli.verbs import VERBS
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "exit-codes.md"
 BEGIN: Final = "<!-- verbs:begin -->"
 END: Final = "<!-- verbs:end -->"
 #: A row of the page: code, meaning, example, name of its test.
 ROW: Final = re.compile(
     r"^\| (?P<code>[\w ]+) \| [^|]+ \| (?P<example>[^|]+) \| `[a-z0-9-]+` \|$", re.MULTILINE
 )
-
-
-def readme_table() -> str:
-    """Return each verb with its sentence, by group."""
-    lines = ["| | task | |", "|---|---|---|"]
-    for group, verbs in groupby(VERBS.values(), key=lambda verb: verb.group):
-        for number, verb in enumerate(verbs):
-            lines.append(f"| {'' if number else group} | `{verb.name}` | {verb.summary} |")
-    return "\n".join(lines)
 
 
 def codes_table(page: str) -> str:
@@ -44,17 +34,10 @@ def codes_table(page: str) -> str:
 
 
 def write(*, check: bool) -> bool:
-    """Bring both pages up to date; with ``check`` only look. Return whether they were."""
-    readme, codes = ROOT / "README.md", ROOT / "docs" / "exit-codes.md"
-    pages = ((readme, readme_table()), (codes, codes_table(codes.read_text(encoding="utf-8"))))
-    fresh = [_refresh(path, table, check=check) for path, table in pages]
-    return all(fresh)
-
-
-def _refresh(path: Path, table: str, *, check: bool) -> bool:
-    text = path.read_text(encoding="utf-8")
+    """Bring the page up to date; with ``check`` only look. Return whether it was."""
+    text = PAGE.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
-    made = f"{head}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+    made = f"{head}{BEGIN}\n{codes_table(text)}\n{END}{rest.partition(END)[2]}"
     if made != text and not check:
-        path.write_text(made, encoding="utf-8", newline="\n")
+        PAGE.write_text(made, encoding="utf-8", newline="\n")
     return made == text
