@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from scripts.errors import UsageError
 from scripts.osal.fs import write_atomic
-from scripts.serialize import pick
+from scripts.serialize import parse_json, pick
 
 if TYPE_CHECKING:
     import jsonschema
@@ -114,8 +114,8 @@ def read_record(path: Path) -> Runs:
     """
     text = read_text(path)
     try:
-        data = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        data = parse_json(text.encode())
+    except ValueError as error:
         _refuse(path, f"it is not JSON: {str(error)[:120]}")
     return from_json(data, origin=path)
 
@@ -216,12 +216,6 @@ def read_text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{path} cannot be read: {error.strerror if isinstance(error, OSError) else 'not UTF-8'}"
         raise UsageError("record-unreadable", msg, hint="name a run record (.json) or a CSV file") from error
-
-
-def _no_constant(text: str) -> NoReturn:
-    """Refuse what JSON itself does not know: NaN and infinities."""
-    msg = f"{text} is no JSON number"
-    raise ValueError(msg)
 
 
 def _refuse(origin: Path, reason: str) -> NoReturn:

@@ -12,9 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from scripts.serialize import plain
+from scripts.serialize import parse_json, plain
 
 FORMAT: Final = 1
 
@@ -68,7 +69,7 @@ class Validation(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return {"format": FORMAT, **plain(self), "verdict": self.verdict.value}
+        return {"format": FORMAT, **plain(self)}
 
     @property
     def summary(self) -> str:
@@ -86,16 +87,7 @@ def from_json(data: object) -> Validation:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         msg = f"no validation of format {FORMAT}"
         raise ValueError(msg)
-    fields = {name: value for name, value in data.items() if name != "format"}
-    try:
-        fields["verdict"] = ValidationVerdict(fields["verdict"])
-        fields["steps"] = tuple(Rung(**step) for step in fields["steps"])
-        fields["passed"] = tuple(fields["passed"])
-        fields["regressions"] = tuple(dict(row) for row in fields["regressions"])
-        return Validation(**fields)
-    except (KeyError, TypeError) as error:
-        msg = f"an incomplete validation: {error}"
-        raise ValueError(msg) from error
+    return msgspec.convert({name: value for name, value in data.items() if name != "format"}, Validation)
 
 
 def unfinished(stack: str, *, started: str) -> Validation:
@@ -117,7 +109,7 @@ def read_validation(path: Path) -> Validation:
         ValueError: it cannot be read or is something else.
     """
     try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
+        return from_json(parse_json(path.read_bytes()))
     except OSError as error:
         msg = f"it cannot be read: {error.strerror}"
         raise ValueError(msg) from error
@@ -129,6 +121,8 @@ def read_validations(folder: Path) -> tuple[tuple[Validation, ...], tuple[str, .
     faults: list[str] = []
     for path in sorted(folder.glob("*.json")):
         try:
+            if not path.is_file():
+                raise ValueError("it is no file")  # noqa: TRY003 - shown below
             found.append(read_validation(path))
         except ValueError as error:
             faults.append(f"{path.name}: {error}")
