@@ -120,9 +120,10 @@ def read_validations(folder: Path) -> tuple[tuple[Validation, ...], tuple[str, .
     found: list[Validation] = []
     faults: list[str] = []
     for path in sorted(folder.glob("*.json")):
+        if not path.is_file():
+            faults.append(f"{path.name}: it is no file")
+            continue
         try:
-            if not path.is_file():
-                raise ValueError("it is no file")  # noqa: TRY003 - shown below
             found.append(read_validation(path))
         except ValueError as error:
             faults.append(f"{path.name}: {error}")
