@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from scripts.app.check import CheckResult, check_program, check_staged
 from scripts.app.context import Staged, Workspace
+from scripts.cli.console import Out
+from scripts.cli.views.checks import show_check as show
 from scripts.errors import StagedFileError
 from scripts.model import Host, Lock, Outcome, Runtime, RuntimeFile, Stack, StackKind
-from scripts.ui.check import show
-from scripts.ui.console import Out
 
 GOOD = "cufft11   : OK\nnvcuda    : OK (/x/libcuda.so.1)\ncublas12  : OK\n"
 PROVIDES = ("nvcuda", "cublas12", "cufft11")

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from scripts.app import scan as scan_module
 from scripts.app.context import Workspace
 from scripts.app.scan import ScanResult, scan
+from scripts.cli.console import Out
+from scripts.cli.views.scan import show_scan as show
 from scripts.errors import UsageError
 from scripts.host.facts import scan_host
 from scripts.host.hip import HipPlaces
 from scripts.host.sources import Sources
 from scripts.model import Host
-from scripts.ui.console import Out
-from scripts.ui.scan import show
 from tests.windows_machines import RAPHAEL, XTX, Recorded
 
 SAMPLES = Path(__file__).parent / "data" / "hipinfo"

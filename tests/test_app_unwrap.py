@@ -13,14 +13,14 @@ from scripts.app.context import Staged, Workspace
 from scripts.app.status import StatusResult
 from scripts.app.unwrap import UnwrapResult, unwrap
 from scripts.app.wrap.placing import BesidePlacer, choose, placed_here, still_placed, system_folders
+from scripts.cli.console import Out
+from scripts.cli.views.status import show_status
+from scripts.cli.views.unwrap import show_unwrap as show
 from scripts.errors import JournalError, TargetError, UsageError
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.placement.status import PlacementStatus, TargetState
 from scripts.preflight.places import Places
 from scripts.staging.generations import History
-from scripts.ui.console import Out
-from scripts.ui.status import show as show_status
-from scripts.ui.unwrap import show
 from tests.placement_harness import World, tree
 
 FILES = {

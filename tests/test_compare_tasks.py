@@ -20,10 +20,10 @@ from scripts.app.bench.trial import attempt
 from scripts.app.context import Workspace, staged_runtime, workspace_from_environ
 from scripts.bench.compare import compare as compare_runs
 from scripts.bench.trials import read_record, write_record
+from scripts.cli.console import Out
+from scripts.cli.views.checks import show_run
 from scripts.errors import TargetError, UsageError
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.ui.console import Out
-from scripts.ui.run import show as show_run
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
 

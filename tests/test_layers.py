@@ -22,7 +22,13 @@ MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
 EXCEPTION = re.compile(r"# (?:noqa|type: ignore)\b")
 REASONED = re.compile(r"# (?:noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\] +# )\S|ruff: noqa: ")
 #: Where a distribution's import name is another one.
-IMPORTED_AS = {"pyelftools": "elftools", "pillow": "PIL"}
+IMPORTED_AS = {
+    "pyelftools": "elftools",
+    "pillow": "PIL",
+    "pytest-httpserver": "pytest_httpserver",
+    "pytest-timeout": "pytest_timeout",
+    "pytest-xdist": "xdist",
+}
 
 
 def room_of(path: Path) -> str:
@@ -97,9 +103,10 @@ def test_modules_stay_small(path: Path) -> None:
     assert lines <= 450, f"{path.name} has {lines} lines: a room is missing"
 
 
-def dependencies() -> set[str]:
-    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names = {re.split(r"[ ;<>=!\[]", line)[0] for line in project["dependencies"]}
+def dependencies(group: str = "") -> set[str]:
+    settings = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    lines = settings["dependency-groups"][group] if group else settings["project"]["dependencies"]
+    names = {re.split(r"[ ;<>=!\[]", line)[0] for line in lines}
     return {IMPORTED_AS.get(name, name) for name in names}
 
 
@@ -114,6 +121,7 @@ def test_every_dependency_is_imported_by_something() -> None:
 
 def test_the_front_door_asks_for_exactly_the_dependencies() -> None:
     assert set(front_door.PROBES) == dependencies()
+    assert set(front_door.TEST_PROBES) == dependencies("test")
 
 
 def test_every_exception_from_a_rule_says_why() -> None:

@@ -25,7 +25,7 @@ __all__ = ["Bed", "BedError", "make_bed"]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-LOCK = ROOT / "requirements.lock"
+LOCK = ROOT / "requirements-test.lock"
 EXTRA_LOCK = HERE / "requirements-extra.lock"
 SHIM = HERE / "bcryptprimitives.c"
 RECIPE = (LOCK, EXTRA_LOCK, SHIM, HERE / "bed.py", HERE / "wheels.py")

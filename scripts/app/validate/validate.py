@@ -129,7 +129,8 @@ def _ladder(flow: Flow, found: Findings, program: Path | None, folder: Path) -> 
         staged = found.staged = _stage(flow)
     except WorkspaceError as error:
         skip = isinstance(error, HostError) or error.reference in NEEDS_A_PERSON
-        words = "; ".join((f"{error.reference}: {error.message}", *error.context))
+        unmet = error.reference == "stack-unmet"  # its context says what is lacking, one a line
+        words = "; ".join((*(() if unmet else (f"{error.reference}: {error.message}",)), *error.context))
         found.skip, found.failure = (words, "") if skip else ("", words)
         flow.steps[-1:] = [
             replace(step, status="skipped" if skip else "failed", detail=words) for step in flow.steps[-1:]
