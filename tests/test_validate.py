@@ -370,7 +370,7 @@ def test_a_program_of_the_user_is_copied_with_its_folder(checkout: Checkout, tmp
     shown = read_document(Path(result["evidence"]))
     assert shown.subject.application == program.name
     assert [r.detail for r in shown.results if r.capability == "wrap env"] == [
-        "it ended with 0; nobody judged its answer"
+        "it ended with 0; its answer was not judged"
     ]
 
 

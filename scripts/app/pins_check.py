@@ -27,7 +27,7 @@ class PinStatus(StrEnum):
 
 
 class CheckedUrl(Struct, frozen=True, kw_only=True):
-    """One URL of one artifact; ``url`` is empty for supplied files, which nobody downloads."""
+    """One URL of one artifact; ``url`` is empty for supplied files, which are not downloaded."""
 
     artifact: str
     url: str
@@ -62,8 +62,8 @@ def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsC
         UsageError: an artifact is unknown, or ``offline``.
     """
     if offline:
-        msg = "pins.check asks servers, which --offline forbids."
-        hint = "Leave --offline out; `invoke verify --deep` hashes what is already here."
+        msg = "pins.check asks servers, which --offline forbids"
+        hint = "leave --offline out; `invoke verify --deep` hashes what is already here"
         raise UsageError(reference="offline", message=msg, hint=hint)
     lock = read_lock(ws.lock_path, custom=ws.custom_lock)
     asking = web(ws)

@@ -29,7 +29,7 @@ from scripts.serialize import JsonRecord
 CACHE_FOLDER: Final = "preflight-v1"
 #: The kind of ``data/kinds.toml`` that is never run.
 ANTI_CHEAT: Final = "anti-cheat"
-#: So many reasons are said before a program is started.
+#: So many reasons are shown before a program is started.
 WARNINGS: Final = 3
 
 
@@ -214,11 +214,11 @@ def _refuse_guarded(stack: Stack, examined: Examined) -> None:
 def _notes(reasons: list[Reason]) -> tuple[str, ...]:
     """Say the heaviest reasons, and how many more there are."""
     groups = grouped(reasons)
-    said = [f"preflight: {group.text}" for group in groups[:WARNINGS]]
+    lines = [f"preflight: {group.text}" for group in groups[:WARNINGS]]
     more = len(groups) - WARNINGS
     if more > 0:
-        said.append(f"preflight: and {more} more; `invoke preflight` lists them")
-    return tuple(said)
+        lines.append(f"preflight: and {more} more; `invoke preflight` lists them")
+    return tuple(lines)
 
 
 def _judge(examined: Examined, facts: StackFacts) -> tuple[tuple[Covered, ...], Judged]:

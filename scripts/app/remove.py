@@ -59,7 +59,7 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
 
 
 def _refuse_linked_stage(ws: Workspace) -> None:
-    """Refuse to delete by name in a folder that somebody chose: ``reports`` may be theirs there."""
+    """Refuse to delete by name in a folder that the user chose: ``reports`` may be theirs there."""
     if ws.stage.exists() and is_link(ws.stage):
         msg = f"{ws.stage} is a link to another folder, so nothing in it is deleted"
         hint = f"delete there by hand what is ours, then the link: {', '.join(IN_STAGE)}"

@@ -14,7 +14,7 @@ from scripts.staging.select import fitting_root
 
 
 def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -> StackFacts:
-    """Put together what a stack has for programs; what nobody can say stays ``None``."""
+    """Put together what a stack has for programs; what is unknown stays ``None``."""
     gpu = host.selected_gpu
     gfx = (gpu.gfx or "") if gpu is not None else ""
     names = _names(lock, stack, runtime)

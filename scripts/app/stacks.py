@@ -164,7 +164,9 @@ def rollback(ws: Workspace, *, to: str = "") -> RollbackResult:
     history = read_history(ws.stage)
     if to and not to.isdecimal():
         raise UsageError(
-            "bad-number", f"--to={to}: a generation is a whole number", hint="`invoke status` lists them"
+            "bad-number",
+            f"--to={to}: a generation is a whole number",
+            hint="see `invoke status` for the list",
         )
     target = (
         history.previous if not to else next((g for g in history.generations if g.number == int(to)), None)

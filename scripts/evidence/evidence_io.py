@@ -52,7 +52,7 @@ def to_json(document: Document) -> dict[str, object]:
 
 
 def from_json(data: object, *, origin: str = "this document", trusted: bool = False) -> Document:
-    """Read a document from JSON data that anybody may have made.
+    """Read a document from JSON data that anyone may have made.
 
     ``trusted`` is for files of this checkout and of our own stage, which are as trustworthy as our code:
     it leaves the schema out, because loading it takes longer than everything else of a warm start.
@@ -66,7 +66,7 @@ def from_json(data: object, *, origin: str = "this document", trusted: bool = Fa
         raise UsageError(
             "evidence-newer",
             f"{origin} has format {written}; this workspace reads {FORMAT}",
-            hint="Update the workspace, then import the document again.",
+            hint="update the workspace, then import the document again",
         )
     if not trusted:
         _check_schema(data, origin)
@@ -90,7 +90,7 @@ def read_document(path: Path, *, trusted: bool = False) -> Document:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(
-            "evidence-unreadable", f"{path} cannot be read: {error.strerror}", hint="Check the path."
+            "evidence-unreadable", f"{path} cannot be read: {error.strerror}", hint="check the path"
         ) from error
     if len(raw) > MAX_BYTES:
         _refuse(origin, "$", f"it is larger than {MAX_BYTES} bytes")
@@ -118,7 +118,7 @@ def report_folder(reports: Path, *, stack: str, created: datetime) -> Path:
             continue
         return folder
     raise UsageError(
-        "too-many-reports", f"{reports / name} exists a thousand times", hint="Delete old reports."
+        "too-many-reports", f"{reports / name} exists a thousand times", hint="delete old reports"
     )
 
 
@@ -179,7 +179,7 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
         if result.outcome is Outcome.PASS and result.level is None:
             _refuse(origin, f"{at}.level", "a pass shows at least detected")
         if result.capability in names[:number]:
-            _refuse(origin, f"{at}.capability", f"{result.capability} stands there twice")
+            _refuse(origin, f"{at}.capability", f"{result.capability} is there twice")
     level, outcome = lowest(document.results), worst(document.results)
     claimed = data.get("level")
     if claimed != (level.value if level else None):
@@ -194,7 +194,7 @@ def _refuse(origin: str, where: str, what: str) -> NoReturn:
         "evidence-invalid",
         f"{origin} is not a valid evidence document",
         context=(f"{where}: {what}",),
-        hint="Ask whoever sent it for the file exactly as their `report` wrote it.",
+        hint="ask whoever sent it for the file exactly as their `report` wrote it",
     )
 
 

@@ -72,7 +72,7 @@ def _custom(document: Document) -> bool:
 
 
 def _gpu(document: Document) -> str:
-    """Name the architecture; where nobody knows it, the product."""
+    """Name the architecture; where it is unknown, the product."""
     gpu = document.subject.gpu
     return "" if gpu is None else gpu.gfx or gpu.name
 

@@ -27,7 +27,7 @@ from scripts.serialize import JsonRecord
 RETURNED: Final = ") -> "
 SUCCESS: Final = "_SUCCESS"
 INDENT: Final = 4
-#: How the names of functions begin, and whose they are. Whatever else there is belongs to the driver.
+#: How the names of functions start, and whose they are. Whatever else there is belongs to the driver.
 LIBRARIES: Final = ("cublasLt", "cublas", "cusparse", "cudnn", "cufft", "nvml", "{nvapi")
 DRIVER: Final = "nvcuda"
 #: Statuses that are answers, not failures: not finished yet; asked while the program ends; no such function.
@@ -39,7 +39,7 @@ _REFUSED: Final = re.compile(r".*NOT_(?:SUPPORTED|IMPLEMENTED)|.*NO_IMPLEMENTATI
 _NO_FUNCTION: Final = re.compile(r"No function (\S+) in the underlying")
 _SAVED: Final = "Saved module to "
 _UNPARSED: Final = "Error parsing module, log has been written to "
-#: Remarks about device code that cannot be used, by how they begin.
+#: Remarks about device code that cannot be used, by how they start.
 _UNUSABLE: Final = ("Unsupported ", "LZ4 decompression failure", "Zstd decompression failure")
 #: Calls that hand device code over.
 _LOADS: Final = re.compile(r"cu(?:Module|Library)Load|.*get_module_from_cubin")
@@ -175,7 +175,7 @@ class TraceReader:
     """Reads logs one after the other, each line once."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start with nothing."""
         self.calls: Counter[str] = Counter()
         self.failures: dict[tuple[str, str, bool], Failure] = {}
         self.refused: Counter[str] = Counter()

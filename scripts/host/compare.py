@@ -24,7 +24,7 @@ class Merged(Struct, frozen=True, kw_only=True):
 def merge(windows: Sequence[Located], info: HipInfo) -> Merged:
     """Join both lists by the place on the bus, then by architecture where only one is left of it.
 
-    HIP asked the hardware: where both speak of gfx or kind, HIP's word is taken and the difference said.
+    HIP asked the hardware: where both speak of gfx or kind, HIP's value is taken and the difference noted.
     """
     hip = hipinfo.gpus(info)
     pairs, left_windows, left_hip = _pair(windows, info, hip)

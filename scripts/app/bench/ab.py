@@ -154,7 +154,7 @@ class _Session:
 
     def finish(self, stopped: str) -> AbResult:
         """Compare what there is, and draw it."""
-        told = AbResult(
+        ended = AbResult(
             a=self.a,
             b=self.b,
             workload=self.job.name,
@@ -164,13 +164,13 @@ class _Session:
             failure=self.failure,
         )
         if self.failure:
-            return told
+            return ended
         compared = self._compare()
         picture = self.path.with_suffix(".svg")
         for form in FORMS:
             write_picture(picture.with_suffix(form), compared)
         result = CompareResult(comparison=compared, sources=(self.path.name,), picture=str(picture))
-        return replace(told, picture=str(picture), result=result)
+        return replace(ended, picture=str(picture), result=result)
 
     def _trial(self, label: str, number: int) -> Trial:
         """Run one process."""

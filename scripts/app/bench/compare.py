@@ -142,12 +142,12 @@ def choose_sides(runs: Runs, baseline: str, candidate: str) -> tuple[str, str]:
             msg = (
                 f"there is no runtime {name!r}" if name else f"it is not clear which runtime is the {option}"
             )
-            hint = f"--{option}= one of: {', '.join(known)}"
+            hint = f"use --{option}= with one of: {', '.join(known)}"
             raise UsageError("which-runtimes", msg, hint=hint)
     if baseline == candidate:
         msg = "baseline and candidate are the same runtime"
         raise UsageError(
-            "which-runtimes", msg, hint="an A/A comparison has two labels: invoke ab --a=X --b=X"
+            "which-runtimes", msg, hint="give an A/A comparison two labels: invoke ab --a=X --b=X"
         )
     return baseline, candidate
 
@@ -173,7 +173,7 @@ def _read_primary(text: str, runs: Runs) -> tuple[str, str]:
     """Read ``NAME``, ``NAME:higher`` or ``NAME:lower``; a CSV file's first metric decides by default."""
     name, _, direction = text.partition(":")
     if direction not in {"", HIGHER, LOWER} or (direction and name not in runs.metrics):
-        hint = f"a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
+        hint = f"name a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
         raise UsageError("bad-primary", f"--primary={text} cannot be read", hint=hint)
     return name or runs.primary or next(iter(runs.metrics)), direction
 

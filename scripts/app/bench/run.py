@@ -33,12 +33,12 @@ __all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
 
 DEFAULT_SECONDS: Final = 300.0
 MOST_TRIALS: Final = 1000
-#: How much is shown of what a program printed before it failed: bytes looked at, lines, letters of each.
+#: How much is shown of what a program printed before it failed: bytes looked at, lines, characters of each.
 LAST_BYTES, LAST_LINES, LAST_LETTERS = 8192, 5, 300
 
 
 class RunResult(JsonRecord, frozen=True, kw_only=True):
-    """One run: the judged result, what the workload said, and its output for the log.
+    """One run: the judged result, what the workload reported, and its output for the log.
 
     With several trials the result is the worst one's. ``native`` is the device's own product beside gemm.
     """

@@ -135,13 +135,13 @@ def _read_own(
     """Say in a record's words what a program of the user's printed; no answer is a fault, not a wrong one."""
     right, answer = workload.answer.judge(text)
     if answer is None:
-        return Record(data={}, fault="the answer does not stand in its output"), ()
+        return Record(data={}, fault="the answer is not in its output"), ()
     if not right:
         return Record(data={"outcome": "incorrect", "detail": f"answer: {answer}"}), ()
     try:
         iterations = workload.iterations(text)
     except ValueError as error:
-        # What was cut off by the clock or a crash is told as that.
+        # What a timeout or a crash cut off is reported as that.
         ended = captured.timed_out or captured.returncode != 0
         return Record(data={} if ended else {"outcome": "error", "detail": str(error)}, fault=str(error)), ()
     return Record(data={"outcome": "pass", "detail": f"answer: {answer}"}), iterations
@@ -271,5 +271,5 @@ def native_product(ws: Workspace, staged: Staged, job: TrialJob) -> dict[str, ob
     captured = run_ours(ws, staged, [*argv, "--dtype", job.workload.dtype], timeout=job.seconds)
     data = parse_record(captured.stderr).data
     name = job.primary
-    told = {key: data[key] for key in ("library", "device", "outcome", "detail", name) if key in data}
-    return told or {"outcome": "error", "detail": "it printed no result"}
+    found = {key: data[key] for key in ("library", "device", "outcome", "detail", name) if key in data}
+    return found or {"outcome": "error", "detail": "it printed no result"}

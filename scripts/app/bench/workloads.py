@@ -90,7 +90,7 @@ def find_workload(name: str) -> Workload:
     known = WORKLOADS.get(name or "gemm")
     if known is None:
         msg = f"there is no workload {name!r}"
-        hint = f"one of: {', '.join(WORKLOADS)}; or a file of your own, ending in .toml"
+        hint = f"use one of: {', '.join(WORKLOADS)}; or a file of your own, ending in .toml"
         raise UsageError("no-such-workload", msg, hint=hint)
     return known
 

@@ -73,7 +73,7 @@ def placed_files(folder: Path) -> dict[str, str]:
 
 
 def missing_imports(ws: Workspace, program: Path, libraries: Sequence[Library], host: Host) -> list[Missing]:
-    """Name what the program and its CUDA libraries import and nobody has. On Windows only.
+    """Name what the program and its CUDA libraries import and is nowhere. On Windows only.
 
     The loader looks beside the file that asks (libraries are loaded by their full path), beside the program,
     in System32, on PATH; HIP's folders count as well, since `wrap` puts them there.

@@ -101,7 +101,7 @@ def variables_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def folders_of(ws: Workspace) -> dict[str, str]:
-    """Name the folders whose letters matter."""
+    """Name the folders whose characters matter."""
     return {
         "checkout": str(ws.root),
         "store": str(ws.cache_root),

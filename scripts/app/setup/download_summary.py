@@ -83,7 +83,7 @@ def require_consent(
     """Go on only when the bill is empty, was accepted beforehand, or is accepted now.
 
     Raises:
-        UsageError: nobody is there to ask, or the answer was no. Nothing was downloaded.
+        UsageError: there is no terminal to ask on, or the answer was no. Nothing was downloaded.
     """
     if not bill.to_download or yes:
         return
@@ -91,7 +91,7 @@ def require_consent(
         "" if bill.size_is_exact else " and files of unpublished size"
     )
     if ask is None:
-        msg = f"{bill.stack} needs a download of {size}, and nobody is here to agree to it"
+        msg = f"{bill.stack} needs a download of {size}, and there is no terminal to ask on"
         context = tuple(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in bill.to_download)
         raise UsageError("consent-needed", msg, context=context, hint="add --yes to agree to it beforehand")
     if not ask(bill):

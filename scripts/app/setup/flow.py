@@ -130,7 +130,7 @@ class Flow(Struct):
     def runtime(self, resolved: Resolved) -> Runtime:
         """Bring a stack's runtime here, every byte of it verified.
 
-        What changed or vanished since it was assembled is said and made anew, from archives that are
+        What changed or vanished since it was assembled is reported and made anew, from archives that are
         read and hashed again: the same bytes may lie in the unpacked tree under another name.
 
         Raises:
@@ -161,7 +161,7 @@ class Flow(Struct):
         trees = {a.id: tree for a in resolved.artifacts if (tree := load_tree(a, cache)) is not None}
         absent = [a for a in resolved.artifacts if a.id not in trees]
         published = [a for a in absent if a.format is not ArtifactFormat.SUPPLIED]
-        # First what costs nothing: wrong files are said before a download.
+        # First what costs nothing: wrong files are reported before a download.
         for artifact in absent:
             if artifact.format is ArtifactFormat.SUPPLIED:
                 trees[artifact.id] = self._supplied(artifact, resolved.stack)
@@ -177,7 +177,7 @@ class Flow(Struct):
         return tuple((a, trees[a.id]) for a in resolved.artifacts)
 
     def _supplied(self, artifact: Artifact, stack: Stack) -> UnpackedTree:
-        """Verify the files a person brings for a part that nobody publishes."""
+        """Verify the files a person supplies for a part that is not published."""
         with self.step("supplied") as notes:
             tree = brought_files(self.ws, artifact, stack, self.request.supplied)
             notes.status = "done" if self.request.supplied else "kept"
@@ -309,7 +309,7 @@ def provide_compiler(ws: Workspace, *, yes: bool) -> None:
     """Install the locked ``ziglang`` into the environment that runs us; pip refuses any other bytes.
 
     Raises:
-        UsageError: nobody agreed to the download.
+        UsageError: the download was not agreed to.
         FetchError: pip could not install it.
     """
     row = BillRow(

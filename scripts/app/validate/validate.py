@@ -86,7 +86,7 @@ def validate(
         yes: agree to downloads beforehand.
         offline: connect to nothing.
         mirror: asked first for every download.
-        supplied: the folder with files that nobody publishes.
+        supplied: the folder with files that are not published.
 
     Raises:
         UsageError: there is no such stack or program.
@@ -152,7 +152,7 @@ def _stage(flow: Flow) -> Staged:
 
 @contextmanager
 def alone_on_its_gpu(ws: Workspace, staged: Staged) -> Iterator[None]:
-    """Keep other validations off the same GPU meanwhile; those on the CPU disturb nobody."""
+    """Keep other validations off the same GPU meanwhile; those on the CPU disturb none."""
     gpu = None if staged.stack.kind is StackKind.REFERENCE else staged.host.selected_gpu
     cache = cache_of(ws)
     cache.ensure()

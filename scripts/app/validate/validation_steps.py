@@ -69,7 +69,7 @@ def subject_of(ws: Workspace, staged: Staged, program: Path, *, own: bool) -> Va
 
 
 def look_inside(flow: Flow, subject: ValidationSubject) -> Inspected:
-    """Read the program without running it; what it predicts is said, and the runs show whether it is true."""
+    """Read the program without running it; its predictions are noted, and the runs show whether they hold."""
     staged = subject.staged
     launcher = subject.ws.platform == "win32" and launcher_in(staged.runtime) is not None
     facts = ViaFacts(platform=subject.ws.platform, kind=staged.stack.kind, launcher=launcher)
@@ -170,7 +170,7 @@ def _run(subject: ValidationSubject, via: Via, placement: WrapPlacement, notes: 
 
 
 def _judge(subject: ValidationSubject, via: Via, captured: Captured) -> CapabilityResult:
-    """Say what one run showed; a program whose answer nobody knows shows that it runs, no more."""
+    """Say what one run showed; a program without a known answer shows that it runs, no more."""
     capability = f"wrap {via}"
     if subject.own:
         verdict = judge_check(subject.staged, captured)
@@ -186,7 +186,7 @@ def _judge(subject: ValidationSubject, via: Via, captured: Captured) -> Capabili
     elif captured.returncode:
         outcome, detail = Outcome.ERROR, f"it ended with {captured.returncode}"
     else:
-        outcome, detail = Outcome.PASS, "it ended with 0; nobody judged its answer"
+        outcome, detail = Outcome.PASS, "it ended with 0; its answer was not judged"
     level = Level.LOADABLE if outcome is Outcome.PASS else None
     return CapabilityResult(capability=capability, level=level, outcome=outcome, detail=detail)
 

@@ -198,7 +198,7 @@ def _target(home: Path, found: tuple[Place, ...], places: Places | None) -> Path
 
 
 def _unknown(staged: Staged, program: Path, rest: int, *, known: bool) -> str:
-    """Say that more is placed than anybody knows to be needed."""
+    """Say that more is placed than is known to be needed."""
     if known:
         why = f"{program.name} hides part of what it loads"
         return f"{why}, so the other {rest} libraries of {staged.stack.id} go beside it as well"

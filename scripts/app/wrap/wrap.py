@@ -135,7 +135,7 @@ def _run(ws: Workspace, plan: WrapPlan) -> WrapResult:
     with ForwardedSignals() as interruptions:
         with around as placement:
             if interruptions.received:
-                raise KeyboardInterrupt  # somebody changed their mind before anything ran
+                raise KeyboardInterrupt  # interrupted before anything ran
             with _watch(ws, plan):
                 ended = run_inherited(
                     plan.command,
