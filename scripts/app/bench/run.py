@@ -11,15 +11,18 @@ from msgspec import field
 from msgspec.structs import replace
 
 from scripts.app.bench.trial import (
+    WORKLOADS,
     Attempt,
     TrialJob,
+    Workload,
     attempt,
     conditions_here,
+    find_workload,
     native_product,
     new_runs,
+    read_size,
     trial_of,
 )
-from scripts.app.bench.workloads import WORKLOADS, Workload, find_workload, read_size
 from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.stack_process import read_seconds
 from scripts.bench.own_workload import read_own_workload

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from scripts.app.check import check_program
 from scripts.app.context import Staged, Workspace, cache_of, lock_of
 from scripts.app.setup.flow import Flow, read_request
-from scripts.app.setup.verify_stack import check_noted, run_noted
+from scripts.app.setup.setup import check_noted, run_noted
 from scripts.app.validate.findings import Findings, write_papers
 from scripts.app.validate.scratch_copy import copy_program
 from scripts.app.validate.validation_steps import ValidationSubject, climb, look_inside, rung, subject_of
