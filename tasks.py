@@ -23,7 +23,8 @@ from invoke.tasks import Task, task
 
 from scripts.__main__ import main
 from scripts.cli.parse import Call
-from scripts.cli.verbs import JSON, TEST, VERBS, Verb
+from scripts.cli.registry import Verb
+from scripts.cli.verbs import JSON, TEST, VERBS
 
 
 def signature_of(verb: Verb) -> inspect.Signature:

@@ -36,6 +36,9 @@ PROBES = (
 TEST_PROBES = ("pytest", "hypothesis", "pytest_httpserver", "trustme", "xdist", "pytest_timeout")
 CODE_USAGE, CODE_HOST, CODE_FETCH, CODE_INTERRUPTED = 2, 50, 20, 130
 TEST = "test"
+#: How long the tests take, as measured on two cores.
+DEFAULT_TAKES = "about 90 s on two cores, without the slow proofs (--all: with them, about ten minutes)"
+ALL_TAKE = "all of them, about ten minutes on two cores"
 #: The first pip that installs into another environment (``--python``).
 PIP_NEEDED = (22, 3)
 
@@ -316,8 +319,17 @@ def hand_over(arguments: list[str]) -> int:
 
 
 def run_tests(arguments: list[str]) -> int:
-    """Run the tests of this checkout; further arguments go to pytest."""
-    command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", *arguments]
+    """Run the tests of this checkout; further arguments go to pytest.
+
+    The slow proofs are left out, unless ``--all`` or the tests themselves are named.
+    """
+    words = [word for word in arguments if word != "--all"]
+    named = any((ROOT / word.partition("::")[0]).exists() for word in words if not word.startswith("-"))
+    everything = named or words != arguments
+    if not named:
+        say("Running the tests: %s." % (ALL_TAKE if everything else DEFAULT_TAKES))
+    chosen = "not network" if everything else "not network and not proof"
+    command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", "-m", chosen, *words]
     return subprocess.call(command, cwd=str(ROOT))
 
 

@@ -107,17 +107,13 @@ def test_json_has_the_keys_people_were_promised(recorded: Workspace, tmp_path: P
 
 
 SNAPSHOT = """\
-+-----------------------------------------------------------------------------------+
-| #   | GPU                     | gfx     | kind       | memory   | driver          |
-|-----+-------------------------+---------+------------+----------+-----------------|
-| 0 * | AMD Radeon RX 7900 XTX  | gfx1100 | discrete   | 24.0 GiB | 32.0.31021.5001 |
-| 1   | AMD Radeon(TM) Graphics | gfx1036 | integrated | 0.5 GiB  | 32.0.31021.5001 |
-+-----------------------------------------------------------------------------------+
-+--------------------------------------------------------------------------------+
-| HIP runtime | version | found by               | libraries                     |
-|-------------+---------+------------------------+-------------------------------|
-| ROCm        | 6.4.2   | Program Files\\AMD\\ROCm | amdhip64, amdhip64_6, rocblas |
-+--------------------------------------------------------------------------------+
+#    GPU                      gfx      kind        memory    driver
+---  -----------------------  -------  ----------  --------  ---------------
+0 *  AMD Radeon RX 7900 XTX   gfx1100  discrete    24.0 GiB  32.0.31021.5001
+1    AMD Radeon(TM) Graphics  gfx1036  integrated  0.5 GiB   32.0.31021.5001
+HIP runtime  version  found by                libraries
+-----------  -------  ----------------------  -----------------------------
+ROCm         6.4.2    Program Files\\AMD\\ROCm  amdhip64, amdhip64_6, rocblas
 ! Windows lists AMD Radeon(TM) Graphics (gfx1036), HIP does not.
 HIP SDK 6.4.2 supports gfx1100: runtime and libraries. \
 (rocm.docs.amd.com/projects/install-on-windows/en/docs-6.4.2/reference/system-requirements.html)

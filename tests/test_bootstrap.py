@@ -18,6 +18,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import scripts.__main__ as front_door
+from tests.conftest import PROOFS
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 #: Stands in for the tasks: says who runs it, from where, with what.
 PERFORMED = """
@@ -162,6 +165,7 @@ DAMAGES = [
 ]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_half_made_or_outdated_environment_is_repaired(clone: Clone, damage: str) -> None:
     assert answer(clone.run())["value"] == "first"
@@ -179,6 +183,7 @@ def test_a_half_made_or_outdated_environment_is_repaired(clone: Clone, damage: s
     assert "Preparing .venv" in done.stderr
 
 
+@pytest.mark.proof
 def test_a_package_with_another_hash_is_not_run(clone: Clone) -> None:
     clone.lock("trojan", sha256="0" * 64)
     done = clone.run()
@@ -228,6 +233,7 @@ def test_a_checkout_that_cannot_be_written_gets_a_sentence(clone: Clone) -> None
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.proof
 def test_two_first_runs_at_once_make_one_environment(clone: Clone) -> None:
     command = [*BARE, str(clone.root / "scripts")]
     runs = [
@@ -285,6 +291,7 @@ def test_uv_installs_where_it_is_present(clone: Clone, tmp_path: Path) -> None:
     assert not list(clone.venv.glob("lib/python3*/site-packages/pip"))
 
 
+@pytest.mark.proof
 @pytest.mark.posix_only
 def test_where_uv_fails_pip_installs(clone: Clone, tmp_path: Path) -> None:
     done = clone.run(path=fake_uv(tmp_path / "bin", "echo 'error: no such index' >&2; exit 2"))
@@ -310,6 +317,7 @@ def test_ctrl_c_while_installing_ends_in_one_sentence(clone: Clone, tmp_path: Pa
     assert answer(clone.run())["value"] == "first"
 
 
+@pytest.mark.proof
 def test_tests_bring_their_own_packages(clone: Clone) -> None:
     """The lock of the tests holds the tasks' packages as well; a first test run makes both at once."""
     text = (clone.root / "requirements.lock").read_text(encoding="utf-8")
@@ -366,3 +374,37 @@ def test_an_environment_that_has_everything_needs_no_hand_over(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "setup" in done.stdout
     assert "Preparing" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "marker", "said"),
+    [
+        ([], "not network and not proof", "without the slow proofs"),
+        (["--all"], "not network", "all of them"),
+        (["-k", "x"], "not network and not proof", "without the slow proofs"),
+        (["tests/test_bootstrap.py::test_x"], "not network", ""),
+    ],
+)
+def test_the_slow_proofs_are_run_when_all_is_asked_for(
+    words: list[str],
+    marker: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    started: list[list[str]] = []
+
+    def call(command: list[str], **_options: object) -> int:
+        started.append(command)
+        return 5
+
+    monkeypatch.setattr(subprocess, "call", call)
+    assert front_door.run_tests(words) == 5
+    [command] = started
+    assert command[command.index("-m", 3) + 1] == marker
+    assert command[command.index("-m", 3) + 2 :] == [word for word in words if word != "--all"]
+    assert said in capsys.readouterr().err
+
+
+def test_every_file_of_slow_proofs_exists() -> None:
+    assert all((Path(__file__).parent / name).exists() for name in PROOFS)

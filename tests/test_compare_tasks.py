@@ -98,7 +98,7 @@ def test_what_a_person_reads(mine: Checkout, tmp_path: Path) -> None:
         "inconclusive: 2 pairs cannot tell custom from upstream by overall_sps; about 9 would be needed"
         in (done.stdout)
     )
-    assert "measure about 9 pairs: invoke ab --a=STACK --b=STACK --rounds=5" in done.stdout
+    assert "measure about 9 pairs where these came from" in done.stdout
     assert "Trials of upstream alone lie 5.7 % apart." in done.stdout
     assert "answers of these trials were right" in done.stdout
     assert picture.read_text(encoding="utf-8").startswith("<svg")

@@ -134,3 +134,10 @@ def test_every_exception_from_a_rule_says_why() -> None:
         if EXCEPTION.search(line) and not REASONED.search(line)
     ]
     assert silent == []
+
+
+def test_programs_of_tests_start_from_a_path_with_a_space() -> None:
+    """A first line that names the interpreter does not: use ``tests/python_programs.py``."""
+    line = "#!{sys." + "executable}"
+    files = (PACKAGE.parent / "tests").rglob("*.py")
+    assert [path.name for path in files if line in path.read_text(encoding="utf-8")] == []

@@ -30,7 +30,7 @@ SOURCES = sorted([*(ROOT / "scripts").rglob("*.py"), ROOT / "tasks.py", ROOT / "
 #: What does not exist on purpose: examples of mistakes.
 NONSENSE = {"nonsense"}
 #: A command up to the end of its code span, string or line; what follows ``--`` is the program's.
-COMMAND = re.compile(r"(?<![\w/-])(?:invoke|-m scripts)[ ]+(?P<words>[a-z-][^`\"'\n]*)")
+COMMAND = re.compile(r"(?<![\w/-])(?<!nox )(?:invoke|-m scripts)[ ]+(?P<words>[a-z-][^`\"'\n]*)")
 TASK = re.compile(r"(?:--[\w-]+ )*(?P<task>[a-z][a-z.-]*[a-z])\b(?!/)")
 #: What ends a command inside a sentence.
 SENTENCE = re.compile(r"[,;:)]|\. | -- |[ ]#|  ")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools import comparison_picture
 from tools.doctor_page import write as diagnoses
-from tools.readme_table import refresh
+from tools.readme_table import refresh, refresh_verbs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,8 +22,14 @@ def status_table(*, check: bool) -> bool:
     return refresh(ROOT / "README.md", ROOT / "evidence", check=check)
 
 
+def verbs(*, check: bool) -> bool:
+    """The tables of tasks in README, from the registry; true when they were up to date."""
+    return refresh_verbs(ROOT / "README.md", check=check)
+
+
 GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("README.md: what is known to work", status_table),
+    ("README.md: the tasks", verbs),
     ("docs/diagnoses.md", diagnoses),
     ("docs/ppo-ab.svg", comparison_picture.write),
 )

@@ -1,4 +1,4 @@
-"""The status table of the README, generated from ``evidence/``: nobody edits it by hand."""
+"""The generated tables of the README: what is known to work, from ``evidence/``, and the verbs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from scripts.cli.verbs import VERBS
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
 from scripts.evidence.index import EvidenceIndex, Filed, load_evidence
 from scripts.model import Outcome
 
-BEGIN: Final = "<!-- status:begin -->"
-END: Final = "<!-- status:end -->"
 _HEAD: Final = (
     "| GPU | stack | what was shown | what failed or is missing | who saw it |",
     "|---|---|---|---|---|",
@@ -28,21 +27,42 @@ def status_table(index: EvidenceIndex, *, folder: str = "evidence") -> str:
     return "\n".join((*_HEAD, *(_row(f, folder) for f in sorted(filed, key=_order))))
 
 
-def between_markers(text: str, table: str) -> str:
-    """Return a page with the table put between its markers.
+def between_markers(text: str, table: str, *, part: str = "status") -> str:
+    """Return a page with ``table`` put between the markers of a part (``<!-- part:begin -->``, ``:end``).
 
     Raises:
         UsageError: the page does not have both markers, once each and in order.
     """
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+    begin, end = f"<!-- {part}:begin -->", f"<!-- {part}:end -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise UsageError(
-            "no-status-markers",
-            "the page has no place for the status table",
-            hint=f"Put {BEGIN} and {END} on lines of their own where the table belongs.",
+            "no-markers",
+            f"the page has no place for the {part} table",
+            hint=f"put {begin} and {end} on lines of their own where the table belongs",
         )
-    head, rest = text.split(BEGIN)
-    tail = rest.split(END)[1]
-    return f"{head}{BEGIN}\n{table}\n{END}{tail}"
+    head, rest = text.split(begin)
+    tail = rest.split(end)[1]
+    return f"{head}{begin}\n{table}\n{end}{tail}"
+
+
+def verb_table() -> str:
+    """Return the registry of verbs as Markdown, a table a group."""
+    groups: dict[str, list[str]] = {}
+    for verb in VERBS.values():
+        groups.setdefault(verb.group, []).append(f"| `{verb.name}` | {verb.summary} |")
+    return "\n\n".join(
+        "\n".join((f"**{group.capitalize()}**", "", "| task | what it does |", "|---|---|", *rows))
+        for group, rows in groups.items()
+    )
+
+
+def refresh_verbs(page: Path, *, check: bool = False) -> bool:
+    """Bring a page's tables of verbs up to date; with ``check`` only look. Return whether they were."""
+    text = page.read_text(encoding="utf-8")
+    fresh = between_markers(text, verb_table(), part="verbs")
+    if fresh != text and not check:
+        page.write_text(fresh, encoding="utf-8", newline="\n")
+    return fresh == text
 
 
 def refresh(page: Path, evidence: Path, *, check: bool = False) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 
 from scripts.app.context import Workspace
+from scripts.app.setup.download_summary import BillRow, DownloadSummary
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import unknown_name
@@ -15,6 +17,7 @@ from scripts.lock.upstream import API, GitHub, api_base
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress
 from scripts.net.web import MAX_BYTES, Web
 from scripts.serialize import JsonRecord
+from scripts.store.fetch import FetchAction
 
 
 class PinStatus(StrEnum):
@@ -67,8 +70,34 @@ def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsC
         raise UsageError(reference="offline", message=msg, hint=hint)
     lock = read_lock(ws.lock_path, custom=ws.custom_lock)
     asking = web(ws)
+    agree(ws, chosen(lock, only))
     rows = [row for artifact in chosen(lock, only) for row in _check(asking, artifact, ws.progress)]
     return PinsCheckResult(checked=tuple(rows))
+
+
+def agree(ws: Workspace, artifacts: Sequence[Artifact]) -> None:
+    """Ask a person before gigabytes are read; where nobody can be asked, it was meant.
+
+    Raises:
+        UsageError: the answer was no.
+    """
+    rows = tuple(
+        BillRow(
+            artifact=artifact.id,
+            action=FetchAction.FETCH,
+            bytes=artifact.size,
+            license=artifact.license,
+            trust=artifact.trust,
+            note="",
+        )
+        for artifact in artifacts
+        for _url in artifact.urls
+    )
+    summary = DownloadSummary(stack="pins.check, which keeps nothing", rows=rows)
+    if ws.ask is None or not rows or ws.ask(summary):
+        return
+    hint = f"check one at a time: invoke pins.check --only={rows[0].artifact}"
+    raise UsageError("declined", "nothing was downloaded", hint=hint)
 
 
 def chosen(lock: Lock, only: str) -> tuple[Artifact, ...]:

@@ -38,12 +38,14 @@ class VerifyResult(JsonRecord, frozen=True, kw_only=True):
 
     @property
     def intact(self) -> bool:
-        """Whether no file is missing or changed."""
-        return not any(item.status in DAMAGED for item in self.items)
+        """Whether files were looked at and none is missing or changed."""
+        return bool(self.items) and not any(item.status in DAMAGED for item in self.items)
 
     @property
     def exit_code(self) -> int:
-        """0 when all is intact, else 32."""
+        """0 when all is intact, 2 when nothing is staged, 32 when a file is missing or changed."""
+        if not self.items:
+            return ExitCode.USAGE
         return ExitCode.OK if self.intact else ExitCode.STAGED
 
 

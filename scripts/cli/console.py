@@ -42,6 +42,8 @@ PLAIN: Final = {
     "·": "-",
 }
 STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "dim", "unknown": "magenta"}
+#: The closing line where any program may be run.
+RUN_ONE: Final = "run a program with it: invoke --help wrap"
 #: Variables that make Rich paint even where nobody looks on.
 PAINTED: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
@@ -94,16 +96,24 @@ class Out:
             self.stdout.print(f"[{STYLES[status]}]{symbol}[/] {_escaped(text)}", soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-        """Print a table; long cells fold instead of being cut."""
-        from scripts.cli.painting import plain_table  # noqa: PLC0415 - see the class
-
-        self.stdout.print(plain_table(columns, rows, title=title, unicode=self.unicode))
+        """Print a table; see ``scripts/cli/tables.py``."""
+        if title:
+            self.line(title)
+        for line in self._table_lines(columns, rows, number=0):
+            self.line(line)
 
     def note_table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table on stderr."""
-        from scripts.cli.painting import plain_table  # noqa: PLC0415 - see the class
+        for line in self._table_lines(columns, rows, number=1):
+            self.note(line)
 
-        self.stderr.print(plain_table(columns, rows, unicode=self.unicode))
+    def _table_lines(
+        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, number: int
+    ) -> Iterator[str]:
+        from scripts.cli.tables import table_lines, terminal_width  # noqa: PLC0415 - short runs print none
+
+        width = terminal_width() if self._streams[number].isatty() else None
+        return table_lines(columns, [list(row) for row in rows], width=width)
 
     def loud(self, text: str) -> None:
         """Print something that must not be overlooked, on stderr."""

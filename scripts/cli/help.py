@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -13,7 +12,9 @@ from typing import Final
 from scripts import __version__
 from scripts.cli.console import ready_streams
 from scripts.cli.parse import Show
-from scripts.cli.verbs import VERBS, Option, Verb
+from scripts.cli.registry import Option, Verb
+from scripts.cli.tables import terminal_width
+from scripts.cli.verbs import VERBS
 
 WIDEST: Final = 100
 _WHERE: Final = (
@@ -88,7 +89,7 @@ def _meaning(option: Option) -> str:
 
 
 def _width() -> int:
-    return max(40, min(shutil.get_terminal_size((80, 24)).columns, WIDEST))
+    return max(40, min(terminal_width(), WIDEST))
 
 
 def _hanging(head: str, text: str, column: int) -> list[str]:

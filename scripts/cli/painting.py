@@ -1,23 +1,22 @@
-"""Everything that needs Rich: consoles, tables, panels, bars. Many runs paint nothing and never load it."""
+"""Everything that needs Rich: consoles, panels, bars. Many runs paint nothing and never load it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape as rich_escape
 from rich.panel import Panel
-from rich.table import Table
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Console", "bars_on", "escape", "failure", "open_console", "plain_table", "warning"]
+__all__ = ["Console", "bars_on", "escape", "failure", "open_console", "warning"]
 
 #: What a terminal obeys instead of showing it: escape sequences that overwrite what was said, and signs that
 #: turn a line's direction round. Tabs and line feeds do no harm, and Rich drops returns.
@@ -49,19 +48,6 @@ def escape(text: str) -> str:
 def open_console(stream: TextIO) -> Console:
     """Make a console that writes what it is given, without guessing colours for it."""
     return _Patient(file=stream, highlight=False, legacy_windows=False, emoji=False)
-
-
-def plain_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", unicode: bool
-) -> Table:
-    """Build a table of plain text; long cells fold instead of being cut."""
-    frame = box.SIMPLE_HEAD if unicode else box.ASCII
-    table = Table(title=escape(title) or None, box=frame, title_justify="left")
-    for column in columns:
-        table.add_column(escape(column), overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    return table
 
 
 def warning(text: str, *, unicode: bool) -> Panel:

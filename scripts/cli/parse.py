@@ -11,7 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from scripts.cli.verbs import TEST, VERBS, WRAP, Option, Verb
+from scripts.cli.registry import Option, Verb
+from scripts.cli.verbs import TEST, VERBS, WRAP
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 
 #: What ``wrap`` ends with when its line cannot be read: 1 and 2 could be the program's.

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.cli.console import Out, TerminalProgress, discard_stdout, patient, ready_streams, show_error
 from scripts.cli.parse import Call
-from scripts.cli.verbs import WRAP, Verb
+from scripts.cli.registry import Verb
+from scripts.cli.verbs import WRAP
 from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import NoProgress, Result
 
@@ -186,7 +187,7 @@ def _show(verb: Verb, result: Result, out: Out, *, as_json: bool) -> bool:
     try:
         with patient():
             if as_json:
-                sys.stdout.write(json.dumps(_plain(result), indent=2, ensure_ascii=True) + "\n")
+                sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=True) + "\n")
             else:
                 view = import_module(f"scripts.cli.views.{verb.view}")
                 getattr(view, f"show_{verb.module}")(result, out)
@@ -196,15 +197,6 @@ def _show(verb: Verb, result: Result, out: Out, *, as_json: bool) -> bool:
         out.note(f"The task ran, but its result could not be written: {error.strerror}.")
         return False
     return True
-
-
-def _plain(result: Result) -> object:
-    """Return a result as ``--json`` prints it: what it says itself, else what its record holds."""
-    if hasattr(result, "to_json"):
-        return result.to_json()
-    import msgspec  # noqa: PLC0415 - only for ``--json``
-
-    return msgspec.to_builtins(result)
 
 
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:

@@ -132,6 +132,10 @@ def choose_sides(runs: Runs, baseline: str, candidate: str) -> tuple[str, str]:
         UsageError: the sides are not clear, or the same.
     """
     known = list(runs.conditions)
+    if len(known) == 1 and {baseline, candidate} <= {"", *known}:
+        msg = f"the record holds one runtime, {known[0]}, and a comparison needs two"
+        hint = f"measure it in turn with another one: invoke ab --a={known[0]} --b={known[0]}"
+        raise UsageError("which-runtimes", msg, hint=hint)
     baseline = baseline or (runs.baseline if runs.baseline != candidate else "")
     if not baseline and candidate and len(known) == 2:  # noqa: PLR2004 - the other one of two
         baseline = next((name for name in known if name != candidate), "")
@@ -142,12 +146,12 @@ def choose_sides(runs: Runs, baseline: str, candidate: str) -> tuple[str, str]:
             msg = (
                 f"there is no runtime {name!r}" if name else f"it is not clear which runtime is the {option}"
             )
-            hint = f"use --{option}= with one of: {', '.join(known)}"
+            hint = f"name both: --baseline={known[0]} --candidate={known[-1]} (known: {', '.join(known)})"
             raise UsageError("which-runtimes", msg, hint=hint)
     if baseline == candidate:
         msg = "baseline and candidate are the same runtime"
         raise UsageError(
-            "which-runtimes", msg, hint="give an A/A comparison two labels: invoke ab --a=X --b=X"
+            "which-runtimes", msg, hint=f"compare it with itself: invoke ab --a={baseline} --b={baseline}"
         )
     return baseline, candidate
 

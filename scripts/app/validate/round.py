@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from msgspec import Struct
-
 from scripts.app.context import Workspace
 from scripts.errors import ExitCode, TargetError, UsageError
 from scripts.evidence.validation import (
@@ -16,11 +14,12 @@ from scripts.evidence.validation import (
     problems_of,
     read_validations,
 )
+from scripts.serialize import JsonRecord
 
 PAGE = "summary.md"
 
 
-class RoundResult(Struct, frozen=True, kw_only=True):
+class RoundResult(JsonRecord, frozen=True, kw_only=True):
     """A judged round.
 
     Attributes:
@@ -32,6 +31,8 @@ class RoundResult(Struct, frozen=True, kw_only=True):
     validations: tuple[Validation, ...]
     problems: tuple[str, ...]
     page: Path
+
+    JSON = "validations problems page"
 
     @property
     def exit_code(self) -> int:
@@ -47,14 +48,6 @@ class RoundResult(Struct, frozen=True, kw_only=True):
                 reason = validation.reason.replace(validation.stack, "it")
                 found.setdefault(reason, []).append(validation.stack)
         return found
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "validations": [validation.to_json() for validation in self.validations],
-            "problems": list(self.problems),
-            "page": str(self.page),
-        }
 
 
 def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> RoundResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from scripts.cli.console import Out, seconds, size
+from scripts.cli.console import RUN_ONE, Out, seconds, size
 from scripts.doctor.diagnose import SURE
 from scripts.doctor.machine import Status
 from scripts.model import Outcome, StackKind
@@ -59,7 +59,7 @@ def _now(result: DoctorResult) -> str:
         return f"begin with: {failed[0].text}"
     if result.log:
         return "bundle everything for a report: invoke report --bundle"
-    return "explain a program's output: invoke doctor --log=FILE"
+    return "explain what a program printed: invoke --help doctor"
 
 
 MARKS: Final = {
@@ -123,7 +123,10 @@ def show_precompile(result: PrecompileResult, out: Out) -> None:
         out.line("    Everything was there already, or there is no device code that the layer can read.")
     if result.cache:
         out.line(f"    {result.cache} ({size(result.after)})")
-    out.now("invoke wrap --exe=PROGRAM -- ARGUMENTS" if result.code == 0 else "find out why: invoke doctor")
+    if result.code == 0:
+        out.now(f'run it: invoke wrap --exe="{result.path}"' if result.path.is_file() else RUN_ONE)
+    else:
+        out.now("find out why: invoke doctor")
 
 
 def show_run(result: RunResult, out: Out) -> None:
@@ -141,7 +144,11 @@ def show_run(result: RunResult, out: Out) -> None:
         out.line(f"    beside it, the device's own: {native(result.native)}")
     if result.record_path:
         out.line(f"    {result.trials} trials in {result.record_path}")
-    if not good:
+    if result.result.outcome is Outcome.REFUSED:
+        out.now("see what other stacks are for: invoke stacks")
+    elif result.result.outcome is Outcome.INCORRECT:
+        out.now("see whether the files are intact: invoke verify")
+    elif not good:
         out.now("see which libraries load: invoke check")
 
 

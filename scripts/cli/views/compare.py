@@ -34,8 +34,11 @@ def show_compare(result: CompareResult, out: Out) -> None:
     primary = c.findings[c.primary]
     if c.verdict is CompareVerdict.INCONCLUSIVE and primary.needed_pairs:
         rounds = (primary.needed_pairs + 1) // 2  # A B B A are two pairs
-        more = f"invoke ab --a=STACK --b=STACK --rounds={rounds}"
-        out.now(f"measure about {primary.needed_pairs} pairs: {more}")
+        if all(source.endswith(".json") for source in result.sources):  # our own name stacks
+            a, b = c.baseline.removesuffix("/a"), c.candidate.removesuffix("/b")
+            out.now(f"measure more: invoke ab --a={a} --b={b} --workload={c.workload} --rounds={rounds}")
+        else:
+            out.now(f"measure about {primary.needed_pairs} pairs where these came from")
     else:
         out.now("why it is judged like this: docs/comparing.md")
 
@@ -48,7 +51,7 @@ def show_verdict(c: Comparison, out: Out) -> None:
         apart = max(c.spreads.items(), key=lambda item: item[1])
         out.line(f"    Trials of {apart[0]} alone lie {apart[1]:.1f} % apart.")
     if not c.answers_known:
-        out.line("    Nobody says whether the answers of these trials were right.")
+        out.line("    Whether the answers of these trials were right is not recorded.")
 
 
 def sentence(c: Comparison, finding: PairFinding) -> str:
@@ -69,7 +72,7 @@ def _metric(finding: PairFinding, out: Out, *, decides: bool) -> None:
     """Show one metric: what the pairs say, and the published definition beside it."""
     pooled = finding.pooled
     good = {HIGHER: "more is better", LOWER: "less is better"}.get(
-        finding.better, "nobody says what is better"
+        finding.better, "which is better is not recorded"
     )
     out.line(f"{finding.metric}{' (decides)' if decides else ''}, {good}: {finding.verdict.value}")
     if finding.ratios:
@@ -117,6 +120,6 @@ def show_ab(result: AbResult, out: Out) -> None:
     out.line(f"Record: {result.record}")
     if result.result is None:
         out.mark("fail", f"not compared: {result.failure}")
-        out.now("find out why: invoke check, invoke doctor")
+        out.now("find out why: invoke doctor")
         return
     show_compare(result.result, out)

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 
 def show_pins_check(result: PinsCheckResult, out: Out) -> None:
-    """Print one line per URL and what to do about differences."""
-    rows = [(row.artifact, row.status.value, row.url or "-", row.detail) for row in result.checked]
-    out.table(("artifact", "status", "url", "detail"), rows, title="Pinned downloads, hashed again")
+    """Print one row per URL, in full those that are not the same, and what to do about differences."""
+    good = {PinStatus.SAME, PinStatus.SUPPLIED}
+    rows = [(r.artifact, r.status.value, r.detail if r.status in good else "below") for r in result.checked]
+    out.table(("artifact", "status", "detail"), rows, title="Pinned downloads, hashed again")
+    for row in result.checked:
+        if row.status not in good:
+            out.mark("fail" if row.status is PinStatus.DIFFERS else "unknown", f"{row.artifact}: {row.url}")
+            out.line(f"    {row.detail}")
     found = [row.status for row in result.checked]
     if PinStatus.DIFFERS in found:
         out.loud(
@@ -44,11 +49,9 @@ def show_pins_update(result: PinsUpdateResult, out: Out) -> None:
     for line in result.diff.lines():
         out.line(line)
     if result.written:
-        out.now(
-            "pins.lock is written; read the difference with `git diff pins.lock`, then `invoke pins.check`"
-        )
+        out.now("pins.lock is written; read the difference: git diff pins.lock")
     elif result.diff:
-        out.now("take it over with --write")
+        out.now("take it over: invoke pins.update --write")
     else:
         out.mark("ok", "nothing to change in pins.lock")
 
@@ -65,4 +68,4 @@ def show_pins_add(result: PinsAddResult, out: Out) -> None:
     if result.written:
         out.now(f"{item.id} is in pins.lock; add its root and members, and name it in a stack")
     else:
-        out.now("take it over with --write")
+        out.now("take it over: the same line with --write")

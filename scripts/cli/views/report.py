@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scripts.cli.console import Out, seconds
+from scripts.cli.console import RUN_ONE, Out, seconds
 from scripts.evidence.document import Provenance
 from scripts.evidence.validation import ValidationVerdict
 
@@ -79,7 +79,7 @@ def _close(result: ReportResult, out: Out) -> None:
         out.line("This machine has no documents yet.")
         out.now("make one: invoke setup")
     elif all(seen.document.simulated for seen in result.own):
-        out.now("run a program: invoke wrap --exe=PROGRAM -- ARGUMENTS")
+        out.now(RUN_ONE)
     else:
         out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scripts.app.setup.download_summary import TRUST_WORDS
-from scripts.cli.console import Out, seconds, short, size
+from scripts.cli.console import RUN_ONE, Out, seconds, short, size
 from scripts.errors import ExitCode
 from scripts.model import StackKind
 
@@ -27,7 +27,11 @@ def show_stacks(result: StacksResult, out: Out) -> None:
         _documents(row, out)
     out.line("Evidence is what committed documents show; nothing is inferred upwards.")
     out.line("`reported` was measured and published by others.")
-    out.now("set one up: invoke setup --stack=ID")
+    fitting = [row for row in result.rows if not row.obstacles and not row.active]
+    if fitting and not result.gfx:
+        out.now(f"set one up: invoke setup --stack={fitting[0].stack.id}")
+    else:
+        out.now("set up what fits this machine: invoke setup")
 
 
 def _name(row: StackRow) -> str:
@@ -88,7 +92,7 @@ def show_setup(result: SetupResult, out: Out) -> None:
         out.mark("fail", f"{failure.capability}: {failure.outcome.value} {failure.detail}")
     out.line(f"document: {result.evidence}")
     if good:
-        out.now("run a program with it: invoke wrap --exe=PROGRAM -- ARGUMENTS")
+        out.now(RUN_ONE)
     else:
         out.now("the stack was not made active; the logs lie beside the document")
 
@@ -117,7 +121,7 @@ def show_use(result: UseResult, out: Out) -> None:
     if result.before is not None and result.before.number != result.active.number:
         out.now(f"back to {result.before.stack}: invoke rollback")
     else:
-        out.now("run a program with it: invoke wrap --exe=PROGRAM -- ARGUMENTS")
+        out.now(RUN_ONE)
 
 
 def show_rollback(result: RollbackResult, out: Out) -> None:
@@ -138,7 +142,7 @@ def show_verify(result: VerifyResult, out: Out) -> None:
         for detail in item.details:
             out.line(f"    {detail}")
     if not result.items:
-        out.line("Nothing is staged in this workspace yet.")
+        out.mark("skip", "nothing is staged in this workspace, so nothing was verified")
         out.now("set a stack up: invoke setup")
     elif result.exit_code != ExitCode.OK:
         out.now(f"put back what was verified: {' and '.join(result.repair)}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scripts.cli.console import Out, short, size
+from scripts.cli.console import RUN_ONE, Out, short, size
 from scripts.placement.status import TargetState
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def show_status(result: StatusResult, out: Out) -> None:
     if unwanted:
         out.now(unwanted[0].advice)
     else:
-        out.now("invoke wrap --exe=PROGRAM -- ARGUMENTS" if ready else "set one up: invoke setup")
+        out.now(RUN_ONE if ready else "set one up: invoke setup")
 
 
 def _placed(placed: PlacementStatus, *, advise: bool) -> str:
@@ -115,11 +117,14 @@ def _show_compiled(result: CachePruneResult, out: Out) -> None:
 
 def show_remove(result: RemoveResult, out: Out) -> None:
     """Name what went and what stays."""
+    mark, what = ("ok", "removed") if result.done else ("skip", "would remove")
+    compiled = [path for path in result.paths if Path(path).name == "__pycache__"]
     for path in result.paths:
-        out.mark("ok" if result.done else "skip", f"{'removed' if result.done else 'would remove'} {path}")
+        if path not in compiled:
+            out.mark(mark, f"{what} {path}")
+    if compiled:
+        out.mark(mark, f"{what} {len(compiled)} folders __pycache__ below {os.path.commonpath(compiled)}")
     for path in result.kept:
         out.mark("skip", f"kept {path}")
-    if result.done:
-        out.now("the environment itself: delete the folder .venv of this checkout")
-    else:
-        out.now("take it away: invoke remove --yes")
+    if not result.done:
+        out.now("remove it: invoke remove --yes")

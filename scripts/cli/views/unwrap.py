@@ -70,7 +70,7 @@ def show_shim(result: ShimResult, out: Out) -> None:
     for path in result.kept:
         out.mark("warn", f"left alone, because somebody changed it: {path}")
     if result.written is None:
-        out.now("invoke wrap still starts the program")
+        out.now(f'start it without the script: invoke wrap --exe="{result.program}"')
         return
     out.mark("ok", f"{result.program.name} with {result.stack} ({result.via}): {result.written}")
     for note in result.notes:

@@ -41,7 +41,9 @@ def _explain(result: WrapResult, out: Out) -> None:
         out.line(note)
     changes = result.environ.changes
     if changes:
-        out.table(("variable", "", "value", "why"), [(c.name, c.action, c.value, c.why) for c in changes])
+        for change in changes:  # a value is copied from here, so nothing folds it
+            out.line(f"{change.action:5}    {change.name}{f'={change.value}' if change.value else ''}")
+            out.line(f"             {change.why}")
     else:
         out.line("The environment stays as it is.")
     out.now("run it: the same line without --explain")
