@@ -23,7 +23,7 @@ class Trust(StrEnum):
 
 
 class ArtifactFormat(StrEnum):
-    """How an artifact is packed; ``supplied`` files are brought by the user."""
+    """How an artifact is packed; the user supplies ``supplied`` files."""
 
     ZIP = "zip"
     TAR_GZ = "tar.gz"
@@ -59,7 +59,7 @@ class Level(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the ladder, 0 for the lowest."""
+        """Position among the levels, 0 for the lowest."""
         return list(Level).index(self)
 
 

@@ -27,7 +27,7 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import dump, read_document
 from scripts.evidence.index import load_evidence
-from scripts.evidence.validation import Rung, Validation, ValidationVerdict, read_validations
+from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, read_validations
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.staging.generations import activate, read_history
 
@@ -80,7 +80,7 @@ def validation() -> Any:
         verdict=ValidationVerdict.PASSED,
         reason="done",
         started="2026-10-01T00:00:00Z",
-        steps=(Rung(name="check", status="done", seconds=1.0, detail=""),),
+        steps=(ValidationStep(name="check", status="done", seconds=1.0, detail=""),),
         passed=("check",),
         regressions=({"capability": "gemm"},),
     )

@@ -25,8 +25,8 @@ class ValidationVerdict(StrEnum):
     SKIPPED = "skipped"
 
 
-class Rung(Struct, frozen=True, kw_only=True):
-    """One step of the ladder; ``status`` is ``done``, ``kept``, ``skipped`` or ``failed``."""
+class ValidationStep(Struct, frozen=True, kw_only=True):
+    """One validation step; ``status`` is ``done``, ``kept``, ``skipped`` or ``failed``."""
 
     name: str
     status: str
@@ -59,7 +59,7 @@ class Validation(Struct, frozen=True, kw_only=True):
     gpu: str = ""
     simulated: bool = False
     level: str = ""
-    steps: tuple[Rung, ...] = ()
+    steps: tuple[ValidationStep, ...] = ()
     passed: tuple[str, ...] = ()
     regressions: tuple[dict[str, object], ...] = ()
     evidence: str = ""

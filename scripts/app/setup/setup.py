@@ -79,7 +79,7 @@ def setup(
     flow = Flow(ws, request)
     host = flow.scan()
     lock, selection, resolved = flow.select(host)
-    flow.bill(resolved)
+    flow.confirm_downloads(resolved)
     runtime = flow.runtime(resolved)
     staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
     remember_stage(ws.state_root, ws.stage)
