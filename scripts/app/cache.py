@@ -149,5 +149,4 @@ def _runtimes(ws: Workspace, *, skip_unreadable: bool) -> Iterator[tuple[str, st
 
 
 def _checkout(stage: Path) -> str:
-    """Name a checkout by its folder."""
     return str(stage.parent)

@@ -222,7 +222,6 @@ def _notes(reasons: list[Reason]) -> tuple[str, ...]:
 
 
 def _judge(examined: Examined, facts: StackFacts) -> tuple[tuple[Covered, ...], Judged]:
-    """Hold what was read against a stack."""
     covered = cover(examined.closure.needs, facts)
     return covered, judge(examined.closure, covered, examined.kinds, facts)
 

@@ -82,7 +82,6 @@ def report(
 
 
 def _reports(ws: Workspace) -> Path:
-    """Return where documents and logs of this workspace lie."""
     return ws.stage / "reports"
 
 

@@ -81,7 +81,6 @@ def _read(name: str) -> bytes:
 
 
 def _called(name: str) -> str:
-    """Name the input for a person."""
     return "standard input" if name == "-" else name
 
 

@@ -48,7 +48,6 @@ def _providers(lock: Lock, stack: Stack, runtime: Runtime | None) -> dict[str, P
 
 
 def _names(lock: Lock, stack: Stack, runtime: Runtime | None) -> set[str]:
-    """Name every file of a stack, in lower case."""
     if runtime is not None:
         return {file.name.lower() for file in runtime.files}
     return {member.name.lower() for part in stack.parts for member in lock.artifacts[part].members}

@@ -95,7 +95,6 @@ def _is_for(stack: Stack, gfx: str) -> bool:
 
 
 def _named(generation: Generation | None) -> dict[str, object] | None:
-    """Name a generation by its number and stack."""
     return pick(generation, "number stack") if generation is not None else None
 
 

@@ -156,7 +156,6 @@ def pairs_for(spread: float, width: float) -> int | None:
 
 
 def _half(spread: float, pairs: int) -> float:
-    """Return half of the interval that so many pairs would give."""
     return t_quantile(pairs - 1) * spread / math.sqrt(pairs)
 
 

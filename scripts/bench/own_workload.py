@@ -234,6 +234,5 @@ def number_of(text: str) -> float:
 
 
 def _refuse(path: Path, where: str, expected: str) -> NoReturn:
-    """Say which key is wrong, and what it must be."""
     msg = f"{path.name}: {where}: {expected}"
     raise UsageError("workload-invalid", msg, hint="see docs/comparing.md for a whole description")

@@ -161,7 +161,6 @@ def _published(scale: Scale, finding: PairFinding, y: float) -> Iterator[Shape]:
 
 
 def _percent(ratio: float) -> float:
-    """Turn a log ratio into percent, without overflow."""
     return math.expm1(min(ratio, 50.0)) * 100
 
 
@@ -240,7 +239,6 @@ def as_svg(picture: Picture) -> str:
 
 @singledispatch
 def _element(shape: Shape) -> str:
-    """Write one shape."""
     raise TypeError(type(shape))
 
 

@@ -182,12 +182,10 @@ def _cases(data: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 
 def _case_details(data: Mapping[str, object]) -> str:
-    """Join what the cases say about themselves."""
     return "; ".join(str(case["detail"]) for case in _cases(data) if case.get("detail"))
 
 
 def _numbers(data: Mapping[str, object]) -> str:
-    """Write the plain values of every case on one line."""
     lines = [", ".join(f"{k} {_value(v)}" for k, v in case.items() if _plain(k, v)) for case in _cases(data)]
     device = data.get("device")
     return "; ".join(lines) + (f"; on {device}" if isinstance(device, str) and device else "")
@@ -200,5 +198,4 @@ def _plain(key: str, value: object) -> bool:
 
 
 def _value(value: object) -> str:
-    """Write one value; four digits are enough to read."""
     return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else str(value)

@@ -219,7 +219,6 @@ def read_text(path: Path) -> str:
 
 
 def _refuse(origin: Path, reason: str) -> NoReturn:
-    """Say what is wrong with a record."""
     raise UsageError("record-invalid", f"{origin.name} is no run record: {reason}", context=(str(origin),))
 
 
@@ -302,5 +301,4 @@ def _row(
 
 
 def _refuse_table(path: Path, line: int, reason: str) -> NoReturn:
-    """Say which line is wrong, and why."""
     raise UsageError("table-invalid", f"{path.name}, line {line}: {reason}", context=(str(path),))

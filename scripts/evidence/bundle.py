@@ -105,7 +105,6 @@ def _contents(entries: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
 
 
 def _json(value: object) -> bytes:
-    """Write JSON as people read it."""
     return (json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n").encode("utf-8")
 
 

@@ -149,7 +149,6 @@ def _about(filed: Filed, stack: str, gfx: str) -> bool:
 
 
 def _names(entries: Iterable[IndexEntry]) -> list[str]:
-    """Return the capabilities, sorted."""
     return sorted({e.capability for e in entries})
 
 

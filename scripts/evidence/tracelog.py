@@ -157,7 +157,7 @@ class _Call(NamedTuple):
     line: int
 
 
-class _Open(NamedTuple):
+class _OpenCall(NamedTuple):
     """A call whose inside may follow: what it is as a failure (the first time only), and as a load."""
 
     depth: int
@@ -185,7 +185,7 @@ class TraceReader:
     def read(self, log: str, lines: Iterable[str]) -> None:
         """Take in one process's log."""
         kernels: dict[str, str] = {}
-        outer: list[_Open] = []
+        outer: list[_OpenCall] = []
         for number, raw in enumerate(lines, start=1):
             line = raw.rstrip("\r\n\0")
             text = line.lstrip(" ")
@@ -201,12 +201,12 @@ class TraceReader:
             if depth == 0:
                 self.last = text
             if status.endswith(SUCCESS) and _plain(name):  # nearly all of millions of lines
-                outer.append(_Open(depth))
+                outer.append(_OpenCall(depth))
                 continue
             call = _Call(name=name, status=status, text=text, depth=depth, log=log, line=number)
             outer.append(self._call(call, kernels, outer))
 
-    def _call(self, call: _Call, kernels: dict[str, str], outer: Sequence[_Open]) -> _Open:
+    def _call(self, call: _Call, kernels: dict[str, str], outer: Sequence[_OpenCall]) -> _OpenCall:
         """Take in a call that came back."""
         failed = is_failure(call.name, call.status)
         failure = self._failed(call, kernels) if failed else None
@@ -218,7 +218,7 @@ class TraceReader:
         load = Load(call=call.name, status=call.status, log=call.log) if _LOADS.match(call.name) else None
         if load is not None:
             self.loads.append(load)
-        return _Open(depth=call.depth, failure=failure, load=load)
+        return _OpenCall(depth=call.depth, failure=failure, load=load)
 
     def _failed(self, call: _Call, kernels: Mapping[str, str]) -> Failure | None:
         """Count a failing call; return it the first time."""

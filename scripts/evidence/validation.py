@@ -178,7 +178,6 @@ def markdown(validations: Sequence[Validation], problems: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Keep a text inside its cell and without markup of its own."""
     return "".join("\\" + c if c in "|<>`[]*_" else c for c in " ".join(text.split()))
 
 
@@ -216,5 +215,4 @@ def junit(validation: Validation) -> bytes:
 
 
 def _printable(text: str) -> str:
-    """Leave out what XML cannot hold."""
     return "".join(c if c.isprintable() else " " for c in text)

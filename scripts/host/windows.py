@@ -249,12 +249,10 @@ def parse_events(text: str) -> tuple[str, ...]:
 
 
 def _field(event: str, name: str) -> str:
-    """Return one field of an event."""
     match = re.search(_FIELD.format(name), event, re.DOTALL)
     return html.unescape(match[1]).strip() if match else ""
 
 
 def _time(event: str) -> str:
-    """Return when an event was written, to the second."""
     match = re.search(r"SystemTime=['\"]([\d-]+T[\d:]+)", event)
     return match[1] if match else "at an unknown time"

@@ -173,7 +173,6 @@ class _Session:
         return replace(ended, picture=str(picture), result=result)
 
     def _trial(self, label: str, number: int) -> Trial:
-        """Run one process."""
         attempted = attempt(self.ws, self.sides[label], self.job)
         return trial_of(self.ws, self.sides[label], attempted, runtime=label, number=number)
 
@@ -189,7 +188,6 @@ class _Session:
         )
 
     def _write(self) -> Path:
-        """Write the record anew."""
         return write_record(self.path, self.runs)
 
 

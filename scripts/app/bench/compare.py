@@ -225,10 +225,8 @@ def percent(ratio: float) -> float | None:
 
 
 def _change(old: float, new: float) -> float | None:
-    """Return the change in percent, where there is one."""
     return _finite((new / old - 1) * 100) if old else None
 
 
 def _finite(value: float) -> float | None:
-    """JSON knows no NaN."""
     return value if math.isfinite(value) else None

@@ -348,7 +348,6 @@ def _processor(ws: Workspace) -> str:
 
 
 def _now() -> str:
-    """Return the time as records write it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

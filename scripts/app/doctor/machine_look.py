@@ -158,7 +158,6 @@ def _vc_runtime(folder: Path) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Order versions by their numbers."""
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 

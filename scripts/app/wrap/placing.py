@@ -125,7 +125,6 @@ class BesidePlacer:
 
 
 def _for(chosen: Chosen, path: str) -> str:
-    """Say who asks for a file, where that is known."""
     asker = next((who for name, who in chosen.askers.items() if fold(name) == fold(path)), "")
     return f" (for {asker})" if asker else ""
 
@@ -187,7 +186,6 @@ def choose(staged: Staged, program: Path, places: Places | None = None) -> Chose
 
 
 def _real(place: Place) -> Place:
-    """Return the place behind links and ``..``."""
     return Place(library=place.library, name=place.name, folder=place.folder.resolve(), asker=place.asker)
 
 
