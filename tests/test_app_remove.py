@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -161,3 +162,18 @@ def test_a_document_that_was_measured_stays(
     assert (report / "evidence.json").exists() is stays
     assert not (report / "gemm.log").exists()
     assert [str(report / "evidence.json") in line for line in result.kept] == ([True] if stays else [])
+
+
+@pytest.mark.posix_only
+def test_a_program_that_uses_a_stack_keeps_everything(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    before = names(tmp_path)
+    env = {"LD_LIBRARY_PATH": str(ws.cache_root / "runtimes-v1" / ("a" * 64))}
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=env) as program:
+        with pytest.raises(ConflictError) as caught:
+            remove(ws, yes=True)
+        program.kill()
+    assert (caught.value.reference, caught.value.context) == ("stack-in-use", (f"process {program.pid}",))
+    assert names(tmp_path) == before
+    assert remove(ws, yes=True).done

@@ -19,8 +19,10 @@ from scripts.errors import ConflictError, ExitCode, WorkspaceError
 from scripts.evidence.document import Provenance
 from scripts.evidence.evidence_io import FILE_NAME, read_document
 from scripts.osal.fs import is_link, remove_tree
+from scripts.osal.process_table import processes_using
 from scripts.serialize import JsonRecord
 from scripts.staging.generations import forget_stage, known_stages
+from scripts.store.cache import RUNTIMES
 
 #: What git tracks below ``stage/``.
 TRACKED: Final = frozenset({"README.md", ".gitignore"})
@@ -47,12 +49,17 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
     The store and the registry stay while another checkout uses them.
 
     Raises:
-        ConflictError: something is still placed beside a program, or ``stage/`` leads elsewhere.
+        ConflictError: something is still placed or a program still uses a stack, or ``stage/`` is a link.
     """
     placed = still_placed(ws)
     if placed:
         msg = "something is still placed beside a program; take it back first"
         raise ConflictError("still-placed", msg, context=placed, hint="invoke unwrap --all")
+    using = processes_using(ws.cache_root / RUNTIMES)
+    if using:
+        msg = "a program that was started with a stack is still running"
+        pids = tuple(f"process {pid}" for pid in using)
+        raise ConflictError("stack-in-use", msg, context=pids, hint="end it, then: invoke remove")
     _refuse_linked_stage(ws)
     others = [stage for stage in known_stages(ws.state_root) if stage != ws.stage]
     kept = tuple(f"{ws.cache_root}: also used by {stage.parent}" for stage in others)

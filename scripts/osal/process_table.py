@@ -45,6 +45,19 @@ def children_of(parent: int) -> list[int]:
     return children(processes(), parent)
 
 
+def processes_using(folder: Path) -> list[int]:
+    """Return the processes that have a file below ``folder`` mapped, or its path in their environment.
+
+    Empty where the system has no ``/proc``: Windows itself keeps a library that is in use from being deleted.
+    """
+    needle, found = os.fsencode(folder) + b"/", []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if any(needle in (entry / name).read_bytes() for name in ("environ", "maps")):
+                found.append(int(entry.name))
+    return sorted(pid for pid in found if pid != os.getpid())
+
+
 def process_start_time(pid: int) -> str | None:
     """Return a token that no later process with this id shares, or ``None`` if there is none.
 
