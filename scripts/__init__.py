@@ -16,6 +16,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("records",),
     ("errors", "model"),
     ("system", "binary"),
+    ("guards",),
     ("pins", "store", "host"),
     ("staging",),
     ("placement", "preflight"),

@@ -25,12 +25,14 @@ from scripts.app.wrapping import (
 )
 from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import LaunchError, UsageError
+from scripts.guards import refuse_guarded
 from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
 from scripts.launch.environ import EnvPlan, plan_environment
 from scripts.launch.folders import launcher_in
 from scripts.launch.launcher import BITS, CAVEATS, plan_launcher, refuse_store_app
 from scripts.launch.request import parse_settings, parse_timeout
 from scripts.launch.via import Via, ViaChoice, ViaFacts, choose_via
+from scripts.model import StackKind
 from scripts.preflight.places import Places
 from scripts.records import dataclass
 from scripts.system.child import Command, LogTo
@@ -102,6 +104,8 @@ def plan_run(
     """
     read = _read(ws, request)
     ready = staged(ws, request.stack)
+    if ready.stack.kind is not StackKind.CONTROL:  # which puts no libraries into a program
+        refuse_guarded(read.program, read.args, cwd=read.cwd)
     seen = _seen(ws, read, ready, inspect, strict=request.strict)
     trace = _tracing(ws, ready, read) if request.trace else None
     choice = trace.choice if trace else _choice(seen, read)
