@@ -102,6 +102,7 @@ class Beside:
         finally:
             if session is not None:
                 seen.left = session.left
+                seen.lost = session.report is not None and session.report.lost
 
     def _place(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Placing:
         """Place for this process."""

@@ -70,11 +70,13 @@ class Placement:
 
     An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
     ``kept`` says that the files stay beside the program on purpose; they lie in and below ``target``.
+    ``lost`` says that the record beside the program had vanished; ``left`` then says what became of each file.
     """
 
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     kept: bool = False
+    lost: bool = False
     target: Path | None = None
 
 
@@ -190,6 +192,7 @@ class WrapResult:
             "placed": list(self.placement.files),
             "placed_in": str(self.placement.target) if self.placement.target is not None else None,
             "left": list(self.placement.left),
+            "lost": self.placement.lost,
             "notes": [*self.notes, *self.ending],
             "trace": None if self.trace is None else self.trace.to_json(),
         }

@@ -14,6 +14,7 @@ from scripts.placement.act import act
 from scripts.placement.journal import Journal, Step
 from scripts.placement.layout import FILES, FOLDERS, Layout, fold
 from scripts.placement.lock import WAIT, Held, target_lock
+from scripts.placement.memory import as_memory, journal_or_memory, outstanding, recalled, remembered
 from scripts.placement.plan import PlacementItem, Plan, Refusal, plan
 from scripts.placement.refusals import refuse, warn
 from scripts.placement.registry import PLACEMENTS, Registry
@@ -21,7 +22,7 @@ from scripts.placement.report import UndoReport
 from scripts.placement.sight import is_ours
 from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load
-from scripts.placement.undo import REAL, leave, undo_held
+from scripts.placement.undo import REAL, leave, refuse_in_use, remembered_users, undo_held
 from scripts.placement.users import User, this_process
 from scripts.records import dataclass
 from scripts.system.fsops import Fs
@@ -41,13 +42,33 @@ class Placement:
     user: User
     files: tuple[str, ...] = ()
     attached: bool = False
+    keep: bool = False
     warnings: tuple[str, ...] = ()
     fs: Fs = field(default=REAL, repr=False)
     registry: Registry | None = field(default=None, repr=False)
+    memory: Journal | None = field(default=None, repr=False)
 
     def leave(self) -> UndoReport | None:
         """Stop using it; see ``undo.leave``."""
-        return leave(self.target, self.user, fs=self.fs, registry=self.registry) if self.files else None
+        if not self.files:
+            return None
+        return leave(
+            self.target,
+            self.user,
+            fs=self.fs,
+            registry=self.registry,
+            memory=self.memory,
+            keep=self.keep,
+        )
+
+    def still_there(self) -> tuple[str, ...]:
+        """Name the files that are not what they were before placing."""
+        if self.memory is None:
+            return self.files
+        try:
+            return outstanding(Layout(self.target), self.fs, self.memory)
+        except OSError:
+            return self.files
 
 
 def explain(
@@ -117,6 +138,7 @@ def place(
             stack=stack,
             digest=digest,
             user=user or this_process(),
+            keep=keep,
             fs=fs,
             registry=registry,
         ),
@@ -144,18 +166,21 @@ class _Wish:
 
     def grant(self, layout: Layout, wait: float) -> Placement:
         """Refuse, join, clean up after a crash, or place; the lock decides which."""
-        fs = self.fs
+        fs, registry = self.fs, self.placement.registry
         warnings = self.refuse_early(layout)
+        memory = recalled(registry.memory(PLACEMENTS, layout.target)) if registry else None
         while True:
             with target_lock(layout, fs, create=True, wait=wait) as held:
                 if held is None:  # pragma: no cover - with `create` there is always something to hold
                     continue
-                journal = load(layout, fs)
-                if journal is not None and journal.step is Step.COMMITTED:
+                journal, lost = journal_or_memory(layout, fs, memory)
+                if journal is not None and journal.step is Step.COMMITTED and not lost:
                     return self.attach(layout, journal)
                 if journal is None and not _debris(layout, fs):
                     return replace(self.fresh(held), warnings=warnings)
-                _must_be_clean(undo_held(held, fs, journal))
+                if lost:
+                    refuse_in_use(layout, remembered_users(registry, layout.target, but=self.placement.user))
+                _must_be_clean(undo_held(held, fs, journal, lost=lost))
 
     def refuse_early(self, layout: Layout) -> tuple[str, ...]:
         """Raise the first refusal while nothing, not even our folder, exists; return the warnings."""
@@ -177,14 +202,18 @@ class _Wish:
             if not chosen.actions:
                 held.vanish()
                 return mine
+            created = _now()
+            memory = _memory_of(chosen, created)
             if mine.registry:
-                mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack)
+                mine.registry.remember(PLACEMENTS, layout.target, remembered(memory))
+                mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack, user=mine.user.name)
             names = (mine.user.name, users.KEEP) if self.keep else (mine.user.name,)
-            act(chosen, layout, fs, users=names, created=_now())
+            act(chosen, layout, fs, users=names, created=created)
+            memory = self.remember(layout) or memory
         except BaseException as error:
             self._roll_back(held, error)
             raise
-        return replace(mine, files=tuple(action.path for action in chosen.actions))
+        return replace(mine, files=tuple(action.path for action in chosen.actions), memory=memory)
 
     def attach(self, layout: Layout, journal: Journal) -> Placement:
         """Join a placement of the same stack, once every file of it was read and is right."""
@@ -209,7 +238,16 @@ class _Wish:
             users.attach(layout, fs, name)
         fs.sync_folder(layout.users)
         files = tuple(action.path for action in journal.actions)
-        return replace(mine, files=files, attached=True)
+        return replace(mine, files=files, attached=True, memory=as_memory(journal))
+
+    def remember(self, layout: Layout) -> Journal | None:
+        """Remember the placement as it was committed, with the times of its folders."""
+        journal, mine = load(layout, self.fs), self.placement
+        if journal is None:
+            return None
+        if mine.registry:
+            mine.registry.remember(PLACEMENTS, layout.target, remembered(journal))
+        return as_memory(journal)
 
     def _roll_back(self, held: Held, error: BaseException) -> None:
         """Undo what was begun."""
@@ -259,6 +297,19 @@ def _other_stack(layout: Layout, journal: Journal) -> Refusal:
         reference="other-stack-placed",
         message=f"{journal.stack or 'another stack'} is placed in {layout.target} already",
         hint=f'take it away first: `invoke unwrap --target="{layout.target}"`',
+    )
+
+
+def _memory_of(chosen: Plan, created: str) -> Journal:
+    """Return what is remembered of a plan."""
+    return as_memory(
+        Journal(
+            stack=chosen.stack,
+            digest=chosen.digest,
+            actions=chosen.actions,
+            folders=chosen.folders,
+            created=created,
+        )
     )
 
 

@@ -36,6 +36,7 @@ class UndoReport:
         kept: files left alone; with any of these the undo is incomplete.
         aside: files moved to a name beside, by ``--ours`` and ``--theirs``.
         pending: files of ours, out of the way already, that a running program still holds.
+        lost: the target's record had vanished; what to do was known from the memory outside it.
     """
 
     target: Path
@@ -44,6 +45,7 @@ class UndoReport:
     kept: tuple[Left, ...] = ()
     aside: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    lost: bool = False
 
     @property
     def complete(self) -> bool:
@@ -60,4 +62,5 @@ class UndoReport:
             "kept": [{"path": left.path, "why": left.why} for left in self.kept],
             "aside": list(self.aside),
             "pending": list(self.pending),
+            "lost": self.lost,
         }

@@ -23,15 +23,21 @@ class Session:
     placement: Placement
     report: UndoReport | None = None
     failure: WorkspaceError | None = None
+    still_there: tuple[str, ...] = ()
 
     @property
     def left(self) -> tuple[str, ...]:
         """What is still there after leaving, one line each; empty if all is as before."""
         if self.failure is not None:
-            return (self.failure.message, *self.failure.context)
+            still = (f"{path}: still beside the program" for path in self.still_there)
+            return (self.failure.message, *self.failure.context, *still)
         if self.report is None:
             return ()
-        return (*(f"{left.path}: {left.why}" for left in self.report.kept), *self.report.pending)
+        return (
+            *(f"{left.path}: {left.why}" for left in self.report.kept),
+            *self.report.pending,
+            *(_vanished(self.report) if self.report.lost else ()),
+        )
 
 
 @contextlib.contextmanager
@@ -56,3 +62,14 @@ def placed(start: Callable[[], Placement], *, signals: bool = True) -> Iterator[
                 session.report = session.placement.leave()
             except WorkspaceError as error:
                 session.failure = error
+                session.still_there = session.placement.still_there()
+
+
+def _vanished(report: UndoReport) -> tuple[str, ...]:
+    """Say what became of the files whose record vanished while the program ran."""
+    why = "the record of the placement (.cuda-amd) vanished while the program ran"
+    return (
+        why,
+        *(f"{path}: removed, since it was still the stack's copy" for path in report.removed),
+        *(f"{path}: your original was put back" for path in report.restored),
+    )

@@ -13,11 +13,12 @@ from scripts.placement import users
 from scripts.placement.journal import Journal, Step
 from scripts.placement.layout import Layout
 from scripts.placement.lock import WAIT, Held, target_lock
-from scripts.placement.registry import PLACEMENTS, Registry
-from scripts.placement.report import Mode, UndoReport
+from scripts.placement.memory import journal_or_memory, outstanding, rebuild, recalled
+from scripts.placement.registry import LOST, PLACEMENTS, Registry
+from scripts.placement.report import Left, Mode, UndoReport
 from scripts.placement.restore import Undo
 from scripts.placement.snapshot import real_target
-from scripts.placement.state import clear, load
+from scripts.placement.state import clear
 from scripts.placement.users import User
 from scripts.system.fsops import Fs
 
@@ -43,46 +44,75 @@ def undo(
         UndoIncompleteError: ``undo-blocked``: the system refuses every change there.
     """
     layout = Layout(real_target(target))
-    with _blocked(layout), target_lock(layout, fs, wait=wait) as held:
+    memory = recalled(registry.memory(PLACEMENTS, layout.target)) if registry else None
+    vanished = _vanished(layout, fs, memory)
+    if vanished:
+        refuse_in_use(layout, remembered_users(registry, layout.target, but=user))
+    with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
         if held is None:
             report = UndoReport(target=layout.target)
         else:
             others = tuple(other for other in users.live(layout, fs) if other != user)
-            journal = load(layout, fs)
-            if others and journal is not None and journal.step is Step.COMMITTED:
-                ids = ", ".join(str(other.pid) for other in others)
-                msg = f"a running program uses what is placed in {layout.target} (process {ids})"
-                raise ConflictError("placement-in-use", msg, hint="end that program first")
-            report = undo_held(held, fs, journal, mode=Mode(mode))
-    if registry and report.complete and not report.pending:
-        registry.remove(PLACEMENTS, layout.target)
+            journal, lost = journal_or_memory(layout, fs, memory)
+            if lost:
+                others += remembered_users(registry, layout.target, but=user)
+            if journal is not None and journal.step is Step.COMMITTED:
+                refuse_in_use(layout, others)
+            report = undo_held(held, fs, journal, mode=Mode(mode), lost=lost)
+    _note(registry, report)
     return report
 
 
 def leave(
-    target: Path, user: User, *, fs: Fs = REAL, registry: Registry | None = None, wait: float = WAIT
+    target: Path,
+    user: User,
+    *,
+    fs: Fs = REAL,
+    registry: Registry | None = None,
+    wait: float = WAIT,
+    memory: Journal | None = None,
+    keep: bool = False,
 ) -> UndoReport | None:
-    """Stop using a placement; the last one out undoes it. ``None`` if it stays for others or was kept."""
+    """Stop using a placement; the last one out undoes it. ``None`` if it stays for others or was kept.
+
+    ``memory`` is what was placed: where the target's own record has vanished, it says what is still ours.
+    Without a record even what was placed to ``keep`` is reported, since only the memory can undo it.
+    """
     layout = Layout(real_target(target))
-    with _blocked(layout), target_lock(layout, fs, wait=wait) as held:
+    vanished = _vanished(layout, fs, memory)
+    with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
         if held is None:
             return None
         users.detach(layout, fs, user.name)
-        if users.kept(layout, fs) or users.live(layout, fs):
+        stays = users.kept(layout, fs) or bool(users.live(layout, fs))
+        if stays and not keep:
             return None
-        report = undo_held(held, fs, load(layout, fs))
-    if registry and report.complete and not report.pending:
-        registry.remove(PLACEMENTS, layout.target)
+        journal, lost = journal_or_memory(layout, fs, memory)
+        if stays and not lost:
+            return None
+        if keep and lost and memory is not None:
+            report = UndoReport(target=layout.target, lost=True, kept=_kept_unrecorded(layout, fs, memory))
+            if vanished:
+                held.vanish()
+        else:
+            report = undo_held(held, fs, journal, lost=lost)
+    _note(registry, report)
     return report
 
 
-def undo_held(held: Held, fs: Fs, journal: Journal | None, *, mode: Mode = Mode.SAFE) -> UndoReport:
-    """Undo under the lock and, if that was everything, take the state folder away."""
+def undo_held(
+    held: Held, fs: Fs, journal: Journal | None, *, mode: Mode = Mode.SAFE, lost: bool = False
+) -> UndoReport:
+    """Undo under the lock and, if that was everything, take the state folder away.
+
+    With ``lost`` the journal is a memory, and is written into the target first.
+    """
     layout = held.layout
     with _blocked(layout):
         report = UndoReport(target=layout.target)
         if journal is not None:
-            report = Undo(layout=layout, fs=fs, journal=journal, mode=mode).run()
+            journal = rebuild(layout, fs, journal) if lost else journal
+            report = replace(Undo(layout=layout, fs=fs, journal=journal, mode=mode).run(), lost=lost)
         if report.complete:
             held_files = clear(layout, fs)
             if not held_files:
@@ -90,6 +120,44 @@ def undo_held(held: Held, fs: Fs, journal: Journal | None, *, mode: Mode = Mode.
             elif not report.pending:
                 report = replace(report, pending=held_files)
     return report
+
+
+def _kept_unrecorded(layout: Layout, fs: Fs, memory: Journal) -> tuple[Left, ...]:
+    """List what was placed to stay and has no record beside it any more."""
+    why = "it stays as --keep asked, but its record (.cuda-amd) vanished"
+    return tuple(Left(path=path, why=why) for path in outstanding(layout, fs, memory))
+
+
+def _vanished(layout: Layout, fs: Fs, memory: Journal | None) -> bool:
+    """Whether the state folder is gone although files of ours, or their originals, are not as before."""
+    return memory is not None and fs.look(layout.state) is None and bool(outstanding(layout, fs, memory))
+
+
+def remembered_users(registry: Registry | None, target: Path, *, but: User | None) -> tuple[User, ...]:
+    """Return who placed, where only the registry still knows it and the process runs."""
+    entry = registry.entry(PLACEMENTS, target) if registry else None
+    found = users.running(entry.facts.get("user", "")) if entry is not None else None
+    return () if found is None or found == but else (found,)
+
+
+def refuse_in_use(layout: Layout, others: tuple[User, ...]) -> None:
+    """Refuse to take files from under a running program."""
+    if others:
+        ids = ", ".join(str(other.pid) for other in others)
+        msg = f"a running program uses what is placed in {layout.target} (process {ids})"
+        raise ConflictError("placement-in-use", msg, hint="end that program first")
+
+
+def _note(registry: Registry | None, report: UndoReport) -> None:
+    """Take a target that is as before off the list; note one whose record has vanished."""
+    if registry is None:
+        return
+    if report.complete and not report.pending:
+        registry.remove(PLACEMENTS, report.target)
+    elif report.lost:
+        entry = registry.entry(PLACEMENTS, report.target)
+        facts = {k: v for k, v in entry.facts.items() if k != "user"} if entry is not None else {}
+        registry.add(PLACEMENTS, report.target, **{**facts, LOST: "yes"})
 
 
 @contextlib.contextmanager

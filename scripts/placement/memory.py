@@ -1,0 +1,83 @@
+"""What was placed, remembered outside the target: for when ``.cuda-amd`` or its journal vanishes there.
+
+The memory is a journal of its own, kept in the user's state folder and read with the same suspicion. With it
+the target's journal is written again, so that the ordinary undo decides by what the disk shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scripts.errors import JournalError
+from scripts.placement import journal as journals
+from scripts.placement import journal_read
+from scripts.placement.journal import Journal, Step
+from scripts.placement.layout import Layout
+from scripts.placement.sight import look_at, stored_in
+from scripts.placement.state import load
+from scripts.placement.verdict import Verdict, judge
+from scripts.system.fsops import Fs
+
+
+def remembered(journal: Journal) -> bytes:
+    """Return the memory of a placement; without ``placed_folders`` no folder's time is put back."""
+    return journals.begin(journal) + journals.committed(journal.placed_folders)
+
+
+def recalled(data: bytes | None) -> Journal | None:
+    """Read a memory; one that cannot be trusted is none."""
+    try:
+        return journal_read.parse(data) if data else None
+    except JournalError:
+        return None
+
+
+def as_memory(journal: Journal) -> Journal:
+    """Return a journal as it would be remembered."""
+    data = remembered(journal)
+    return replace(journal, step=Step.COMMITTED, reset=(), end=len(data), torn=False)
+
+
+def outstanding(layout: Layout, fs: Fs, memory: Journal) -> tuple[str, ...]:
+    """Name the files that are not what they were before placing; changes nothing."""
+    stored = stored_in(layout, fs)
+    found = []
+    for action in memory.actions:
+        try:
+            sight = look_at(action, layout, fs, stored)
+        except OSError:  # unreadable is not as before
+            found.append(action.path)
+            continue
+        if judge(action.deed, sight.now, sight.kept, untouched=sight.untouched) is not Verdict.DONE:
+            found.append(action.path)
+    return tuple(found)
+
+
+def journal_or_memory(layout: Layout, fs: Fs, memory: Journal | None) -> tuple[Journal | None, bool]:
+    """Return the target's journal, else the memory where the journal has vanished, and whether it has.
+
+    Raises:
+        JournalError: there is a journal that cannot be trusted, or originals that neither names.
+    """
+    try:
+        journal = load(layout, fs)
+    except JournalError as error:
+        if memory is None or error.reference != "journal-missing":
+            raise
+        return memory, True
+    if journal is None and memory is not None and outstanding(layout, fs, memory):
+        return memory, True
+    return journal, False
+
+
+def rebuild(layout: Layout, fs: Fs, memory: Journal) -> Journal:
+    """Write the target's journal again; the lock is held and no readable journal is there."""
+    data = remembered(memory)
+    if fs.look(layout.journal) is None:
+        fs.write_new(layout.journal, data)
+    else:
+        fs.append(layout.journal, 0, data)
+    fs.sync_files([layout.journal])
+    fs.sync_folder(layout.state)
+    fs.sync_folder(layout.target)
+    return as_memory(memory)
