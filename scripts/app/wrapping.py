@@ -70,7 +70,7 @@ class Placement:
 
     An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
     ``kept`` says that the files stay beside the program on purpose; they lie in and below ``target``.
-    ``lost`` says that the record beside the program had vanished; ``left`` then says what became of each file.
+    ``lost`` says that the record beside the program had vanished; ``left`` says what became of the files.
     """
 
     files: tuple[str, ...] = ()

@@ -111,6 +111,12 @@ class Tree(Protocol):
     def forward(self, signum: int) -> None:
         """Hand a signal on that reached us instead of the program."""
 
+    def pause(self, signum: int) -> None:
+        """Stop every process, because this signal is about to stop us."""
+
+    def resume(self) -> None:
+        """Continue every process."""
+
     def terminate(self) -> bool:
         """Ask every process to end; ``False`` where the platform has no way to ask."""
 

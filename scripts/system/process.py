@@ -69,10 +69,15 @@ def run_inherited(
         copy = None if log is None else _open_log(log, stack)
         tree, tees = _start_inherited(command, copy, unattended=unattended, drop=drop)
         stack.callback(tree.close)
-        stack.callback(setattr, interruptions, "target", None)
-        interruptions.target = tree.forward
-        look = (lambda: dialogs.extend(tree.close_dialogs())) if unattended else _nothing
-        timed_out = not _wait(tree, timeout, look, whole=True)
+        stack.callback(interruptions.forward_to, None)
+        interruptions.forward_to(tree.forward, pause=tree.pause, resume=tree.resume)
+
+        def look() -> None:
+            interruptions.look()
+            if unattended:
+                dialogs.extend(tree.close_dialogs())
+
+        timed_out = not _wait(tree, timeout, look, whole=True, paused=lambda: interruptions.paused)
         if timed_out:
             _end(tree, grace)
         for tee in tees:
@@ -149,11 +154,21 @@ def capture(
     )
 
 
-def _wait(tree: Tree, timeout: float | None, look: Callable[[], None], *, whole: bool) -> bool:
-    """Wait for a tree, looking around every second; ``False`` when its time is over."""
+def _wait(
+    tree: Tree,
+    timeout: float | None,
+    look: Callable[[], None],
+    *,
+    whole: bool,
+    paused: Callable[[], float] = lambda: 0.0,
+) -> bool:
+    """Wait for a tree, looking around every second; ``False`` when its time is over.
+
+    ``paused`` returns for how many seconds everything has been stopped so far; they do not count.
+    """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        left = LOOK if deadline is None else deadline - time.monotonic()
+        left = LOOK if deadline is None else deadline + paused() - time.monotonic()
         if tree.wait(max(0.0, min(LOOK, left)), whole=whole):
             return True
         if left <= 0:
@@ -250,10 +265,6 @@ def _open_log(log: LogTo, stack: ExitStack) -> Log:
         ) from error
     stack.callback(opened.close)
     return opened
-
-
-def _nothing() -> None:
-    """Look at nothing."""
 
 
 @cache

@@ -157,6 +157,13 @@ class WindowsTree:
         """Do nothing: the console tells every process of ours by itself."""
         del signum
 
+    def pause(self, signum: int) -> None:
+        """Do nothing: Windows has no such signals."""
+        del signum
+
+    def resume(self) -> None:
+        """Do nothing, as above."""
+
     def terminate(self) -> bool:
         """Say that nobody was asked: Windows has no way that every program understands."""
         return False

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-#: What ends a process politely; names that a platform lacks are left out.
-WATCHED: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+from scripts.system.signal_sets import ending, usual
+
 #: Windows ends a process about 5 s after its console was closed; the handler may use that time.
 CLOSE_GRACE: Final = 4.5
 _CLOSING: Final = frozenset({2, 5, 6})
@@ -40,9 +40,10 @@ class Shield:
     def __enter__(self) -> Self:
         """Take over the signals that are not ignored already (``nohup``)."""
         if threading.current_thread() is threading.main_thread():
-            for name in WATCHED if self._signals else ():
-                number = getattr(signal, name, None)
-                if number is not None and signal.getsignal(number) not in {signal.SIG_IGN, None}:
+            for number in sorted(ending()) if self._signals else ():
+                handler = signal.getsignal(number)
+                taken = number in usual() and handler not in {signal.SIG_IGN, None}
+                if taken or handler == signal.SIG_DFL:
                     self._previous[number] = signal.signal(number, self._receive)
             self._console.open()
         return self
