@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TypeVar
 
 from scripts.errors import TargetError
-from scripts.system.patience import native
+from scripts.osal.fs import extended_path
 
 REFERENCE: Final = "anti-cheat"
 WHY: Final = "foreign libraries inside a guarded game get players banned"
@@ -184,6 +184,6 @@ def _is_program(path: Path) -> bool:
 def _names(folder: Path) -> list[str]:
     """List a folder; what is not there or not ours to read has no names."""
     try:
-        return sorted(entry.name for entry in Path(native(folder)).iterdir())
+        return sorted(entry.name for entry in Path(extended_path(folder)).iterdir())
     except (OSError, ValueError):
         return []

@@ -13,14 +13,14 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 import pytest
 
-from scripts.app.placing import Beside
+from scripts.app.context import Staged
 from scripts.app.preflight import inspect_program, warn_about
-from scripts.app.staged import Staged
-from scripts.app.wrap import wrap
-from scripts.app.wrap_plan import Request, plan_run
+from scripts.app.wrap.placing import BesidePlacer
+from scripts.app.wrap.plan import WrapRequest, plan_run
+from scripts.app.wrap.wrap import wrap
 from scripts.errors import TargetError, WorkspaceError
 from scripts.guards import guard_near, guard_of, guards
-from scripts.launch.via import Via
+from scripts.launch.injection import Via
 from scripts.model import StackKind
 from scripts.placement.place import explain
 from scripts.preflight.reasons import Verdict
@@ -192,9 +192,9 @@ def by_wrap(tmp_path: Path, program: Path, *, via: str, platform: str = "", look
     stack = stack_in(tmp_path)
     plan_run(
         ws,
-        Request(exe=str(program), via=via),
+        WrapRequest(exe=str(program), via=via),
         staged=lambda _ws, _stack: stack,
-        placer=Beside(ws),
+        placer=BesidePlacer(ws),
         inspect=partial(inspect_program, ws) if look else None,
     )
 
@@ -202,13 +202,13 @@ def by_wrap(tmp_path: Path, program: Path, *, via: str, platform: str = "", look
 def by_shim(tmp_path: Path, program: Path) -> None:
     ws = workspace(tmp_path / "ws")
     stack = stack_in(tmp_path)
-    request = Request(exe=str(program))
+    request = WrapRequest(exe=str(program))
     plan_run(ws, request, staged=lambda _ws, _stack: stack, placer=None, inspect=partial(warn_about, ws))
 
 
 def by_placement(tmp_path: Path, program: Path) -> None:
     stack = stack_in(tmp_path)
-    with Beside(workspace(tmp_path / "ws"))(stack, program):
+    with BesidePlacer(workspace(tmp_path / "ws"))(stack, program):
         pass
 
 
@@ -280,7 +280,9 @@ def test_a_program_that_starts_a_guarded_game_is_refused(tmp_path: Path, word: s
     game = lay_out(tmp_path / "library" / "Some Game", "unreal-above", "EasyAntiCheat/")
     ws = workspace(tmp_path / "ws")
     stack = stack_in(tmp_path)
-    request = Request(exe=sys.executable, cwd=str(game.parent), program_args=("-x", word.format(game=game)))
+    request = WrapRequest(
+        exe=sys.executable, cwd=str(game.parent), program_args=("-x", word.format(game=game))
+    )
     with pytest.raises(TargetError) as caught:
         plan_run(ws, request, staged=lambda _ws, _stack: stack, placer=None, inspect=None)
     assert caught.value.reference == "anti-cheat"
@@ -292,7 +294,7 @@ def test_a_control_stack_adds_nothing_and_so_is_not_refused(tmp_path: Path) -> N
     stack = stack_in(tmp_path, StackKind.CONTROL)
     stack = replace(stack, runtime=replace(stack.runtime, path=None, files=()))
     look = partial(inspect_program, ws)
-    plan = plan_run(ws, Request(exe=str(program)), staged=lambda _w, _s: stack, placer=None, inspect=look)
+    plan = plan_run(ws, WrapRequest(exe=str(program)), staged=lambda _w, _s: stack, placer=None, inspect=look)
     assert plan.shown.via is Via.ENV
 
 

@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import ConflictError, UndoIncompleteError
-from scripts.placement.journal_read import parse
+from scripts.osal.process_table import process_start_time
+from scripts.placement.journal import parse
 from scripts.placement.layout import STATE
+from scripts.placement.lock import User, this_process
 from scripts.placement.memory import recalled
-from scripts.placement.place import Placement, place
-from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.place import Placement, place, placed
+from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Mode
-from scripts.placement.session import placed
-from scripts.placement.status import Standing, placements
-from scripts.placement.undo import undo
-from scripts.placement.users import User, this_process
-from scripts.system.pids import process_start_time
+from scripts.placement.rollback import undo
+from scripts.placement.status import TargetState, placements
 from tests.placement_harness import GONE, STACK, WORLDS, LightFs, World, create_world, mixed_world, tree
 
 FS = LightFs()
@@ -60,7 +59,7 @@ VANISHING: dict[str, tuple[Callable[[Path], None], bool]] = {
 }
 
 
-def do_place(world: World, registry: Registry | None, **more: object) -> Placement:
+def do_place(world: World, registry: PlacementRegistry | None, **more: object) -> Placement:
     values: dict[str, object] = {"user": GONE, **more}
     return place(world.target, world.items, **STACK, fs=FS, registry=registry, **values)  # type: ignore[arg-type]  # by name
 
@@ -79,7 +78,7 @@ def test_what_vanishes_while_a_program_runs_is_noticed(
     tmp_path: Path, kind: str, how: str, listed: bool
 ) -> None:
     world = WORLDS[kind](tmp_path)
-    registry = Registry(tmp_path / "state") if listed else None
+    registry = PlacementRegistry(tmp_path / "state") if listed else None
     action, originals_survive = VANISHING[how]
     with placed(lambda: do_place(world, registry, user=this_process()), signals=False) as session:
         action(world.target / STATE)
@@ -94,24 +93,24 @@ def test_what_vanishes_while_a_program_runs_is_noticed(
             assert path in world.start, "a file of ours that was created had to go"
             assert any(line.startswith(f"{path}:") for line in session.left)
     if registry is not None:
-        assert [s.standing for s in placements(registry)] == ([Standing.LOST] if replaced else [])
+        assert [s.standing for s in placements(registry)] == ([TargetState.LOST] if replaced else [])
 
 
 @pytest.mark.parametrize("how", VANISHING)
 @pytest.mark.parametrize("mode", [Mode.OURS, Mode.THEIRS])
 def test_what_is_lost_is_called_so_until_it_is_settled(tmp_path: Path, how: str, mode: Mode) -> None:
     world = mixed_world(tmp_path)
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     do_place(world, registry)
     action, originals_survive = VANISHING[how]
     action(world.target / STATE)
-    assert [status.standing for status in placements(registry)] == [Standing.LOST]
+    assert [status.standing for status in placements(registry)] == [TargetState.LOST]
     assert placements(registry)[0].files == tuple(dict.fromkeys(placements(registry)[0].files)) != ()
     report = undo(world.target, fs=FS, registry=registry)
     assert report.lost
     assert report.complete is originals_survive
     if not originals_survive:
-        assert [status.standing for status in placements(registry)] == [Standing.LOST]
+        assert [status.standing for status in placements(registry)] == [TargetState.LOST]
         assert undo(world.target, fs=FS, registry=registry, mode=mode).complete
     assert placements(registry) == ()
     assert registry.memory(PLACEMENTS, world.target) is None
@@ -120,7 +119,7 @@ def test_what_is_lost_is_called_so_until_it_is_settled(tmp_path: Path, how: str,
 
 def test_a_record_that_vanished_with_every_file_of_ours_is_no_loss(tmp_path: Path) -> None:
     world = create_world(tmp_path)
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     with placed(lambda: do_place(world, registry, user=this_process()), signals=False) as session:
         remove_all(world.target / STATE)
         for item in world.items:
@@ -132,7 +131,7 @@ def test_a_record_that_vanished_with_every_file_of_ours_is_no_loss(tmp_path: Pat
 
 def test_a_file_that_was_changed_meanwhile_is_named_and_left(tmp_path: Path) -> None:
     world = create_world(tmp_path)
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     changed = world.target / world.items[0].path
     with placed(lambda: do_place(world, registry, user=this_process()), signals=False) as session:
         remove_all(world.target / STATE)
@@ -155,7 +154,7 @@ def test_a_journal_that_is_damaged_names_what_is_still_there(tmp_path: Path) -> 
 
 def test_a_program_that_runs_keeps_what_is_lost(tmp_path: Path) -> None:
     world = create_world(tmp_path)
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
         do_place(world, registry, user=User(child.pid, process_start_time(child.pid) or ""))
@@ -173,7 +172,7 @@ def test_a_program_that_runs_keeps_what_is_lost(tmp_path: Path) -> None:
 
 def test_placing_again_settles_what_is_lost_first(tmp_path: Path) -> None:
     world = create_world(tmp_path)
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     do_place(world, registry)
     remove_all(world.target / STATE)
     again = do_place(world, registry, user=this_process())
@@ -184,7 +183,7 @@ def test_placing_again_settles_what_is_lost_first(tmp_path: Path) -> None:
 
 def test_placing_again_where_originals_are_lost_is_refused(tmp_path: Path) -> None:
     world = mixed_world(tmp_path)
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     do_place(world, registry)
     remove_all(world.target / STATE)
     with pytest.raises(UndoIncompleteError):
@@ -194,13 +193,13 @@ def test_placing_again_where_originals_are_lost_is_refused(tmp_path: Path) -> No
 
 def test_what_is_kept_on_purpose_is_reported_and_stays(tmp_path: Path) -> None:
     world = create_world(tmp_path)
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     start = lambda: do_place(world, registry, user=this_process(), keep=True)  # noqa: E731 - one call
     with placed(start, signals=False) as session:
         remove_all(world.target / STATE)
     assert len(session.left) > len(world.items)
     assert ours(world) == sorted(item.path for item in world.items)
-    assert [status.standing for status in placements(registry)] == [Standing.LOST]
+    assert [status.standing for status in placements(registry)] == [TargetState.LOST]
     assert undo(world.target, fs=FS, registry=registry).complete
     assert tree(world.target) == world.start
 
@@ -208,7 +207,7 @@ def test_what_is_kept_on_purpose_is_reported_and_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"\0" * 100, b"{}", b"x" * 3000, None])
 def test_a_memory_that_cannot_be_read_is_none(tmp_path: Path, damage: bytes | None) -> None:
     world = create_world(tmp_path)
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     do_place(world, registry)
     [memory] = (tmp_path / "state").rglob("*.memory")
     if damage is None:
@@ -217,7 +216,7 @@ def test_a_memory_that_cannot_be_read_is_none(tmp_path: Path, damage: bytes | No
     else:
         memory.write_bytes(damage)
     assert recalled(registry.memory(PLACEMENTS, world.target)) is None
-    assert [status.standing for status in placements(registry)] == [Standing.LEFT_OVER]
+    assert [status.standing for status in placements(registry)] == [TargetState.LEFT_OVER]
     if damage is None:
         memory.rmdir()
     assert undo(world.target, fs=FS, registry=registry).complete
@@ -229,7 +228,7 @@ def test_an_undo_after_a_loss_that_dies_can_be_run_again(tmp_path: Path) -> None
 
     for at in range(1, 40):
         world = mixed_world(tmp_path / str(at))
-        registry = Registry(tmp_path / str(at) / "state")
+        registry = PlacementRegistry(tmp_path / str(at) / "state")
         do_place(world, registry)
         drop_journal(world.target / STATE)
         fs = DyingFs(at)
@@ -253,7 +252,7 @@ def test_a_placement_of_the_version_before_is_undone(tmp_path: Path, step: str) 
     (target / STATE).chmod(0o700)
     journal = parse((target / STATE / "journal").read_bytes())
     assert journal is not None
-    assert undo(target, registry=Registry(tmp_path / "state")).complete
+    assert undo(target, registry=PlacementRegistry(tmp_path / "state")).complete
     left = {p.relative_to(target).as_posix(): p.read_bytes() for p in target.rglob("*") if p.is_file()}
     assert left == {
         "app.exe": b"the program\n",

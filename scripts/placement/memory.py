@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scripts.errors import JournalError
+from scripts.osal.file_operations import Fs
+from scripts.placement import journal as journal_read
 from scripts.placement import journal as journals
-from scripts.placement import journal_read
-from scripts.placement.journal import Journal, Step
+from scripts.placement.inspect import UndoAction, judge, look_at, stored_in
+from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout
-from scripts.placement.sight import look_at, stored_in
 from scripts.placement.state import load
-from scripts.placement.verdict import Verdict, judge
-from scripts.system.fsops import Fs
 
 
 def remembered(journal: Journal) -> bytes:
@@ -35,7 +34,7 @@ def recalled(data: bytes | None) -> Journal | None:
 def as_memory(journal: Journal) -> Journal:
     """Return a journal as it would be remembered."""
     data = remembered(journal)
-    return replace(journal, step=Step.COMMITTED, reset=(), end=len(data), torn=False)
+    return replace(journal, step=JournalStep.COMMITTED, reset=(), end=len(data), torn=False)
 
 
 def outstanding(layout: Layout, fs: Fs, memory: Journal) -> tuple[str, ...]:
@@ -48,7 +47,7 @@ def outstanding(layout: Layout, fs: Fs, memory: Journal) -> tuple[str, ...]:
         except OSError:  # unreadable is not as before
             found.append(action.path)
             continue
-        if judge(action.deed, sight.now, sight.kept, untouched=sight.untouched) is not Verdict.DONE:
+        if judge(action.deed, sight.now, sight.kept, untouched=sight.untouched) is not UndoAction.DONE:
             found.append(action.path)
     return tuple(found)
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from scripts.errors import ConflictError, TargetError, UndoIncompleteError
-from scripts.placement import users
-from scripts.placement.act import act
-from scripts.placement.journal import Journal, Step
+from scripts.errors import ConflictError, TargetError, UndoIncompleteError, WorkspaceError
+from scripts.osal.file_operations import Fs
+from scripts.osal.signals import DeferredSignals
+from scripts.placement import lock
+from scripts.placement.apply import apply
+from scripts.placement.inspect import is_ours
+from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, Layout, fold
-from scripts.placement.lock import WAIT, Held, target_lock
+from scripts.placement.lock import WAIT, Held, User, target_lock, this_process
 from scripts.placement.memory import as_memory, journal_or_memory, outstanding, recalled, remembered
-from scripts.placement.plan import PlacementItem, Plan, Refusal, plan
+from scripts.placement.plan import PlacementItem, PlacementPlan, PlacementRefusal, plan
 from scripts.placement.refusals import refuse, warn
-from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import UndoReport
-from scripts.placement.sight import is_ours
+from scripts.placement.rollback import REAL, leave, refuse_in_use, remembered_users, undo_held
 from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load
-from scripts.placement.undo import REAL, leave, refuse_in_use, remembered_users, undo_held
-from scripts.placement.users import User, this_process
 from scripts.records import dataclass
-from scripts.system.fsops import Fs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ class Placement:
     keep: bool = False
     warnings: tuple[str, ...] = ()
     fs: Fs = field(default=REAL, repr=False)
-    registry: Registry | None = field(default=None, repr=False)
+    registry: PlacementRegistry | None = field(default=None, repr=False)
     memory: Journal | None = field(default=None, repr=False)
 
     def leave(self) -> UndoReport | None:
@@ -80,7 +81,7 @@ def explain(
     program: Path | None = None,
     system_folders: Sequence[Path] = (),
     fs: Fs = REAL,
-) -> Plan:
+) -> PlacementPlan:
     """Say what placing would do, or every reason against it. Changes nothing.
 
     Raises:
@@ -90,10 +91,10 @@ def explain(
     layout = Layout(real_target(target))
     snapshot = take_snapshot(layout.target, items, fs=fs, program=program)
     journal = load(layout, fs) if check_state(layout, fs) else None
-    placed = journal if journal and journal.step is Step.COMMITTED else None
+    placed = journal if journal and journal.step is JournalStep.COMMITTED else None
     if placed and (placed.stack, placed.digest) == (stack, digest):
         files = tuple(action.path for action in placed.actions)
-        return Plan(target=layout.target, stack=stack, digest=digest, identical=files)
+        return PlacementPlan(target=layout.target, stack=stack, digest=digest, identical=files)
     other = (_other_stack(layout, placed),) if placed else ()
     refusals = (*other, *refuse(snapshot, items, system_folders=system_folders))
     return plan(
@@ -111,7 +112,7 @@ def place(
     program: Path | None = None,
     system_folders: Sequence[Path] = (),
     fs: Fs = REAL,
-    registry: Registry | None = None,
+    registry: PlacementRegistry | None = None,
     user: User | None = None,
     wait: float = WAIT,
 ) -> Placement:
@@ -174,7 +175,7 @@ class _Wish:
                 if held is None:  # pragma: no cover - with `create` there is always something to hold
                     continue
                 journal, lost = journal_or_memory(layout, fs, memory)
-                if journal is not None and journal.step is Step.COMMITTED and not lost:
+                if journal is not None and journal.step is JournalStep.COMMITTED and not lost:
                     return self.attach(layout, journal)
                 if journal is None and not _debris(layout, fs):
                     return replace(self.fresh(held), warnings=warnings)
@@ -207,8 +208,8 @@ class _Wish:
             if mine.registry:
                 mine.registry.remember(PLACEMENTS, layout.target, remembered(memory))
                 mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack, user=mine.user.name)
-            names = (mine.user.name, users.KEEP) if self.keep else (mine.user.name,)
-            act(chosen, layout, fs, users=names, created=created)
+            names = (mine.user.name, lock.KEEP) if self.keep else (mine.user.name,)
+            apply(chosen, layout, fs, users=names, created=created)
             memory = self.remember(layout) or memory
         except BaseException as error:
             self._roll_back(held, error)
@@ -234,8 +235,8 @@ class _Wish:
                 msg = f"the same stack is placed in {layout.target}, but without {item.path}"
                 hint = f'end its programs, or `invoke unwrap --target="{layout.target}"`, and try again'
                 raise ConflictError("placed-differently", msg, hint=hint)
-        for name in (mine.user.name, users.KEEP) if self.keep else (mine.user.name,):
-            users.attach(layout, fs, name)
+        for name in (mine.user.name, lock.KEEP) if self.keep else (mine.user.name,):
+            lock.attach(layout, fs, name)
         fs.sync_folder(layout.users)
         files = tuple(action.path for action in journal.actions)
         return replace(mine, files=files, attached=True, memory=as_memory(journal))
@@ -291,16 +292,16 @@ def _must_be_clean(report: UndoReport) -> None:
         raise ConflictError("clean-up-pending", msg, context=report.pending, hint="end it and try again")
 
 
-def _other_stack(layout: Layout, journal: Journal) -> Refusal:
+def _other_stack(layout: Layout, journal: Journal) -> PlacementRefusal:
     """Refuse a second stack in one target."""
-    return Refusal(
+    return PlacementRefusal(
         reference="other-stack-placed",
         message=f"{journal.stack or 'another stack'} is placed in {layout.target} already",
         hint=f'take it away first: `invoke unwrap --target="{layout.target}"`',
     )
 
 
-def _memory_of(chosen: Plan, created: str) -> Journal:
+def _memory_of(chosen: PlacementPlan, created: str) -> Journal:
     """Return what is remembered of a plan."""
     return as_memory(
         Journal(
@@ -322,3 +323,66 @@ def _hash(layout: Layout, item: PlacementItem, fs: Fs) -> str:
 def _now() -> str:
     """Return the time in UTC."""
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass
+class Session:
+    """A placement in use.
+
+    On leaving either ``report`` is filled (``None`` if it stays for others or was kept) or, when the
+    undo could not even be tried, ``failure``. Leaving raises neither: the program's end comes first.
+    """
+
+    placement: Placement
+    report: UndoReport | None = None
+    failure: WorkspaceError | None = None
+    still_there: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What is still there after leaving, one line each; empty if all is as before."""
+        if self.failure is not None:
+            still = (f"{path}: still beside the program" for path in self.still_there)
+            return (self.failure.message, *self.failure.context, *still)
+        if self.report is None:
+            return ()
+        return (
+            *(f"{left.path}: {left.why}" for left in self.report.kept),
+            *self.report.pending,
+            *(_vanished(self.report) if self.report.lost else ()),
+        )
+
+
+@contextlib.contextmanager
+def placed(start: Callable[[], Placement], *, signals: bool = True) -> Iterator[Session]:
+    """Call ``start`` (which places), run the body, and leave, whatever happens.
+
+    A signal while placing waits until placing is done. One in the body ends the body: Ctrl-C as
+    ``KeyboardInterrupt``, SIGTERM, SIGHUP and a closed console as ``SystemExit``. During the undo
+    every further signal waits until the undo is finished. With ``signals=False`` the caller sees to
+    it that no signal raises here.
+    """
+    with DeferredSignals(signals=signals) as shield:
+        session = Session(placement=start())
+        try:
+            try:
+                shield.lower()
+                yield session
+            finally:
+                shield.raise_()
+        finally:
+            try:
+                session.report = session.placement.leave()
+            except WorkspaceError as error:
+                session.failure = error
+                session.still_there = session.placement.still_there()
+
+
+def _vanished(report: UndoReport) -> tuple[str, ...]:
+    """Say what became of the files whose record vanished while the program ran."""
+    why = "the record of the placement (.cuda-amd) vanished while the program ran"
+    return (
+        why,
+        *(f"{path}: removed, since it was still the stack's copy" for path in report.removed),
+        *(f"{path}: your original was put back" for path in report.restored),
+    )

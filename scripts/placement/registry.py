@@ -15,8 +15,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from scripts.osal.fs import extended_path
 from scripts.records import dataclass
-from scripts.system.patience import native
 
 PLACEMENTS: Final = "placements"
 SHIMS: Final = "shims"
@@ -33,7 +33,7 @@ MEMORY: Final = ".memory"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class RegistryEntry:
     """One listed path, and what was said about it."""
 
     path: Path
@@ -46,7 +46,7 @@ def usable(path: Path) -> bool:
     if not path.is_absolute():
         return False
     try:
-        os.lstat(native(path))
+        os.lstat(extended_path(path))
     except FileNotFoundError:
         return True
     except OSError as error:
@@ -57,7 +57,7 @@ def usable(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Registry:
+class PlacementRegistry:
     """The index below a user's state folder."""
 
     root: Path
@@ -97,13 +97,13 @@ class Registry:
         except (OSError, ValueError):
             return None
 
-    def entry(self, kind: str, path: Path) -> Entry | None:
+    def entry(self, kind: str, path: Path) -> RegistryEntry | None:
         """Return what is listed about one path."""
         return next((entry for entry in self.entries(kind) if entry.path == path), None)
 
-    def entries(self, kind: str) -> tuple[Entry, ...]:
+    def entries(self, kind: str) -> tuple[RegistryEntry, ...]:
         """Return what is listed, by path; a damaged entry is skipped, the target knows better."""
-        found: list[Entry] = []
+        found: list[RegistryEntry] = []
         for file in sorted((self.root / _VERSION / kind).glob("*.json")):
             with contextlib.suppress(
                 OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
@@ -114,7 +114,7 @@ class Registry:
                 facts = {str(key): str(value) for key, value in body["facts"].items()}
                 path = Path(body["path"])
                 if usable(path):
-                    found.append(Entry(path=path, added=str(body["added"]), facts=facts))
+                    found.append(RegistryEntry(path=path, added=str(body["added"]), facts=facts))
         return tuple(sorted(found, key=lambda entry: entry.path))
 
     def _file(self, kind: str, path: Path) -> Path:

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Final
 
 from scripts.errors import JournalError
-from scripts.placement import users
-from scripts.placement.journal import Journal, Step
+from scripts.osal.file_operations import Fs
+from scripts.placement import lock as users
+from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout
 from scripts.placement.memory import journal_or_memory, outstanding, recalled
-from scripts.placement.registry import LOST, PLACEMENTS, Registry
+from scripts.placement.registry import LOST, PLACEMENTS, PlacementRegistry
+from scripts.placement.rollback import REAL
 from scripts.placement.state import check_state
-from scripts.placement.undo import REAL
 from scripts.records import dataclass
-from scripts.system.fsops import Fs
 
 
-class Standing(StrEnum):
+class TargetState(StrEnum):
     """How a target stands."""
 
     IN_USE = "in use"
@@ -36,7 +36,7 @@ class Standing(StrEnum):
 
 
 #: What a placement looks like after an undo that could not put back everything.
-_AFTER: Final = frozenset({Standing.HALF_UNDONE, Standing.LEFT_OVER})
+_AFTER: Final = frozenset({TargetState.HALF_UNDONE, TargetState.LEFT_OVER})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class PlacementStatus:
     """One target. ``advice`` is what a person can do, empty if nothing is needed."""
 
     target: Path
-    standing: Standing
+    standing: TargetState
     stack: str = ""
     digest: str = ""
     created: str = ""
@@ -66,7 +66,7 @@ class PlacementStatus:
         }
 
 
-def placements(registry: Registry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:
+def placements(registry: PlacementRegistry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:
     """Look at every listed target. Targets where nothing is placed any more are taken off the list."""
     found = [
         placement_status(
@@ -78,9 +78,9 @@ def placements(registry: Registry, *, fs: Fs = REAL) -> tuple[PlacementStatus, .
         for entry in registry.entries(PLACEMENTS)
     ]
     for status in found:
-        if status.standing is Standing.NOTHING:
+        if status.standing is TargetState.NOTHING:
             registry.remove(PLACEMENTS, status.target)
-    return tuple(status for status in found if status.standing is not Standing.NOTHING)
+    return tuple(status for status in found if status.standing is not TargetState.NOTHING)
 
 
 def placement_status(
@@ -98,33 +98,33 @@ def placement_status(
     try:
         gone = fs.look(target) is None
     except OSError as error:
-        return PlacementStatus(target=target, standing=Standing.UNREADABLE, advice=str(error))
+        return PlacementStatus(target=target, standing=TargetState.UNREADABLE, advice=str(error))
     if gone:
         advice = (
             'if it was moved: invoke unwrap --target="NEW PLACE"; if it was deleted: invoke unwrap --all '
             "takes it off the list"
         )
-        return PlacementStatus(target=target, standing=Standing.MISSING, advice=advice)
+        return PlacementStatus(target=target, standing=TargetState.MISSING, advice=advice)
     try:
         there = check_state(layout, fs)
         journal, vanished = journal_or_memory(layout, fs, memory) if there else (None, False)
         if vanished or (not there and memory is not None and outstanding(layout, fs, memory)):
             return _lost(target, memory)
     except (JournalError, OSError) as error:
-        return PlacementStatus(target=target, standing=Standing.UNREADABLE, advice=str(error))
+        return PlacementStatus(target=target, standing=TargetState.UNREADABLE, advice=str(error))
     if journal is None:
         half = fs.look(layout.state) is not None
-        standing = Standing.HALF_PLACED if half else Standing.NOTHING
+        standing = TargetState.HALF_PLACED if half else TargetState.NOTHING
         return PlacementStatus(target=target, standing=standing, advice=_way_out(target) if half else "")
     status = _standing(layout, journal, fs)
-    return replace(status, standing=Standing.LOST) if lost and status.standing in _AFTER else status
+    return replace(status, standing=TargetState.LOST) if lost and status.standing in _AFTER else status
 
 
 def _lost(target: Path, memory: Journal | None) -> PlacementStatus:
     """Say what is remembered of a placement whose record vanished."""
     return PlacementStatus(
         target=target,
-        standing=Standing.LOST,
+        standing=TargetState.LOST,
         stack=memory.stack if memory else "",
         digest=memory.digest if memory else "",
         created=memory.created if memory else "",
@@ -137,16 +137,16 @@ def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
     """Say how a target with a journal stands."""
     alive = tuple(user.pid for user in users.live(layout, fs))
     by_step = {
-        Step.BEGIN: Standing.HALF_PLACED,
-        Step.UNDOING: Standing.HALF_UNDONE,
-        Step.UNDONE: Standing.CLEAN_UP,
-        Step.COMMITTED: Standing.LEFT_OVER,
+        JournalStep.BEGIN: TargetState.HALF_PLACED,
+        JournalStep.UNDOING: TargetState.HALF_UNDONE,
+        JournalStep.UNDONE: TargetState.CLEAN_UP,
+        JournalStep.COMMITTED: TargetState.LEFT_OVER,
     }
     standing = by_step[journal.step]
-    if standing is Standing.LEFT_OVER and alive:
-        standing = Standing.IN_USE
-    elif standing is Standing.LEFT_OVER and users.kept(layout, fs):
-        standing = Standing.KEPT
+    if standing is TargetState.LEFT_OVER and alive:
+        standing = TargetState.IN_USE
+    elif standing is TargetState.LEFT_OVER and users.kept(layout, fs):
+        standing = TargetState.KEPT
     return PlacementStatus(
         target=layout.target,
         standing=standing,
@@ -155,7 +155,7 @@ def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
         created=journal.created,
         files=tuple(action.path for action in journal.actions),
         users=alive,
-        advice="" if standing is Standing.IN_USE else _way_out(layout.target),
+        advice="" if standing is TargetState.IN_USE else _way_out(layout.target),
     )
 
 
