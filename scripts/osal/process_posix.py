@@ -22,7 +22,7 @@ from typing import Final
 from scripts.errors import LaunchError
 from scripts.osal.process_result import Command, Dialog
 from scripts.osal.process_table import Table, children, children_of, has_children, processes
-from scripts.system.signal_sets import unblocked
+from scripts.osal.signal_sets import unblocked
 
 assert sys.platform != "win32"  # noqa: S101 - tells mypy which half this is
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-from scripts.system.signal_sets import blocked, ending, faults, stopping, usual
+from scripts.osal.signal_sets import blocked, ending, faults, stopping, usual
 
 #: Windows ends a process about 5 s after its console was closed; the handler may use that time.
 CLOSE_GRACE: Final = 4.5

@@ -7,14 +7,17 @@ the target's journal is written again, so that the ordinary undo decides by what
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from scripts.errors import JournalError
+from scripts.errors import ConflictError, JournalError
 from scripts.osal.file_operations import Fs
-from scripts.placement import journal as journal_read
 from scripts.placement import journal as journals
 from scripts.placement.inspect import UndoAction, judge, look_at, stored_in
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout
+from scripts.placement.lock import User, running
+from scripts.placement.registry import LOST, PLACEMENTS, PlacementRegistry
+from scripts.placement.report import Left, UndoReport
 from scripts.placement.state import load
 
 
@@ -26,7 +29,7 @@ def remembered(journal: Journal) -> bytes:
 def recalled(data: bytes | None) -> Journal | None:
     """Read a memory; one that cannot be trusted is none."""
     try:
-        return journal_read.parse(data) if data else None
+        return journals.parse(data) if data else None
     except JournalError:
         return None
 
@@ -80,3 +83,43 @@ def rebuild(layout: Layout, fs: Fs, memory: Journal) -> Journal:
     fs.sync_folder(layout.state)
     fs.sync_folder(layout.target)
     return as_memory(memory)
+
+
+def kept_unrecorded(layout: Layout, fs: Fs, memory: Journal) -> tuple[Left, ...]:
+    """List what was placed to stay and has no record beside it any more."""
+    why = "it stays as --keep asked, but its record (.cuda-amd) vanished"
+    return tuple(Left(path=path, why=why) for path in outstanding(layout, fs, memory))
+
+
+def has_vanished(layout: Layout, fs: Fs, memory: Journal | None) -> bool:
+    """Whether the state folder is gone although files of ours, or their originals, are not as before."""
+    return memory is not None and fs.look(layout.state) is None and bool(outstanding(layout, fs, memory))
+
+
+def remembered_users(
+    registry: PlacementRegistry | None, target: Path, *, but: User | None
+) -> tuple[User, ...]:
+    """Return who placed, where only the registry still knows it and the process runs."""
+    entry = registry.entry(PLACEMENTS, target) if registry else None
+    found = running(entry.facts.get("user", "")) if entry is not None else None
+    return () if found is None or found == but else (found,)
+
+
+def refuse_in_use(layout: Layout, others: tuple[User, ...]) -> None:
+    """Refuse to take files from under a running program."""
+    if others:
+        ids = ", ".join(str(other.pid) for other in others)
+        msg = f"a running program uses what is placed in {layout.target} (process {ids})"
+        raise ConflictError("placement-in-use", msg, hint="end that program first")
+
+
+def note_undo(registry: PlacementRegistry | None, report: UndoReport) -> None:
+    """Take a target that is as before off the list; note one whose record has vanished."""
+    if registry is None:
+        return
+    if report.complete and not report.pending:
+        registry.remove(PLACEMENTS, report.target)
+    elif report.lost:
+        entry = registry.entry(PLACEMENTS, report.target)
+        facts = {k: v for k, v in entry.facts.items() if k != "user"} if entry is not None else {}
+        registry.add(PLACEMENTS, report.target, **{**facts, LOST: "yes"})

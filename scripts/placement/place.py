@@ -18,12 +18,20 @@ from scripts.placement.inspect import is_ours
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, Layout, fold
 from scripts.placement.lock import WAIT, Held, User, target_lock, this_process
-from scripts.placement.memory import as_memory, journal_or_memory, outstanding, recalled, remembered
+from scripts.placement.memory import (
+    as_memory,
+    journal_or_memory,
+    outstanding,
+    recalled,
+    refuse_in_use,
+    remembered,
+    remembered_users,
+)
 from scripts.placement.plan import PlacementItem, PlacementPlan, PlacementRefusal, plan
 from scripts.placement.refusals import refuse, warn
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import UndoReport
-from scripts.placement.rollback import REAL, leave, refuse_in_use, remembered_users, undo_held
+from scripts.placement.rollback import REAL, leave, undo_held
 from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load
 from scripts.records import dataclass

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from scripts.errors import ConflictError, UndoIncompleteError
+from scripts.errors import UndoIncompleteError
 from scripts.osal.file_operations import Fs, Seen
 from scripts.placement import journal as journals
 from scripts.placement import lock
@@ -27,9 +27,18 @@ from scripts.placement.inspect import (
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout, numbered
 from scripts.placement.lock import WAIT, Held, User, target_lock
-from scripts.placement.memory import journal_or_memory, outstanding, rebuild, recalled
+from scripts.placement.memory import (
+    has_vanished,
+    journal_or_memory,
+    kept_unrecorded,
+    note_undo,
+    rebuild,
+    recalled,
+    refuse_in_use,
+    remembered_users,
+)
 from scripts.placement.plan import Action
-from scripts.placement.registry import LOST, PLACEMENTS, PlacementRegistry
+from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Left, Mode, UndoReport
 from scripts.placement.snapshot import real_target
 from scripts.placement.state import clear
@@ -57,7 +66,7 @@ def undo(
     """
     layout = Layout(real_target(target))
     memory = recalled(registry.memory(PLACEMENTS, layout.target)) if registry else None
-    vanished = _vanished(layout, fs, memory)
+    vanished = has_vanished(layout, fs, memory)
     if vanished:
         refuse_in_use(layout, remembered_users(registry, layout.target, but=user))
     with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
@@ -71,7 +80,7 @@ def undo(
             if journal is not None and journal.step is JournalStep.COMMITTED:
                 refuse_in_use(layout, others)
             report = undo_held(held, fs, journal, mode=Mode(mode), lost=lost)
-    _note(registry, report)
+    note_undo(registry, report)
     return report
 
 
@@ -91,7 +100,7 @@ def leave(
     Without a record even what was placed to ``keep`` is reported, since only the memory can undo it.
     """
     layout = Layout(real_target(target))
-    vanished = _vanished(layout, fs, memory)
+    vanished = has_vanished(layout, fs, memory)
     with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
         if held is None:
             return None
@@ -103,12 +112,12 @@ def leave(
         if stays and not lost:
             return None
         if keep and lost and memory is not None:
-            report = UndoReport(target=layout.target, lost=True, kept=_kept_unrecorded(layout, fs, memory))
+            report = UndoReport(target=layout.target, lost=True, kept=kept_unrecorded(layout, fs, memory))
             if vanished:
                 held.vanish()
         else:
             report = undo_held(held, fs, journal, lost=lost)
-    _note(registry, report)
+    note_undo(registry, report)
     return report
 
 
@@ -132,46 +141,6 @@ def undo_held(
             elif not report.pending:
                 report = replace(report, pending=held_files)
     return report
-
-
-def _kept_unrecorded(layout: Layout, fs: Fs, memory: Journal) -> tuple[Left, ...]:
-    """List what was placed to stay and has no record beside it any more."""
-    why = "it stays as --keep asked, but its record (.cuda-amd) vanished"
-    return tuple(Left(path=path, why=why) for path in outstanding(layout, fs, memory))
-
-
-def _vanished(layout: Layout, fs: Fs, memory: Journal | None) -> bool:
-    """Whether the state folder is gone although files of ours, or their originals, are not as before."""
-    return memory is not None and fs.look(layout.state) is None and bool(outstanding(layout, fs, memory))
-
-
-def remembered_users(
-    registry: PlacementRegistry | None, target: Path, *, but: User | None
-) -> tuple[User, ...]:
-    """Return who placed, where only the registry still knows it and the process runs."""
-    entry = registry.entry(PLACEMENTS, target) if registry else None
-    found = lock.running(entry.facts.get("user", "")) if entry is not None else None
-    return () if found is None or found == but else (found,)
-
-
-def refuse_in_use(layout: Layout, others: tuple[User, ...]) -> None:
-    """Refuse to take files from under a running program."""
-    if others:
-        ids = ", ".join(str(other.pid) for other in others)
-        msg = f"a running program uses what is placed in {layout.target} (process {ids})"
-        raise ConflictError("placement-in-use", msg, hint="end that program first")
-
-
-def _note(registry: PlacementRegistry | None, report: UndoReport) -> None:
-    """Take a target that is as before off the list; note one whose record has vanished."""
-    if registry is None:
-        return
-    if report.complete and not report.pending:
-        registry.remove(PLACEMENTS, report.target)
-    elif report.lost:
-        entry = registry.entry(PLACEMENTS, report.target)
-        facts = {k: v for k, v in entry.facts.items() if k != "user"} if entry is not None else {}
-        registry.add(PLACEMENTS, report.target, **{**facts, LOST: "yes"})
 
 
 @contextlib.contextmanager
