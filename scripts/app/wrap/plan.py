@@ -32,6 +32,7 @@ from scripts.launch.launcher import BITS, CAVEATS, ascii_folder, plan_launcher, 
 from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
 from scripts.model import StackKind
 from scripts.osal.process_result import Command, LogTo
+from scripts.osal.user_path import current_folder, user_path
 from scripts.preflight.places import Places
 from scripts.records import dataclass
 
@@ -177,7 +178,7 @@ def _beside(choice: ViaChoice, read: _Read, seen: Inspected) -> tuple[Path, ...]
 
 def _read(ws: Workspace, request: WrapRequest) -> _Read:
     """Read the words and look for the program."""
-    here = Path.cwd()
+    here = current_folder()
     program = named_program(ws, request.exe)
     if ws.platform == "win32":
         refuse_unstartable(program)
@@ -188,8 +189,8 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
         timeout=parse_timeout(request.timeout),
         settings=parse_settings(request.settings),
         way=_wanted_way(request),
-        cwd=here / request.cwd,
-        log=LogTo(path=here / request.log) if request.log else None,
+        cwd=user_path(request.cwd, "--cwd") if request.cwd else here,
+        log=LogTo(path=user_path(request.log, "--log")) if request.log else None,
     )
 
 
@@ -201,7 +202,7 @@ def _arguments(here: Path, request: WrapRequest) -> tuple[str, ...]:
             msg = "arguments were given both after -- and by --args-file"
             raise UsageError("arguments-twice", msg, hint="use one of the two")
         try:
-            text = (here / request.args_file).read_text(encoding="utf-8")
+            text = user_path(request.args_file, "--args-file", cwd=here).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             msg = f"the arguments file cannot be read: {request.args_file}"
             hint = "it must be a JSON list of strings in UTF-8"
@@ -333,4 +334,4 @@ def named_program(ws: Workspace, exe: str) -> Path:
         LaunchError: no such program is there.
     """
     search = partial(shutil.which, path=ws.environ.get("PATH", ""))
-    return find_program(exe, cwd=Path.cwd(), search=search, platform=ws.platform)
+    return find_program(exe, cwd=current_folder(), search=search, platform=ws.platform)

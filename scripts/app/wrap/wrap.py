@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.app.context import Workspace, staged_runtime
+from scripts.app.wrap.outputs import output_paths
 from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run
 from scripts.app.wrap.wrap_types import (
     ExplainPlacement,
@@ -28,6 +29,7 @@ from scripts.errors import LaunchError, WorkspaceError
 from scripts.launch.injection import Via
 from scripts.launch.tracing import PREFIX
 from scripts.model import StackKind
+from scripts.osal.output_file import is_plain
 from scripts.osal.process import run_inherited
 from scripts.osal.process_result import ProcessResult
 from scripts.osal.signals import ForwardedSignals
@@ -74,8 +76,8 @@ def wrap(
         WorkspaceError: nothing was started; ``not_started_code`` gives the exit code, and ``--report``
             has been written unless the error is that it cannot be.
     """
-    target = Path(report).absolute() if report else None
-    if target is not None:  # now, because afterwards the program's own end comes first
+    target = output_paths(ws, exe, program_args, report=report).get("report")
+    if target is not None and is_plain(target):  # now, because afterwards the program's own end comes first
         write_report(target, {"outcome": "unfinished"})
     request = WrapRequest(
         exe=exe,
@@ -94,6 +96,7 @@ def wrap(
     )
     body: dict[str, object] = {}
     try:
+        output_paths(ws, exe, program_args, report=report, log=log)
         plan = plan_run(ws, request, staged=staged, placer=placer, inspect=inspect)
         result = _explained(plan, explain_placement) if explain else _run(ws, plan)
         body = result.to_json()

@@ -29,7 +29,7 @@ from scripts.errors import (
 )
 from scripts.launch.environ import EnvPlan
 from scripts.launch.injection import Via, ViaFacts
-from scripts.osal.fs import write_atomic
+from scripts.osal.output_file import write_output
 from scripts.osal.process import name_exit
 from scripts.osal.process_result import ProcessResult
 from scripts.preflight.places import Places
@@ -243,7 +243,7 @@ def write_report(path: Path, body: object) -> None:
     """
     text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
     try:
-        write_atomic(path, text.encode("utf-8", "surrogateescape"))
+        write_output(path, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         msg = f"the report cannot be written: {path}"
         raise LaunchError(
