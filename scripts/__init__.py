@@ -13,7 +13,7 @@ __version__: Final = "0.1.0"
 
 #: Layer by layer, lowest first. A name is a module or a sub-package of ``scripts``.
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
-    ("records",),
+    ("serialize",),
     ("errors", "model"),
     ("osal", "binary"),
     ("guards",),

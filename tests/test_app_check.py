@@ -3,10 +3,10 @@ from __future__ import annotations
 import io
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.check import CheckResult, check_program, check_staged
 from scripts.app.context import Staged, Workspace

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import ROOT, Staged, Workspace, workspace_from_environ
 from scripts.app.preflight import PreflightResult, inspect_program, preflight

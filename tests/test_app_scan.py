@@ -6,10 +6,10 @@ import io
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app import scan as scan_module
 from scripts.app.context import Workspace

@@ -7,11 +7,11 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.bench.ab import ab
 from scripts.app.bench.compare import choose_sides, compare

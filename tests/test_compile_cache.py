@@ -9,11 +9,11 @@ import sqlite3
 import struct
 import sys
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app import compiling
 from scripts.app import precompile as precompiling

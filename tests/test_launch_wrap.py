@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Staged
 from scripts.app.wrap.wrap import WrapResult, not_started_code, wrap

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import hashlib
 import io
 import json
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -262,7 +262,7 @@ def test_check_does_not_trust_a_certificate_for_another_name(ws: Workspace, serv
 
 
 def test_certificates_that_cannot_be_read_are_named(ws: Workspace) -> None:
-    broken = dataclasses.replace(ws, environ={"SSL_CERT_FILE": str(ws.root / "none.pem")})
+    broken = replace(ws, environ={"SSL_CERT_FILE": str(ws.root / "none.pem")})
     assert "none.pem" in pins_check(broken, only="wheel").checked[0].detail
 
 
@@ -424,7 +424,7 @@ def test_update_does_not_overwrite_a_change_made_meanwhile(ws: Workspace, server
 
 def test_an_insecure_metadata_address_is_refused(ws: Workspace) -> None:
     with pytest.raises(UsageError) as caught:
-        pins_update(dataclasses.replace(ws, environ={"CUDA_AMD_GITHUB_API": "http://example.org"}))
+        pins_update(replace(ws, environ={"CUDA_AMD_GITHUB_API": "http://example.org"}))
     assert caught.value.reference == "bad-api-address"
 
 

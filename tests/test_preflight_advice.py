@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.preflight import Better, PreflightResult
 from scripts.binary.image import Unreadable

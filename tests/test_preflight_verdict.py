@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.preflight.backends import from_files, from_root, kernels

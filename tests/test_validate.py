@@ -9,11 +9,11 @@ import subprocess
 import sys
 import threading
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, workspace_from_environ
 from scripts.app.validate.scratch_copy import copy_program, differences, tree_of

@@ -6,12 +6,12 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.app.wrap.tracing import LONGEST, read_trace

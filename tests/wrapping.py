@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace, workspace_from_environ
 from scripts.app.wrap.placing import BesidePlacer

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.app.compiling import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.shim import shims_here
 from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode, HostError
-from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime
 from scripts.staging.build import build_key_of
 from scripts.staging.generations import known_stages, read_history
 from scripts.store.cache import CacheEntry, disk_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheListResult:
+class CacheListResult(Struct, frozen=True, kw_only=True):
     """Everything in the store; ``needed_by`` says why an entry stays, entry key by entry key."""
 
     root: str
@@ -51,8 +51,7 @@ def cache_list(ws: Workspace) -> CacheListResult:
     return CacheListResult(root=str(ws.cache_root), entries=cache_of(ws).entries(), needed_by=references(ws))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CachePruneResult:
+class CachePruneResult(Struct, frozen=True, kw_only=True):
     """What went (or with ``dry_run`` would go), what stays, and how many bytes that freed.
 
     With ``compiled`` it is the layer's compile cache that went, and nothing of the store.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.stack_process import backend_notes, check_environment, read_seconds, redactor_of, run_ours
 from scripts.errors import ExitCode, StagedFileError
@@ -12,15 +14,13 @@ from scripts.evidence.cuda_check import CheckVerdict, judge, parse_output
 from scripts.evidence.evidence_io import result_json
 from scripts.model import Runtime, StackKind
 from scripts.osal.process_result import Captured
-from scripts.records import dataclass
 
 PROGRAM: Final = "cuda_check"
 #: A healthy check takes seconds; the first start of a HIP runtime may take a minute.
 DEFAULT_SECONDS: Final = 120.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True, kw_only=True):
     """One judged check.
 
     Attributes:

@@ -12,9 +12,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace
 from scripts.errors import ConflictError
-from scripts.records import dataclass
 
 #: The layer compiles into this folder below the user's cache.
 COMPILE_CACHE: Final = ("zluda", "ComputeCache")
@@ -24,8 +25,7 @@ _OURS: Final = re.compile(r"zluda\d*\.db(-wal|-shm|-journal)?", re.IGNORECASE)
 INTERVAL: Final = 10.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompileCache:
+class CompileCache(Struct, frozen=True, kw_only=True):
     """The layer's compile cache: its folder, and the files in it that are the layer's own."""
 
     folder: Path

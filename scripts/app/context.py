@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from scripts.errors import StagedFileError, UsageError
 from scripts.host.facts import scan_host
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, NoProgress, Progress, Runtime, Stack
-from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.cache import Cache
@@ -26,8 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 APP_NAME: Final = "cuda-on-amd"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workspace:
+class Workspace(Struct, frozen=True, kw_only=True):
     """The places and the environment a use case works with; tests make their own.
 
     Attributes:
@@ -127,8 +126,7 @@ def within(ws: Workspace, path: Path) -> str:
     return path.relative_to(ws.root).as_posix() if path.is_relative_to(ws.root) else str(path)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Staged:
+class Staged(Struct, frozen=True, kw_only=True):
     """A stack, its verified runtime, the lock it comes from, and this machine."""
 
     lock: Lock

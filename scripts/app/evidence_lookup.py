@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace
 from scripts.evidence.index import EvidenceIndex, EvidenceStanding, load_evidence
 from scripts.model import Level
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proof:
+class Proof(Struct, frozen=True, kw_only=True):
     """One document about a stack on one GPU."""
 
     gfx: str
@@ -39,8 +39,7 @@ class Proof:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Worth:
+class Worth(Struct, frozen=True, kw_only=True):
     """What all documents together allow to say about a stack on one architecture.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from scripts.app.context import Workspace
 from scripts.errors import ExitCode, FetchError, UsageError
@@ -13,7 +14,7 @@ from scripts.lock.resolve import unknown_name
 from scripts.lock.upstream import API, GitHub, api_base
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress
 from scripts.net.web import MAX_BYTES, Web
-from scripts.records import dataclass
+from scripts.serialize import plain
 
 
 class PinStatus(StrEnum):
@@ -25,8 +26,7 @@ class PinStatus(StrEnum):
     SUPPLIED = "supplied"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedUrl:
+class CheckedUrl(Struct, frozen=True, kw_only=True):
     """One URL of one artifact; ``url`` is empty for supplied files, which nobody downloads."""
 
     artifact: str
@@ -35,8 +35,7 @@ class CheckedUrl:
     detail: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PinsCheckResult:
+class PinsCheckResult(Struct, frozen=True, kw_only=True):
     """Every URL that was asked."""
 
     checked: tuple[CheckedUrl, ...]
@@ -51,7 +50,7 @@ class PinsCheckResult:
 
     def to_json(self) -> dict[str, object]:
         """Return one object per URL."""
-        return {"checked": [asdict(row) for row in self.checked]}
+        return {"checked": [plain(row) for row in self.checked]}
 
 
 def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsCheckResult:

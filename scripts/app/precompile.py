@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.compiling import cache_size, compile_cache
 from scripts.app.context import Workspace, staged_runtime
 from scripts.app.stack_process import backend_notes, check_environment, read_seconds, run_ours
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.model import Runtime
 from scripts.osal.process import name_exit
-from scripts.records import dataclass
 
 #: vosen/ZLUDA@87531d3 ``zluda_precompile``: takes a file or a folder, uses every processor core.
 TOOL: Final = "zluda_precompile"
@@ -19,8 +20,7 @@ TOOL: Final = "zluda_precompile"
 DEFAULT_SECONDS: Final = 3600.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrecompileResult:
+class PrecompileResult(Struct, frozen=True, kw_only=True):
     """How the layer's tool ended, and by how much its compile cache grew.
 
     The tool ends with 0 also where it could compile nothing, so that only growth shows that it did.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace, host_of, lock_of
 from scripts.app.stack_facts import runtime_of, stack_facts
@@ -23,7 +25,6 @@ from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS, Judged, judge
-from scripts.records import dataclass
 from scripts.staging.generations import read_history
 
 CACHE_FOLDER: Final = "preflight-v1"
@@ -31,8 +32,7 @@ CACHE_FOLDER: Final = "preflight-v1"
 WARNINGS: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Better:
+class Better(Struct, frozen=True, kw_only=True):
     """Another pinned stack for which less is missing."""
 
     stack: str
@@ -44,8 +44,7 @@ class Better:
         return {"stack": self.stack, "verdict": self.verdict.value, "why": self.why}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreflightResult:
+class PreflightResult(Struct, frozen=True, kw_only=True):
     """What the files predict.
 
     Attributes:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace, cache_of
 from scripts.app.wrap.placing import still_placed
 from scripts.errors import ConflictError, ExitCode
 from scripts.osal.fs import is_link, remove_tree
-from scripts.records import dataclass
 from scripts.staging.generations import forget_stage, known_stages
 
 #: What git tracks below ``stage/``.
@@ -23,8 +24,7 @@ IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "
 IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RemoveResult:
+class RemoveResult(Struct, frozen=True, kw_only=True):
     """What went, or would go without ``--yes``, and what stays for other checkouts."""
 
     paths: tuple[str, ...]

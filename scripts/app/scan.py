@@ -6,20 +6,20 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace
 from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import host_from_hipinfo, scan_host
 from scripts.host.support import driver_notes, releases, support
 from scripts.model import Gpu, HipRoot, Host
-from scripts.records import dataclass
 from scripts.staging.select import selected_gpu
 
 #: No hipInfo output is longer; a file that is holds something else.
 CAP: Final = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScanResult:
+class ScanResult(Struct, frozen=True, kw_only=True):
     """What a look at the machine showed.
 
     Attributes:

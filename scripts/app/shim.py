@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Staged, Workspace, cache_of, staged_runtime
 from scripts.app.preflight import warn_about
 from scripts.app.stack_process import gpu_choice, hip_root_of
@@ -20,14 +22,12 @@ from scripts.launch.shim import Shim, cmd_text, file_name, misleading, sh_text
 from scripts.model import StackKind
 from scripts.osal.fs import write_atomic
 from scripts.placement.registry import SHIMS, RegistryEntry
-from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime
 
 FOLDER: Final = "shims"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShimResult:
+class ShimResult(Struct, frozen=True, kw_only=True):
     """What was written or taken away.
 
     Attributes:
@@ -163,8 +163,7 @@ def _take(ws: Workspace, status: ShimStatus) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShimStatus:
+class ShimStatus(Struct, frozen=True, kw_only=True):
     """One script as it is now; ``standing`` is ``ready``, ``changed``, ``gone`` or ``without files``."""
 
     path: Path

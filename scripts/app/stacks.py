@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, staged_runtime
 from scripts.app.evidence_lookup import Proof, Worth, evidence_of, known_by_stack
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.model import Host, Stack, StackKind
-from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, activate, go_back, read_history
 from scripts.staging.select import selected_gpu, unmet
@@ -18,8 +19,7 @@ ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
 NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
 
 
-@dataclass(frozen=True, kw_only=True)
-class StackRow:
+class StackRow(Struct, frozen=True, kw_only=True):
     """One stack: what stands in its way here (empty: nothing), and what documents show.
 
     ``worth`` says it once for each architecture; ``proofs`` are the documents one by one.
@@ -50,8 +50,7 @@ class StackRow:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class StacksResult:
+class StacksResult(Struct, frozen=True, kw_only=True):
     """All stacks of the lock, in its order."""
 
     rows: tuple[StackRow, ...]
@@ -100,8 +99,7 @@ def _is_for(stack: Stack, gfx: str) -> bool:
     return not stack.requires.gfx or gfx in stack.requires.gfx
 
 
-@dataclass(frozen=True, kw_only=True)
-class UseResult:
+class UseResult(Struct, frozen=True, kw_only=True):
     """The generation that is active now, and the one before."""
 
     active: Generation
@@ -149,8 +147,7 @@ def use(ws: Workspace, *, stack: str = "") -> UseResult:
     return UseResult(active=active, before=history.active)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RollbackResult:
+class RollbackResult(Struct, frozen=True, kw_only=True):
     """The generation that was left and the one that is active now."""
 
     left: Generation

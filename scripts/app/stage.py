@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace, cache_of
 from scripts.app.setup.download_summary import DownloadSummary
 from scripts.app.setup.flow import Flow, FlowStep, read_request
 from scripts.errors import ExitCode
 from scripts.model import ArtifactFormat
-from scripts.records import dataclass
 from scripts.store.fetch import fetch as fetch_artifact
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageResult:
+class StageResult(Struct, frozen=True, kw_only=True):
     """An assembled runtime; it is not active until `use` or `setup` says so."""
 
     stack: str
@@ -60,8 +60,7 @@ def stage(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FetchResult:
+class FetchResult(Struct, frozen=True, kw_only=True):
     """What is in the store now."""
 
     stack: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from scripts.app.compiling import CompileCache, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.shim import ShimStatus, shims_here
@@ -9,14 +11,12 @@ from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode
 from scripts.model import Lock
 from scripts.placement.status import PlacementStatus
-from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import Generation, History, read_history
 from scripts.store.cache import EntryKind, disk_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatusResult:
+class StatusResult(Struct, frozen=True, kw_only=True):
     """The active stack, the lock, the generations, and what lies in store and beside programs."""
 
     lock: Lock

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from scripts.app.context import Workspace
 from scripts.app.wrap.placing import placed_here, registry_of
@@ -13,11 +14,9 @@ from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Mode, UndoReport
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnwrapResult:
+class UnwrapResult(Struct, frozen=True, kw_only=True):
     """What was taken back, target by target.
 
     Attributes:

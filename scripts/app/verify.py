@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace, cache_of, generation_of, lock_of
 from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Lock
 from scripts.osal.fs import hash_file
-from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.archive import load_tree, verify_tree
@@ -17,8 +18,7 @@ from scripts.store.archive import load_tree, verify_tree
 DAMAGED: Final = frozenset({"missing", "changed"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verified:
+class Verified(Struct, frozen=True, kw_only=True):
     """One thing that was looked at; ``status`` is ``intact``, ``missing``, ``changed`` or ``absent``."""
 
     what: str
@@ -38,8 +38,7 @@ class Verified:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerifyResult:
+class VerifyResult(Struct, frozen=True, kw_only=True):
     """Everything that was verified, and the commands that repair what is not intact."""
 
     items: tuple[Verified, ...]

@@ -23,10 +23,11 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.bench.t_distribution import quantile
 from scripts.bench.trials import LOWER, UNKNOWN, Runs, Trial
 from scripts.errors import UsageError
-from scripts.records import dataclass
 
 LEVEL: Final = 0.95
 FEWEST_PAIRS: Final = 4
@@ -50,8 +51,7 @@ class CompareVerdict(StrEnum):
     NOT_COMPARABLE = "not-comparable"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Interval:
+class Interval(Struct, frozen=True, kw_only=True):
     """What pairs of trials say: logarithms of candidate over baseline. Without pairs all is ``nan``."""
 
     pairs: int
@@ -66,8 +66,7 @@ class Interval:
         return (self.high - self.low) / 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pooled:
+class Pooled(Struct, frozen=True, kw_only=True):
     """The definition that published comparisons use, beside ours: it knows nothing of trials."""
 
     baseline_median: float
@@ -76,8 +75,7 @@ class Pooled:
     candidate_mean: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairFinding:
+class PairFinding(Struct, frozen=True, kw_only=True):
     """What is known about one metric."""
 
     metric: str
@@ -90,8 +88,7 @@ class PairFinding:
     needed_pairs: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """A whole comparison: the primary metric's verdict is its own.
 
     ``unpaired`` counts trials without a partner; ``spreads`` says how far the trials of one runtime lie

@@ -11,14 +11,15 @@ import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from scripts.errors import UsageError
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     import jsonschema
@@ -31,8 +32,7 @@ HIGHER: Final = "higher"
 LOWER: Final = "lower"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
+class Metric(Struct, frozen=True, kw_only=True):
     """One figure that a workload measures; ``better`` is ``higher``, ``lower`` or empty where unknown."""
 
     name: str
@@ -40,8 +40,7 @@ class Metric:
     unit: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     """One process run.
 
     Attributes:
@@ -65,8 +64,7 @@ class Trial:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Runs:
+class Runs(Struct, frozen=True, kw_only=True):
     """One record: trials of one workload, perhaps under several runtimes.
 
     ``conditions`` holds the fixed facts of each runtime; its order is the record's own. ``primary`` may

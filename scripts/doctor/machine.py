@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct, field
+
 from scripts.model import Gpu, Host
-from scripts.records import dataclass
 
 AMD: Final = "amd"
 
@@ -22,8 +22,7 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """One thing: how it stands, in a sentence, and what was looked at."""
 
     status: Status
@@ -41,8 +40,7 @@ class Line:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageFact:
+class StageFact(Struct, frozen=True, kw_only=True):
     """The active stack: ``state`` is ``intact``, ``missing``, ``changed`` or ``none`` (no stack)."""
 
     state: str
@@ -51,8 +49,7 @@ class StageFact:
     details: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """What was looked at. ``None`` means that it could not be looked at, or does not exist here.
 
     Attributes:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
-from scripts.records import dataclass
 
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
 OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
@@ -40,8 +41,7 @@ CAUSES: Final[Mapping[tuple[str, int], str]] = {("cuInit", 100): NO_DEVICE}
 NOTHING_BEHIND: Final = "accepted although nothing works behind it"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckVerdict:
+class CheckVerdict(Struct, frozen=True, kw_only=True):
     """The judgement of one run.
 
     Attributes:
@@ -244,8 +244,7 @@ _INITIALIZATION: Final = re.compile(r'Initialization\(\s*"(?P<call>[^"]*)"\s*,\s
 _NUMBER: Final = re.compile(r"(?<![\w.])(\d{3})(?![\w.])")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckLine:
+class CheckLine(Struct, frozen=True, kw_only=True):
     """One library's line. ``call`` and ``code`` are set for a failed initialisation.
 
     ``loading`` says that the library itself did not load; ``code`` is then the system's number if known.
@@ -260,8 +259,7 @@ class CheckLine:
     code: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckOutput:
+class CheckOutput(Struct, frozen=True, kw_only=True):
     """Everything a run printed: the lines understood, and the others as they were."""
 
     lines: tuple[CheckLine, ...]

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from scripts.evidence.document import Document, Provenance
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Earlier:
+class Earlier(Struct, frozen=True, kw_only=True):
     """A document and where it lies, as a person would look for it."""
 
     path: str
     document: Document
 
 
-@dataclass(frozen=True, kw_only=True)
-class Regression:
+class Regression(Struct, frozen=True, kw_only=True):
     """One capability that was better before; ``document`` shows how much better."""
 
     capability: str

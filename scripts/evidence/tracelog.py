@@ -16,11 +16,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scripts.records import dataclass
+from msgspec import Struct, field
+
+from scripts.serialize import plain
 
 #: What stands between a call and its status, and how far the inside of a call is indented.
 RETURNED: Final = ") -> "
@@ -50,8 +51,7 @@ MAX_KERNELS: Final = 100_000
 MAX_TEXT: Final = 200
 
 
-@dataclass(kw_only=True)
-class Failure:
+class Failure(Struct, kw_only=True):
     """A function that failed with one status, called by the program itself or (``nested``) by a library.
 
     Attributes:
@@ -77,11 +77,11 @@ class Failure:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return asdict(self)
+        data: dict[str, object] = plain(self)
+        return data
 
 
-@dataclass(kw_only=True)
-class Load:
+class Load(Struct, kw_only=True):
     """One call that handed device code over: the files it was saved to, and what was wrong with it."""
 
     call: str
@@ -98,11 +98,11 @@ class Load:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return asdict(self)
+        data: dict[str, object] = plain(self)
+        return data
 
 
-@dataclass(frozen=True, kw_only=True)
-class TraceSummary:
+class TraceSummary(Struct, frozen=True, kw_only=True):
     """What the logs of one run say, all its processes together.
 
     Attributes:

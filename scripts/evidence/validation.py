@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
+
+from scripts.serialize import plain
 
 FORMAT: Final = 1
 
@@ -26,8 +27,7 @@ class ValidationVerdict(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rung:
+class Rung(Struct, frozen=True, kw_only=True):
     """One step of the ladder; ``status`` is ``done``, ``kept``, ``skipped`` or ``failed``."""
 
     name: str
@@ -36,8 +36,7 @@ class Rung:
     detail: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Validation:
+class Validation(Struct, frozen=True, kw_only=True):
     """One stack, validated or skipped.
 
     Attributes:
@@ -69,7 +68,7 @@ class Validation:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return {"format": FORMAT, **asdict(self), "verdict": self.verdict.value}
+        return {"format": FORMAT, **plain(self), "verdict": self.verdict.value}
 
     @property
     def summary(self) -> str:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from scripts.binary.pe_version import file_version
 from scripts.errors import UsageError
 from scripts.host.support import document
 from scripts.model import HipRoot
-from scripts.records import dataclass
 
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 _GENERATION = re.compile(r"amdhip64(?:_(\d+))?\.dll", re.IGNORECASE)
@@ -28,8 +28,7 @@ _UNNAMED: Final = ("4", "5")
 _PIP_FOLDERS: Final = ("_rocm_sdk_devel", "_rocm_sdk_core")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipPlaces:
+class HipPlaces(Struct, frozen=True, kw_only=True):
     """Where to look besides the environment. Tests give folders of their own.
 
     Attributes:
@@ -43,8 +42,7 @@ class HipPlaces:
     site_packages: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """Runtimes in the order they would be used, and a sentence for each place that is none."""
 
     roots: tuple[HipRoot, ...] = ()

@@ -8,15 +8,16 @@ and the system's. PATH counts for the HIP runtime alone, which is asked for by i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.binary.image import Image, Unreadable
 from scripts.binary.read import read_image
 from scripts.errors import HostError
 from scripts.model import Runtime
-from scripts.records import dataclass
 
 #: HIP library to the file names that answer for it on Windows (vosen/ZLUDA@87531d3, ``zluda_windows``).
 FILES: Final[dict[str, tuple[str, ...]]] = {
@@ -36,8 +37,7 @@ MAX_DEPTH: Final = 8
 NAMED: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackendPlaces:
+class BackendPlaces(Struct, frozen=True, kw_only=True):
     """The folders that are searched; ``None`` where a run has none."""
 
     layer: Path
@@ -47,8 +47,7 @@ class BackendPlaces:
     path: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class MissingBackend:
+class MissingBackend(Struct, frozen=True, kw_only=True):
     """One file that is nowhere.
 
     Attributes:
@@ -84,8 +83,7 @@ class MissingBackend:
         return f"{' → '.join(self.chain)}: {'; '.join(self.searched)}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Lack:
+class _Lack(Struct, frozen=True, kw_only=True):
     """A file that something needs and that is nowhere: the chain below, and what each place says."""
 
     chain: tuple[str, ...]
@@ -93,8 +91,7 @@ class _Lack:
     delayed: bool
 
 
-@dataclass
-class _Walk:
+class _Walk(Struct):
     """One look through the folders; each folder is listed and each file read once."""
 
     places: BackendPlaces

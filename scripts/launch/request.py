@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from scripts.errors import LaunchError, UsageError
 from scripts.model import Runtime, RuntimeFile
 from scripts.osal.user_path import device_of, plain_spelling, unquoted, user_path
-from scripts.records import dataclass
 
 UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
@@ -110,8 +111,7 @@ WHY: Final[dict[Kind, str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Folder:
+class Folder(Struct, frozen=True, kw_only=True):
     """One folder to search, and why."""
 
     kind: Kind

@@ -6,8 +6,9 @@ the target's journal is written again, so that the ordinary undo decides by what
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from scripts.errors import ConflictError, JournalError
 from scripts.osal.file_operations import Fs

@@ -11,12 +11,12 @@ import errno
 import hashlib
 import json
 import os
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from scripts.osal.fs import extended_path
-from scripts.records import dataclass
 
 PLACEMENTS: Final = "placements"
 SHIMS: Final = "shims"
@@ -32,8 +32,7 @@ LONGEST_MEMORY: Final = 64 * 1024 * 1024
 MEMORY: Final = ".memory"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegistryEntry:
+class RegistryEntry(Struct, frozen=True, kw_only=True):
     """One listed path, and what was said about it."""
 
     path: Path
@@ -56,8 +55,7 @@ def usable(path: Path) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class PlacementRegistry:
+class PlacementRegistry(Struct, frozen=True):
     """The index below a user's state folder."""
 
     root: Path

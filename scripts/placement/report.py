@@ -6,7 +6,7 @@ import os
 from enum import StrEnum
 from pathlib import Path
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 
 class Mode(StrEnum):
@@ -17,16 +17,14 @@ class Mode(StrEnum):
     THEIRS = "theirs"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Left:
+class Left(Struct, frozen=True, kw_only=True):
     """A file that the undo did not dare to change, and why."""
 
     path: str
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class UndoReport:
+class UndoReport(Struct, frozen=True, kw_only=True):
     """What an undo did.
 
     Attributes:

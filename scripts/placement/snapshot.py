@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import TargetError
 from scripts.guards import guard_near
@@ -13,7 +15,6 @@ from scripts.osal.file_operations import FileKind, Fs
 from scripts.osal.fs import extended_path
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import FolderView, PlacementItem, PlanEntry, Snapshot
-from scripts.records import dataclass
 
 
 def real_target(target: Path) -> Path:
@@ -87,8 +88,7 @@ def folder_problem(target: Path, folder: str, fs: Fs) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Look:
+class _Look(Struct, frozen=True, kw_only=True):
     """How closely to look."""
 
     target: Path

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.errors import JournalError
 from scripts.osal.file_operations import Fs
@@ -17,7 +19,6 @@ from scripts.placement.memory import journal_or_memory, outstanding, recalled
 from scripts.placement.registry import LOST, PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import REAL
 from scripts.placement.state import check_state
-from scripts.records import dataclass
 
 
 class TargetState(StrEnum):
@@ -39,8 +40,7 @@ class TargetState(StrEnum):
 _AFTER: Final = frozenset({TargetState.HALF_UNDONE, TargetState.LEFT_OVER})
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacementStatus:
+class PlacementStatus(Struct, frozen=True, kw_only=True):
     """One target. ``advice`` is what a person can do, empty if nothing is needed."""
 
     target: Path

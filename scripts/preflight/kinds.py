@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from scripts.guards import REFERENCE, WHY, GuardSign
 from scripts.preflight.libraries import DATA
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.binary.source import FileBytes
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 TAIL: Final = 1 << 17
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
+class Kind(Struct, frozen=True, kw_only=True):
     """One kind; ``effect`` is ``unknown``, ``refuses`` or ``note``."""
 
     id: str
@@ -36,8 +36,7 @@ class Kind:
     needs_both: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recognised:
+class Recognised(Struct, frozen=True, kw_only=True):
     """A kind, and the sign by which it was recognised."""
 
     kind: Kind

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 #: How much lighter a reason is whose file is shipped, but named by nothing.
 UNREACHED: Final = 30
@@ -22,8 +22,7 @@ class Verdict(StrEnum):
     REFUSES = "refuses"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reason:
+class Reason(Struct, frozen=True, kw_only=True):
     """One reason: what it leads to, how heavy it is, the file and the functions it is about.
 
     ``then`` says what to do about it; empty where nobody here can do anything.
@@ -49,8 +48,7 @@ class Reason:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """One reason, and how many other files have one like it."""
 
     reason: Reason

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from scripts.errors import IntegrityError
 from scripts.model import Artifact, ArtifactFormat, HipSource, RuntimeFile, Stack
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.store.trees import TreeFile, UnpackedTree
@@ -25,16 +26,14 @@ FORMAT: Final = 1
 KEPT: Final = "_zluda"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedFile:
+class PlannedFile(Struct, frozen=True, kw_only=True):
     """One file of a runtime before it is assembled: what it will be, and where its bytes are now."""
 
     file: RuntimeFile
     source: Path
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuntimePlan:
+class RuntimePlan(Struct, frozen=True, kw_only=True):
     """Everything an assembly will do."""
 
     stack: str

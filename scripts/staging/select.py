@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final, NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
 from scripts.host.support import SupportLevel, release_for, support, where_to_get
 from scripts.lock.resolve import find_stack
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
-from scripts.records import dataclass
 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.
 Worth = Callable[[str, str], Level | None]
@@ -21,8 +22,7 @@ _NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
 _WHOLE: Final = ("amdhip64", "rocblas")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """The stack to use and why. ``unproven``: no committed evidence for it on this gfx.
 
     ``warnings`` must be shown loudly: each is one sentence.

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.bench.compare import FORMS, CompareResult, read_margin, write_picture
 from scripts.app.bench.run import read_count, read_job
@@ -23,7 +25,6 @@ from scripts.bench.picture import signed
 from scripts.bench.trials import Runs, Trial, write_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
-from scripts.records import dataclass
 
 ROUNDS: Final = 10
 MOST_ROUNDS: Final = 500
@@ -33,8 +34,7 @@ WIDTH: Final = 1.0
 FEWEST_TO_STOP: Final = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class AbResult:
+class AbResult(Struct, frozen=True, kw_only=True):
     """What came out, and where its record and picture lie; no comparison where an answer was wrong."""
 
     a: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.bench.compare import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
@@ -15,7 +17,6 @@ from scripts.bench.trials import HIGHER, LOWER, Runs, join, read_record, read_ta
 from scripts.errors import ExitCode, UsageError
 from scripts.osal.output_file import check_output, write_output
 from scripts.osal.user_path import user_path
-from scripts.records import dataclass
 
 #: The forms a picture is written in, by the ends of its name.
 FORMS: Final = (".svg", ".png")
@@ -23,8 +24,7 @@ FORMS: Final = (".svg", ".png")
 GOOD: Final = frozenset({CompareVerdict.BETTER, CompareVerdict.SAME})
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareResult:
+class CompareResult(Struct, frozen=True, kw_only=True):
     """A comparison, where its trials came from, and the picture drawn of it."""
 
     comparison: Comparison

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.app.bench.trial import (
     Attempt,
@@ -25,7 +27,6 @@ from scripts.bench.trials import Runs, write_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.records import dataclass
 
 __all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
 
@@ -35,8 +36,7 @@ MOST_TRIALS: Final = 1000
 LAST_BYTES, LAST_LINES, LAST_LETTERS = 8192, 5, 300
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
+class RunResult(Struct, frozen=True, kw_only=True):
     """One run: the judged result, what the workload said, and its output for the log.
 
     With several trials the result is the worst one's. ``native`` is the device's own product beside gemm.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform as platform_module
 import sys
 from collections.abc import Mapping
-from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.app.bench.workloads import Workload
 from scripts.app.context import Staged, Workspace
@@ -23,15 +25,13 @@ from scripts.host.condition import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.process import capture
 from scripts.osal.process_result import Captured
-from scripts.records import dataclass
 from scripts.staging.select import selected_gpu
 
 SEED: Final = 20260101
 INSIDE: Final = ("scripts", "inside")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialJob:
+class TrialJob(Struct, frozen=True, kw_only=True):
     """What is run again and again: one of our workloads at a size, or a program of the user's own."""
 
     workload: Workload | OwnWorkload
@@ -68,8 +68,7 @@ class TrialJob:
         return UNKNOWN if isinstance(self.workload, OwnWorkload) else str(self.size)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """One process run: judged, with its figures."""
 
     result: CapabilityResult

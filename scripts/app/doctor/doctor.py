@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace, host_of
 from scripts.app.doctor.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
@@ -18,14 +20,12 @@ from scripts.doctor.examine import examine
 from scripts.doctor.machine import Line, Status
 from scripts.errors import ExitCode, UsageError
 from scripts.model import Host
-from scripts.records import dataclass
 
 #: Of a longer log, so much of its begin and of its end is read.
 HALF: Final = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class DoctorResult:
+class DoctorResult(Struct, frozen=True, kw_only=True):
     """What the doctor found.
 
     Attributes:

@@ -7,9 +7,10 @@ import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from scripts.app.compiling import compile_cache
 from scripts.app.context import Workspace, cache_of, host_of, lock_of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from scripts.errors import UsageError
 from scripts.model import Trust
-from scripts.records import dataclass
 from scripts.store.fetch import FetchAction, FetchPlan
 
 #: How well a hash is known, in words a person can weigh.
@@ -17,8 +18,7 @@ TRUST_WORDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class BillRow:
+class BillRow(Struct, frozen=True, kw_only=True):
     """One artifact; ``bytes`` and ``disk`` (packed and unpacked, about) are ``None`` where not published."""
 
     artifact: str
@@ -30,8 +30,7 @@ class BillRow:
     disk: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class DownloadSummary:
+class DownloadSummary(Struct, frozen=True, kw_only=True):
     """Everything that would be downloaded for one stack."""
 
     stack: str

@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of
 from scripts.app.evidence_lookup import worth_here
@@ -23,7 +25,6 @@ from scripts.errors import FetchError, HostError, IntegrityError, StagedFileErro
 from scripts.lock.resolve import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
 from scripts.preflight.backends import kernels
-from scripts.records import dataclass
 from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.build import native_files
 from scripts.staging.generations import read_history
@@ -33,8 +34,7 @@ from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supp
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlowStep:
+class FlowStep(Struct, frozen=True, kw_only=True):
     """One step; ``status`` is ``done``, ``kept`` (it was so already), ``skipped`` or ``failed``."""
 
     name: str
@@ -52,16 +52,14 @@ class FlowStep:
         }
 
 
-@dataclass
-class StepNotes:
+class StepNotes(Struct):
     """What a running step says about itself."""
 
     status: str = "done"
     detail: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetupRequest:
+class SetupRequest(Struct, frozen=True, kw_only=True):
     """What the person asked for, already read."""
 
     stack: str = ""
@@ -74,8 +72,7 @@ class SetupRequest:
     fetching: FetchOptions = field(default_factory=FetchOptions)
 
 
-@dataclass
-class Flow:
+class Flow(Struct):
     """One walk through the steps; every method is one step and adds its line."""
 
     ws: Workspace

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.app.context import Staged, Workspace, within
 from scripts.app.setup.flow import Flow, FlowStep, read_request
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.evidence.document import Document, speaks_of
 from scripts.evidence.evidence_io import read_document
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
-from scripts.records import dataclass
 from scripts.staging.generations import Generation, activate, read_history, remember_stage
 
 #: The steps that show what a stack is worth; a stack becomes active only when all of them went well.
 PROOF = ("check", "run", "report")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetupResult:
+class SetupResult(Struct, frozen=True, kw_only=True):
     """What is set up, what it is worth by its document, and how each step went."""
 
     stack: str

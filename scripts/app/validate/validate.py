@@ -6,10 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.check import check_program
 from scripts.app.context import Staged, Workspace, cache_of, lock_of
@@ -25,15 +27,13 @@ from scripts.evidence.validation import Validation, ValidationVerdict, unsatisfi
 from scripts.lock.resolve import find_stack
 from scripts.model import StackKind
 from scripts.osal.fs import remove_tree
-from scripts.records import dataclass
 from scripts.staging.select import selected_gpu
 
 #: Refusals that mean "not without a person": the stack is skipped, and the reason says what is missing.
 NEEDS_A_PERSON: Final = frozenset({"consent-needed", "declined", "supply-files"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class ValidateResult:
+class ValidateResult(Struct, frozen=True, kw_only=True):
     """One stack, validated or skipped, and where its documents lie.
 
     Attributes:

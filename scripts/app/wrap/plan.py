@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from scripts.app.context import Staged, Workspace
 from scripts.app.stack_process import backend_notes, gpu_choice, hip_root_of, refuse_foreign_driver
 from scripts.app.wrap.profile import Profiled, profile_of
@@ -34,7 +36,6 @@ from scripts.model import StackKind
 from scripts.osal.process_result import Command, LogTo
 from scripts.osal.user_path import current_folder, user_path
 from scripts.preflight.places import Places
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.app.wrap.tracing import Tracing
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
 AUTO: Final = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrapRequest:
+class WrapRequest(Struct, frozen=True, kw_only=True):
     """What was asked for, still as words."""
 
     exe: str
@@ -61,8 +61,7 @@ class WrapRequest:
     program_args: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrapPlan:
+class WrapPlan(Struct, frozen=True, kw_only=True):
     """One run, decided: what is shown, what is started, and how it is watched."""
 
     shown: WrapResult
@@ -75,8 +74,7 @@ class WrapPlan:
     trace: Tracing | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Read:
+class _Read(Struct, frozen=True, kw_only=True):
     """The words, read."""
 
     program: Path
