@@ -7,11 +7,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Staged
 from scripts.app.preflight import inspect_program, warn_about

@@ -68,6 +68,14 @@ def current_folder() -> Path:
         raise UsageError("no-current-folder", msg, context=(error.strerror or "",), hint=hint) from error
 
 
+def home_folder() -> Path | None:
+    """Return this user's home folder; an environment without one is no reason to stop."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
 def device_of(name: str) -> str:
     """Return the Windows device that a file name means (upper case), or an empty string."""
     stem = re.split(r"[.:]", name, maxsplit=1)[0].rstrip(" ")

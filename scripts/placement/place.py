@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import errno
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -33,9 +35,12 @@ from scripts.placement.plan import PlacementItem, PlacementPlan, PlacementRefusa
 from scripts.placement.refusals import refuse, warn
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import UndoReport
-from scripts.placement.rollback import REAL, leave, undo_held
+from scripts.placement.rollback import REAL, leave, undo, undo_held
 from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load
+
+#: Seconds between looks at old files that something still holds when the program has ended.
+LOOK_AGAIN: Final = (0.2, 0.5, 1.0, 2.0)
 
 
 class Placement(Struct, frozen=True, kw_only=True):
@@ -345,8 +350,13 @@ class Session(Struct):
     still_there: tuple[str, ...] = ()
 
     @property
+    def pending(self) -> tuple[str, ...]:
+        """Files of ours, out of the way already, that a running program still holds."""
+        return self.report.pending if self.report is not None else ()
+
+    @property
     def left(self) -> tuple[str, ...]:
-        """What is still there after leaving, one line each; empty if all is as before."""
+        """What is not as before after leaving, one line each."""
         if self.failure is not None:
             still = (f"{path}: still beside the program" for path in self.still_there)
             return (self.failure.message, *self.failure.context, *still)
@@ -354,7 +364,6 @@ class Session(Struct):
             return ()
         return (
             *(f"{left.path}: {left.why}" for left in self.report.kept),
-            *self.report.pending,
             *(_vanished(self.report) if self.report.lost else ()),
         )
 
@@ -378,10 +387,24 @@ def placed(start: Callable[[], Placement], *, signals: bool = True) -> Iterator[
                 shield.raise_()
         finally:
             try:
-                session.report = session.placement.leave()
+                session.report = _without_pending(session.placement, session.placement.leave())
             except WorkspaceError as error:
                 session.failure = error
                 session.still_there = session.placement.still_there()
+
+
+def _without_pending(placement: Placement, report: UndoReport | None) -> UndoReport | None:
+    """Look again for a while where a stranger (a virus scanner, an indexer) still holds an old file."""
+    for pause in LOOK_AGAIN if report is not None and report.complete else ():
+        if report is None or not report.pending:
+            break
+        time.sleep(pause)
+        try:
+            again = undo(placement.target, fs=placement.fs, registry=placement.registry, user=placement.user)
+        except WorkspaceError:  # somebody has placed again meanwhile
+            break
+        report = replace(report, pending=again.pending)
+    return report
 
 
 def _vanished(report: UndoReport) -> tuple[str, ...]:

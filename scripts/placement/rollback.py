@@ -43,7 +43,7 @@ from scripts.placement.plan import Action
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Left, Mode, UndoReport
 from scripts.placement.snapshot import real_target
-from scripts.placement.state import clear
+from scripts.placement.state import clear, move_out, strangers
 
 REAL: Final = Fs()
 
@@ -136,6 +136,8 @@ def undo_held(
         if journal is not None:
             journal = rebuild(layout, fs, journal) if lost else journal
             report = replace(Rollback(layout=layout, fs=fs, journal=journal, mode=mode).run(), lost=lost)
+        if report.complete and (found := strangers(layout, fs, journal)):
+            report = _with_strangers(report, layout, fs, found, mode)
         if report.complete:
             held_files = clear(layout, fs)
             if not held_files:
@@ -143,6 +145,16 @@ def undo_held(
             elif not report.pending:
                 report = replace(report, pending=held_files)
     return report
+
+
+def _with_strangers(
+    report: UndoReport, layout: Layout, fs: Fs, found: tuple[str, ...], mode: Mode
+) -> UndoReport:
+    """List what is not ours in the state folder, or with both ways out move it beside the program."""
+    if mode is Mode.SAFE:
+        why = "it was not put there by a placement, and is left: move it away, then undo again"
+        return replace(report, kept=tuple(Left(path=path, why=why) for path in found))
+    return replace(report, aside=(*report.aside, *move_out(layout, fs, found)))
 
 
 @contextlib.contextmanager

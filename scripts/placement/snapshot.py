@@ -13,6 +13,7 @@ from scripts.errors import TargetError
 from scripts.guards import guard_near
 from scripts.osal.file_operations import FileKind, Fs
 from scripts.osal.fs import extended_path
+from scripts.osal.user_path import plain_path
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import FolderView, PlacementItem, PlanEntry, Snapshot
 
@@ -24,8 +25,8 @@ def real_target(target: Path) -> Path:
         TargetError: ``target-missing``.
     """
     try:
-        real = target.resolve(strict=True)
-    except (OSError, RuntimeError):
+        real = plain_path(plain_path(target).resolve(strict=True))
+    except (OSError, RuntimeError, ValueError):
         real = None
     if real is None or not real.is_dir():
         msg = f"{target} is not a folder"

@@ -106,6 +106,7 @@ class BesidePlacer:
         finally:
             if session is not None:
                 seen.left = session.left
+                seen.pending = session.pending
                 seen.lost = session.report is not None and session.report.lost
 
     def _place(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Placing:

@@ -68,11 +68,13 @@ class WrapPlacement(Struct):
 
     An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
     ``kept`` says that the files stay beside the program on purpose; they lie in and below ``target``.
+    ``pending`` are old files of ours, out of the way already, that a running program still holds.
     ``lost`` says that the record beside the program had vanished; ``left`` says what became of the files.
     """
 
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
     kept: bool = False
     lost: bool = False
     target: Path | None = None
@@ -189,6 +191,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             "placed_in": str(self.placement.target) if self.placement.target is not None else None,
             "left": list(self.placement.left),
             "lost": self.placement.lost,
+            "pending": list(self.placement.pending),
             "notes": [*self.notes, *self.ending],
             "trace": None if self.trace is None else self.trace.to_json(),
         }
@@ -224,6 +227,10 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         if self.placement.kept:
             folder = self.placement.target or self.program.parent
             said.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
+        if self.placement.pending:
+            folder = self.placement.target or self.program.parent
+            held = "everything is back, and a running program still holds old files in .cuda-amd"
+            said.append(f'clean-up pending: {held}; later: invoke unwrap --target="{folder}"')
         return (*said, ended.log_note) if ended.log_note else tuple(said)
 
 
