@@ -20,8 +20,9 @@ from contextlib import suppress
 from typing import Final
 
 from scripts.errors import LaunchError
+from scripts.osal.mapped_files import Wanted, mapped_by
 from scripts.osal.process_result import Command, Dialog
-from scripts.osal.process_table import Table, children, children_of, has_children, processes
+from scripts.osal.process_table import Table, children, children_of, has_children, listed_children, processes
 from scripts.osal.signal_sets import unblocked
 
 assert sys.platform != "win32"  # noqa: S101 - tells mypy which half this is
@@ -161,6 +162,15 @@ class PosixTree:
         """Continue every process."""
         _send(self._everyone(), signal.SIGCONT)
 
+    def mapped(self, wanted: Wanted) -> frozenset[str]:
+        """Return the wanted files that its processes have mapped as code."""
+        pids = self._everyone() if self._session else _below(self._roots_now())
+        return frozenset(path for pid in pids for path in mapped_by(pid, wanted))
+
+    def _roots_now(self) -> list[int]:
+        """Return our direct children that belong to the tree, without a look at every process."""
+        return [pid for pid in listed_children(os.getpid()) if self._is_ours(pid)]
+
     def terminate(self) -> bool:
         """Send SIGTERM to every process."""
         _send(self._everyone(), signal.SIGTERM)
@@ -274,6 +284,14 @@ def _send(pids: list[int], signum: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signum)
+
+
+def _below(pids: list[int]) -> list[int]:
+    """Return these processes and their descendants."""
+    found = dict.fromkeys(pids)
+    for pid in pids:
+        found |= dict.fromkeys(_below([p for p in listed_children(pid) if p not in found]))
+    return list(found)
 
 
 def _group_of(pid: int) -> int | None:

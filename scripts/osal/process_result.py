@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -111,6 +111,9 @@ class ProcessTree(Protocol):
 
     def resume(self) -> None:
         """Continue every process."""
+
+    def mapped(self, wanted: Callable[[str], bool]) -> frozenset[str]:
+        """Return the files of wanted names that its processes have mapped as code now."""
 
     def terminate(self) -> bool:
         """Ask every process to end; ``False`` where the platform has no way to ask."""

@@ -75,6 +75,11 @@ class Placement(Struct, frozen=True, kw_only=True):
             keep=self.keep,
         )
 
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The files that are ours, with what they must be."""
+        return {a.path: a.sha256 for a in self.memory.actions} if self.memory is not None else {}
+
     def still_there(self) -> tuple[str, ...]:
         """Name the files that are not what they were before placing."""
         if self.memory is None:

@@ -102,6 +102,7 @@ class BesidePlacer:
                 lambda: self._place(staged, program, chosen, keep=keep), signals=self._signals
             ) as session:
                 seen.files = session.placement.files
+                seen.hashes = session.placement.hashes
                 yield seen
         finally:
             if session is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from scripts.app.context import Workspace, staged_runtime
+from scripts.app.wrap.loaded import is_cuda, loaded_libraries
 from scripts.app.wrap.outputs import output_paths
 from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run
 from scripts.app.wrap.wrap_types import (
@@ -30,6 +31,7 @@ from scripts.errors import LaunchError, WorkspaceError
 from scripts.launch.injection import Via
 from scripts.launch.tracing import PREFIX
 from scripts.model import StackKind
+from scripts.osal.mapped_files import MappedFiles
 from scripts.osal.output_file import is_plain
 from scripts.osal.process import run_inherited
 from scripts.osal.process_result import ProcessResult
@@ -99,7 +101,7 @@ def wrap(
     try:
         output_paths(ws, exe, program_args, report=report, log=log)
         plan = plan_run(ws, request, staged=staged, placer=placer, inspect=inspect)
-        result = _explained(plan, explain_placement) if explain else _run(ws, plan)
+        result = _explained(plan, explain_placement) if explain else _run(ws, plan, hashes=target is not None)
         body = result.to_json()
     except WorkspaceError as error:
         body = {**error.to_json(), "exit_code": not_started_code(error)}
@@ -125,7 +127,7 @@ def _explained(plan: WrapPlan, look: ExplainPlacement | None) -> WrapResult:
     return replace(plan.shown, notes=(*plan.shown.notes, *look(plan.ready, plan.shown.program, plan.places)))
 
 
-def _run(ws: Workspace, plan: WrapPlan) -> WrapResult:
+def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
     """Say what will happen, place if needed, run, undo; no signal cuts the undo short."""
     ws.progress.note(f"{plan.shown.stack} via {plan.shown.via}: {plan.shown.reason}")
     for note in plan.shown.notes:
@@ -139,6 +141,7 @@ def _run(ws: Workspace, plan: WrapPlan) -> WrapResult:
         with around as placement:
             if interruptions.received:
                 raise KeyboardInterrupt  # somebody changed their mind before anything ran
+            mapped = MappedFiles(is_cuda)
             with _watch(ws, plan):
                 ended = run_inherited(
                     plan.command,
@@ -147,9 +150,11 @@ def _run(ws: Workspace, plan: WrapPlan) -> WrapResult:
                     log=plan.log,
                     unattended=ws.ask is None,
                     drop=PREFIX if plan.trace else b"",
+                    mapped=mapped,
                 )
+            loaded = loaded_libraries(mapped, plan.ready, placement, hashes=hashes)
         _refuse_failed_launcher(plan, ended)
-        return replace(plan.shown, exit=ended, placement=placement, trace=_trace(plan))
+        return replace(plan.shown, exit=ended, placement=placement, trace=_trace(plan), loaded=loaded)
 
 
 def _trace(plan: WrapPlan) -> TraceSummary | None:

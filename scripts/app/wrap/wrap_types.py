@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from scripts.app.context import Staged, Workspace
 from scripts.errors import (
@@ -36,6 +36,7 @@ from scripts.osal.process_result import ProcessResult
 from scripts.preflight.places import Places
 
 if TYPE_CHECKING:
+    from scripts.app.wrap.loaded import LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
 
 #: Stack id (empty: the active one) to its verified runtime.
@@ -78,6 +79,7 @@ class WrapPlacement(Struct):
     kept: bool = False
     lost: bool = False
     target: Path | None = None
+    hashes: dict[str, str] = field(default_factory=dict)
 
 
 class Placer(Protocol):
@@ -128,6 +130,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         placement: files that were beside the program meanwhile.
         notes: sentences that a person should read before the program starts.
         trace: what its CUDA calls came to, where they were traced.
+        loaded: which CUDA libraries were seen in its processes.
     """
 
     platform: str
@@ -144,6 +147,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
     placement: WrapPlacement = field(default_factory=WrapPlacement)
     notes: tuple[str, ...] = ()
     trace: TraceSummary | None = None
+    loaded: LoadedLibraries | None = None
 
     @property
     def exit_code(self) -> int:
@@ -193,6 +197,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             "lost": self.placement.lost,
             "pending": list(self.placement.pending),
             "notes": [*self.notes, *self.ending],
+            "loaded": None if self.loaded is None else to_builtins(self.loaded),
             "trace": None if self.trace is None else self.trace.to_json(),
         }
 
@@ -227,6 +232,8 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         if self.placement.kept:
             folder = self.placement.target or self.program.parent
             said.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
+        if self.loaded is not None:
+            said += self.loaded.sentences
         if self.placement.pending:
             folder = self.placement.target or self.program.parent
             held = "everything is back, and a running program still holds old files in .cuda-amd"
