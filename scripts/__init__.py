@@ -25,7 +25,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("evidence",),
     ("bench", "doctor"),
     ("app",),
-    ("ui",),
+    ("cli",),
 )
 
 #: Rooms outside the table: they import nothing of ours.
@@ -38,7 +38,7 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "urllib3": ("net",),
     "truststore": ("net",),
     "tomlkit": ("lock",),
-    "rich": ("ui",),
+    "rich": ("cli",),
     "pefile": ("binary",),
     "elftools": ("binary",),
     "lz4": ("binary",),

@@ -235,6 +235,11 @@ class Host(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     driver_files: Mapping[str, str | None] = field(default_factory=dict)
 
+    @property
+    def selected_gpu(self) -> Gpu | None:
+        """The GPU this run is about, or ``None`` without one."""
+        return next((gpu for gpu in self.gpus if gpu.index == self.selected), None)
+
 
 class CapabilityResult(Struct, frozen=True, kw_only=True):
     """What one run showed for one capability; ``level`` is ``None`` when nothing was reached."""

@@ -30,8 +30,8 @@ from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import undo
 from scripts.placement.snapshot import take_snapshot
 from scripts.placement.status import TargetState, placement_status, placements
-from tests.memory_fs import Disk, MemoryFs
 from tests.placement_harness import GONE, STACK, LightFs, World, mixed_world, pair_world, tree
+from tools.memory_fs import Disk, MemoryFs
 
 Record = Callable[[str, object], None]
 FS = LightFs()

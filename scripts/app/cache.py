@@ -12,6 +12,7 @@ from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.shim import shims_here
 from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode, HostError
+from scripts.serialize import pick
 from scripts.staging.assemble import load_runtime
 from scripts.staging.build import build_key_of
 from scripts.staging.generations import known_stages, read_history
@@ -34,14 +35,7 @@ class CacheListResult(Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
         rows = [
-            {
-                "kind": e.kind.value,
-                "key": e.key,
-                "bytes": e.bytes,
-                "path": str(e.path),
-                "needed_by": self.needed_by.get(e.key),
-            }
-            for e in self.entries
+            {**pick(e, "kind key bytes path"), "needed_by": self.needed_by.get(e.key)} for e in self.entries
         ]
         return {"root": self.root, "bytes": self.bytes, "entries": rows}
 
@@ -71,14 +65,8 @@ class CachePruneResult(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        rows = [{"kind": e.kind.value, "key": e.key, "bytes": e.bytes} for e in self.gone]
-        return {
-            "dry_run": self.dry_run,
-            "bytes": self.bytes,
-            "gone": rows,
-            "kept": self.kept,
-            "compile_cache": self.compiled.to_json() if self.compiled else None,
-        }
+        rows = [pick(entry, "kind key bytes") for entry in self.gone]
+        return {**pick(self, "dry_run bytes kept compile_cache=compiled"), "gone": rows}
 
 
 def cache_prune(ws: Workspace, *, compile_: bool = False, dry_run: bool = False) -> CachePruneResult:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from scripts.app.context import Workspace
 from scripts.errors import ConflictError
+from scripts.serialize import pick
 
 #: The layer compiles into this folder below the user's cache.
 COMPILE_CACHE: Final = ("zluda", "ComputeCache")
@@ -34,7 +35,7 @@ class CompileCache(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return {"path": str(self.folder), "bytes": self.bytes, "files": [path.name for path in self.files]}
+        return {**pick(self, "path=folder bytes"), "files": [path.name for path in self.files]}
 
 
 def compile_cache(ws: Workspace) -> CompileCache | None:

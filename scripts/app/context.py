@@ -181,19 +181,34 @@ def generation_of(ws: Workspace, lock: Lock, stack: str) -> Generation:
     Raises:
         UsageError: the stack is unknown, was never staged here, or nothing is active yet.
     """
-    history = read_history(ws.stage)
     if not stack:
-        if history.active is None:
-            raise UsageError(
-                "nothing-active", "no stack is active in this workspace yet", hint="run `invoke setup` first"
-            )
-        return history.active
+        return active(ws)
     find_stack(lock, stack)
-    active = history.active
-    if active is not None and active.stack == stack:
-        return active
-    staged = [g for g in history.generations if g.stack == stack]
+    history = read_history(ws.stage)
+    if history.active is not None and history.active.stack == stack:
+        return history.active
+    staged = history.of(stack)
     if not staged:
         msg = f"{stack} has not been staged in this workspace"
         raise UsageError("not-staged", msg, hint=f"stage it first: invoke setup --stack={stack}")
-    return staged[-1]
+    return staged[0]
+
+
+def active(ws: Workspace) -> Generation:
+    """Return the generation in use.
+
+    Raises:
+        UsageError: ``nothing-active``.
+    """
+    found = read_history(ws.stage).active
+    if found is None:
+        msg = "no stack is active in this workspace yet"
+        hint = "run `invoke setup` first, or name one: --stack=ID (`invoke stacks` lists them)"
+        raise UsageError("nothing-active", msg, hint=hint)
+    return found
+
+
+def newest(ws: Workspace, stack: str) -> Runtime | None:
+    """Return a stack's newest staged runtime as it lies there, not verified; ``None`` without one."""
+    staged = read_history(ws.stage).of(stack)
+    return load_runtime(cache_of(ws), staged[0].digest, stack=stack) if staged else None

@@ -16,7 +16,7 @@ from scripts.lock.upstream import AssetRef, GitHub, Release
 from scripts.lock.urls import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
 from scripts.model import Artifact, Lock
-from scripts.serialize import plain
+from scripts.serialize import JsonRecord
 
 #: Why an artifact's host was not asked.
 NO_METADATA = "no-metadata"
@@ -30,7 +30,7 @@ class AskedPin(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class PinsUpdateResult(Struct, frozen=True, kw_only=True):
+class PinsUpdateResult(JsonRecord, frozen=True, kw_only=True):
     """What was found, the change it means for the lock, and whether it was written."""
 
     asked: tuple[AskedPin, ...]
@@ -42,14 +42,6 @@ class PinsUpdateResult(Struct, frozen=True, kw_only=True):
         """3 when upstream contradicts a pin, else 0."""
         bad = {PinFinding.DIFFERS.value, PinFinding.GONE.value}
         return int(ExitCode.NEGATIVE if any(row.status in bad for row in self.asked) else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return findings, diff and whether it was written."""
-        return {
-            "asked": [plain(row) for row in self.asked],
-            "diff": self.diff.to_json(),
-            "written": self.written,
-        }
 
 
 class _Work(Struct, kw_only=True):

@@ -21,7 +21,7 @@ from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import FILE_NAME, dump, read_document, to_json, write_document
 from scripts.model import Host
 from scripts.osal.fs import write_atomic
-from scripts.serialize import plain
+from scripts.serialize import JsonRecord, plain
 
 IMPORTED: Final = "imported"
 #: Newest reports whose documents and logs go into a bundle.
@@ -39,7 +39,7 @@ class MachineSeen(Struct, frozen=True, kw_only=True):
         return {"path": str(self.path), "document": to_json(self.document)}
 
 
-class ReportResult(Struct, frozen=True, kw_only=True):
+class ReportResult(JsonRecord, frozen=True, kw_only=True):
     """What ``report`` found or did.
 
     Attributes:
@@ -57,17 +57,6 @@ class ReportResult(Struct, frozen=True, kw_only=True):
     bundle_names: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     exit_code: int = ExitCode.OK
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "own": [seen.to_json() for seen in self.own],
-            "imported": [seen.to_json() for seen in self.imported],
-            "added": self.added.to_json() if self.added else None,
-            "bundle": str(self.bundle) if self.bundle else None,
-            "bundle_names": list(self.bundle_names),
-            "faults": list(self.faults),
-        }
 
 
 def report(

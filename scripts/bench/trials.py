@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from scripts.errors import UsageError
 from scripts.osal.fs import write_atomic
+from scripts.serialize import pick
 
 if TYPE_CHECKING:
     import jsonschema
@@ -89,32 +90,12 @@ class Runs(Struct, frozen=True, kw_only=True):
 
 def to_json(runs: Runs) -> dict[str, object]:
     """Return a record as plain JSON data."""
+    trial = "runtime trial=number started seconds right answer state iterations"
     return {
         "format": FORMAT,
-        "created": runs.created,
-        "workload": runs.workload,
-        "size": runs.size,
-        "primary": runs.primary,
-        "baseline": runs.baseline,
-        "warmup": runs.warmup,
-        "metrics": {m.name: {"better": m.better, "unit": m.unit} for m in runs.metrics.values()},
-        "runtimes": {name: dict(facts) for name, facts in runs.conditions.items()},
-        "trials": [_trial_json(trial) for trial in runs.trials],
-        "notes": list(runs.notes),
-    }
-
-
-def _trial_json(trial: Trial) -> dict[str, object]:
-    """Return one trial as plain JSON data."""
-    return {
-        "runtime": trial.runtime,
-        "trial": trial.number,
-        "started": trial.started,
-        "seconds": None if trial.seconds is None else round(trial.seconds, 3),
-        "right": trial.right,
-        "answer": trial.answer,
-        "state": dict(trial.state),
-        "iterations": [dict(row) for row in trial.iterations],
+        **pick(runs, "created workload size primary baseline warmup runtimes=conditions notes"),
+        "metrics": {metric.name: pick(metric, "better unit") for metric in runs.metrics.values()},
+        "trials": [pick(each, trial) for each in runs.trials],
     }
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from scripts.model import Gpu, Host
+from scripts.serialize import JsonRecord
 
 AMD: Final = "amd"
 
@@ -22,22 +23,13 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class Line(JsonRecord, frozen=True, kw_only=True):
     """One thing: how it stands, in a sentence, and what was looked at."""
 
     status: Status
     topic: str
     text: str
     looked_at: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "status": self.status.value,
-            "topic": self.topic,
-            "text": self.text,
-            "looked_at": self.looked_at,
-        }
 
 
 class StageFact(Struct, frozen=True, kw_only=True):
@@ -81,7 +73,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     @property
     def gpu(self) -> Gpu | None:
         """The GPU in use."""
-        return next((gpu for gpu in self.host.gpus if gpu.index == self.host.selected), None)
+        return self.host.selected_gpu
 
     @property
     def windows(self) -> bool:

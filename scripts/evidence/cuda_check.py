@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from scripts.host.hip_libraries import library_behind
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
 
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
@@ -23,15 +24,6 @@ OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
 #: that this stack does not have says nothing about the others.
 DECIDES: Final = (Outcome.ERROR, Outcome.NOT_REACHED, Outcome.PASS, Outcome.UNAVAILABLE)
 
-#: (first letters of the failing call, status) when the AMD library behind it is missing, and that library.
-#: vosen/ZLUDA@87531d3 zluda_windows: the shim reports a missing back-end by these numbers.
-BACKENDS: Final[Mapping[tuple[str, int], str]] = {
-    ("cublasCreate", 6): "rocblas.dll",
-    ("cublasLtCreate", 6): "hipblaslt.dll or libhipblaslt.dll",
-    ("cusparseCreate", 7): "rocsparse.dll",
-    ("cudnnCreate", 4): "MIOpen.dll",
-    ("cudnnCreate", 4000): "MIOpen.dll",
-}
 #: What a status of the driver library means, where more than one cause has it (vosen/ZLUDA#659).
 NO_DEVICE: Final = (
     "HIP finds no device it can use: the display driver is too old for this HIP, "
@@ -142,7 +134,8 @@ def _result(line: CheckLine, kind: StackKind, wanted: set[str]) -> CapabilityRes
 def _backend(line: CheckLine) -> str:
     """Name the AMD library whose absence this status means, or nothing."""
     call = (line.call or "").removesuffix("_v2")
-    return BACKENDS.get((call, line.code if line.code is not None else -1), "")
+    library = library_behind(call, line.code) if line.code is not None else None
+    return " or ".join(library.asked) if library is not None else ""
 
 
 def _explain(line: CheckLine, backend: str) -> str:

@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from scripts.osal.redaction import Redactor
-from scripts.staging.select import selected_gpu
 
 FORMAT: Final = 1
 
@@ -258,14 +257,14 @@ def speaks_of(document: Document, *, host: Host, runtime: Runtime) -> bool:
         return False
     if document.simulated:
         return True
-    driver = next((g.driver for g in host.gpus if g.index == host.selected), None)
+    driver = host.selected_gpu.driver if host.selected_gpu else None
     versions = [[root.version for root in roots] for roots in (machine.hip_roots, host.hip_roots)]
     return subject.gpu == _gpu_key(host) and machine.driver == driver and versions[0] == versions[1]
 
 
 def _gpu_key(host: Host) -> GpuKey | None:
     """Name the selected GPU, or none."""
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     if gpu is None:
         return None
     return GpuKey(name=gpu.name, gfx=gpu.gfx, pci_id=gpu.pci_id, vendor=gpu.vendor)
@@ -273,7 +272,7 @@ def _gpu_key(host: Host) -> GpuKey | None:
 
 def _machine(host: Host, redactor: Redactor) -> DocumentMachine:
     """Keep what matters of a host, without the person's paths."""
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     return DocumentMachine(
         os=host.os,
         machine=host.machine,

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from scripts.evidence.document import Document, Provenance
 from scripts.model import CapabilityResult, Level, Outcome
+from scripts.serialize import JsonRecord
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
@@ -22,7 +23,7 @@ class Earlier(Struct, frozen=True, kw_only=True):
     document: Document
 
 
-class Regression(Struct, frozen=True, kw_only=True):
+class Regression(JsonRecord, frozen=True, kw_only=True):
     """One capability that was better before; ``document`` shows how much better."""
 
     capability: str
@@ -40,18 +41,6 @@ class Regression(Struct, frozen=True, kw_only=True):
         now = self.outcome.value if self.outcome is not Outcome.PASS else self.now.value if self.now else "-"
         detail = f"; {self.detail}" if self.detail else ""
         return f"{self.capability}: {then} became {now}{detail}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "capability": self.capability,
-            "before": self.before.value,
-            "now": self.now.value if self.now else None,
-            "outcome": self.outcome.value,
-            "detail": self.detail,
-            "document": self.document,
-            "provenance": self.provenance.value,
-        }
 
 
 def find_regressions(now: Document, earlier: Iterable[Earlier]) -> tuple[Regression, ...]:

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from scripts.serialize import plain
+from scripts.serialize import JsonRecord
 
 #: What stands between a call and its status, and how far the inside of a call is indented.
 RETURNED: Final = ") -> "
@@ -75,11 +75,6 @@ class Failure(Struct, kw_only=True):
     inside: str = ""
     nested: bool = False
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        data: dict[str, object] = plain(self)
-        return data
-
 
 class Load(Struct, kw_only=True):
     """One call that handed device code over: the files it was saved to, and what was wrong with it."""
@@ -96,13 +91,8 @@ class Load(Struct, kw_only=True):
         """Whether the code could not be used, or not all of it was understood."""
         return is_failure(self.call, self.status) or bool(self.unparsed or self.remarks)
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        data: dict[str, object] = plain(self)
-        return data
 
-
-class TraceSummary(Struct, frozen=True, kw_only=True):
+class TraceSummary(JsonRecord, frozen=True, kw_only=True):
     """What the logs of one run say, all its processes together.
 
     Attributes:
@@ -127,26 +117,12 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
     errors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     last: str = ""
 
+    JSON = "folder logs calls first_failure failures refused modules broken errors last"
+
     @property
     def first_failure(self) -> Failure | None:
         """The first call of the program itself that failed; else the first inside another call."""
         return next((f for f in self.failures if not f.nested), next(iter(self.failures), None))
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        first = self.first_failure
-        return {
-            "folder": self.folder,
-            "logs": list(self.logs),
-            "calls": dict(self.calls),
-            "first_failure": first.to_json() if first else None,
-            "failures": [failure.to_json() for failure in self.failures],
-            "refused": dict(self.refused),
-            "modules": self.modules,
-            "broken": [load.to_json() for load in self.broken],
-            "errors": {name: list(sentences) for name, sentences in self.errors.items()},
-            "last": self.last,
-        }
 
 
 def is_failure(function: str, status: str) -> bool:

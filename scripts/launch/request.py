@@ -10,6 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from scripts.errors import LaunchError, UsageError
+from scripts.host.hip_libraries import RUNTIME
 from scripts.model import Runtime, RuntimeFile
 from scripts.osal.user_path import device_of, plain_spelling, unquoted, user_path
 
@@ -98,7 +99,7 @@ Kind = Literal["layer", "hip", "libtorch"]
 
 #: How the file names (lower case) begin that mark a folder, in search order.
 MARKS: Final[dict[Kind, tuple[str, ...]]] = {
-    "hip": ("amdhip64", "libamdhip64.so"),
+    "hip": (RUNTIME, f"lib{RUNTIME}.so"),
     "libtorch": ("torch_cpu.dll", "torch.dll", "libtorch.so", "libtorch_cpu.so"),
 }
 LAUNCHER: Final = "zluda.exe"

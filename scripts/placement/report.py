@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
+
+from scripts.serialize import JsonRecord
 
 
 class Mode(StrEnum):
@@ -24,7 +25,7 @@ class Left(Struct, frozen=True, kw_only=True):
     why: str
 
 
-class UndoReport(Struct, frozen=True, kw_only=True):
+class UndoReport(JsonRecord, frozen=True, kw_only=True):
     """What an undo did.
 
     Attributes:
@@ -45,20 +46,9 @@ class UndoReport(Struct, frozen=True, kw_only=True):
     pending: tuple[str, ...] = ()
     lost: bool = False
 
+    JSON = "target complete restored removed kept aside pending lost"
+
     @property
     def complete(self) -> bool:
         """Whether every name is what it was."""
         return not self.kept
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "target": os.fspath(self.target),
-            "complete": self.complete,
-            "restored": list(self.restored),
-            "removed": list(self.removed),
-            "kept": [{"path": left.path, "why": left.why} for left in self.kept],
-            "aside": list(self.aside),
-            "pending": list(self.pending),
-            "lost": self.lost,
-        }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.errors import JournalError
@@ -19,6 +17,7 @@ from scripts.placement.memory import journal_or_memory, outstanding, recalled
 from scripts.placement.registry import LOST, PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import REAL
 from scripts.placement.state import check_state
+from scripts.serialize import JsonRecord
 
 
 class TargetState(StrEnum):
@@ -40,7 +39,7 @@ class TargetState(StrEnum):
 _AFTER: Final = frozenset({TargetState.HALF_UNDONE, TargetState.LEFT_OVER})
 
 
-class PlacementStatus(Struct, frozen=True, kw_only=True):
+class PlacementStatus(JsonRecord, frozen=True, kw_only=True):
     """One target. ``advice`` is what a person can do, empty if nothing is needed."""
 
     target: Path
@@ -51,19 +50,6 @@ class PlacementStatus(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     users: tuple[int, ...] = ()
     advice: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "target": os.fspath(self.target),
-            "standing": self.standing.value,
-            "stack": self.stack,
-            "digest": self.digest,
-            "created": self.created,
-            "files": list(self.files),
-            "users": list(self.users),
-            "advice": self.advice,
-        }
 
 
 def placements(registry: PlacementRegistry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:

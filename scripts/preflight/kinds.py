@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from scripts.guards import REFERENCE, WHY, GuardSign
 from scripts.preflight.libraries import DATA
+from scripts.serialize import JsonRecord
 
 if TYPE_CHECKING:
     from scripts.binary.source import FileBytes
@@ -36,20 +37,18 @@ class Kind(Struct, frozen=True, kw_only=True):
     needs_both: bool = False
 
 
-class Recognised(Struct, frozen=True, kw_only=True):
+class Recognised(JsonRecord, frozen=True, kw_only=True):
     """A kind, and the sign by which it was recognised."""
 
     kind: Kind
     sign: str
 
+    JSON = "kind=kind.id what=kind.what sign why=kind.why"
+
     @property
     def sentence(self) -> str:
         """Say both."""
         return f"{self.kind.what} (by {self.sign}): {self.kind.why}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"kind": self.kind.id, "what": self.kind.what, "sign": self.sign, "why": self.kind.why}
 
 
 @cache

@@ -9,6 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from scripts.serialize import JsonRecord
+
 #: How much lighter a reason is whose file is shipped, but named by nothing.
 UNREACHED: Final = 30
 
@@ -22,7 +24,7 @@ class Verdict(StrEnum):
     REFUSES = "refuses"
 
 
-class Reason(Struct, frozen=True, kw_only=True):
+class Reason(JsonRecord, frozen=True, kw_only=True):
     """One reason: what it leads to, how heavy it is, the file and the functions it is about.
 
     ``then`` says what to do about it; empty where nobody here can do anything.
@@ -36,16 +38,7 @@ class Reason(Struct, frozen=True, kw_only=True):
     count: int = 0
     then: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "effect": self.effect.value,
-            "text": self.text,
-            "file": self.file or None,
-            "functions": list(self.functions),
-            "count": self.count,
-            "then": self.then or None,
-        }
+    JSON = "effect text file? functions count then?"
 
 
 class Said(Struct, frozen=True, kw_only=True):

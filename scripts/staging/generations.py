@@ -55,6 +55,10 @@ class History(Struct, frozen=True, kw_only=True):
         older = [g for g in self.generations if g.number < self.current]
         return older[-1] if older else None
 
+    def of(self, stack: str) -> tuple[Generation, ...]:
+        """Return the generations of one stack, newest first."""
+        return tuple(g for g in reversed(self.generations) if g.stack == stack)
+
 
 def read_history(stage: Path) -> History:
     """Read the history; none yet is an empty one.

@@ -146,8 +146,7 @@ def _validation(
         started=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         level=level,
         steps=tuple(
-            Rung(name=s.name, status=s.status, seconds=round(s.seconds, 3), detail=text(s.detail))
-            for s in flow.steps
+            Rung(name=s.name, status=s.status, seconds=s.seconds, detail=text(s.detail)) for s in flow.steps
         ),
         passed=tuple(r.capability for r in document.results if r.outcome is Outcome.PASS) if document else (),
         regressions=tuple(r.to_json() for r in regressions),

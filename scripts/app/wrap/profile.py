@@ -12,7 +12,6 @@ from scripts.app.context import Staged, Workspace
 from scripts.launch.environ import EnvChange
 from scripts.model import StackKind
 from scripts.preflight.packages import environments, installed, is_python
-from scripts.staging.select import selected_gpu
 
 #: Holds the file by which PyTorch gets its settings.
 TORCH_FOLDER: Final = ("scripts", "inside", "torch_safe")
@@ -39,7 +38,7 @@ def profile_of(
         matching,
     )
 
-    gpu = selected_gpu(staged.host)
+    gpu = staged.host.selected_gpu
     python = is_python(program)
     packages = installed(environments(program)) if python else ()
     facts = AppFacts(

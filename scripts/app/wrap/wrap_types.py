@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field
 
 from scripts.app.context import Staged, Workspace
 from scripts.errors import (
@@ -34,6 +34,7 @@ from scripts.osal.output_file import write_output
 from scripts.osal.process import name_exit
 from scripts.osal.process_result import ProcessResult
 from scripts.preflight.places import Places
+from scripts.serialize import jsonable
 
 if TYPE_CHECKING:
     from scripts.app.wrap.loaded import LoadedLibraries
@@ -197,7 +198,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             "lost": self.placement.lost,
             "pending": list(self.placement.pending),
             "notes": [*self.notes, *self.ending],
-            "loaded": None if self.loaded is None else to_builtins(self.loaded),
+            "loaded": None if self.loaded is None else jsonable(self.loaded),
             "trace": None if self.trace is None else self.trace.to_json(),
         }
 
