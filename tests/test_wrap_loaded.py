@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from scripts.app.wrap.loaded import LoadedLibraries, LoadedLibrary, is_cuda, loa
 from scripts.app.wrap.wrap_types import WrapPlacement
 from scripts.model import StackKind
 from scripts.osal.mapped_files import LONGEST, SHARE, MappedFiles, mapped_by
+from tests.python_programs import write_python_program
 from tests.wrapping import runtime_in, staged_over
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -135,8 +135,7 @@ def test_wrap_says_which_libraries_a_grandchild_loaded(tmp_path: Path) -> None:
         code += '; time.sleep(1.5)'
         subprocess.run([sys.executable, '-c', code, {str(own / "libcublas.so.12")!r}], check=True)
     """
-    exe.write_text(f"#!{sys.executable}\n" + textwrap.dedent(text), encoding="utf-8")
-    exe.chmod(0o755)
+    write_python_program(exe, text)
     line = [sys.executable, "-m", "tests.wrapping", str(runtime), "reference", "wrap", f"--exe={exe}"]
     report = tmp_path / "report.json"
     done = subprocess.run(

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.osal.signal_sets import blocked, ending, stopping
+from tests.python_programs import write_python_program
 
 pytestmark = pytest.mark.posix_only
 
@@ -54,8 +54,7 @@ class Wrapped:
         runtime.mkdir()
         (runtime / "libcuda.so.1").write_bytes(b"ours")
         exe = self.folder / "app"
-        exe.write_text(f"#!{sys.executable} -I\n" + textwrap.dedent(text), encoding="utf-8")
-        exe.chmod(0o755)
+        write_python_program(exe, text, "-I")
         line = [sys.executable, "-m", "tests.wrapping", str(runtime), "reference", "wrap", f"--exe={exe}"]
         self.process = subprocess.Popen(
             [*line, "--via=beside", *words],

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from scripts.errors import LaunchError, UsageError
 from scripts.host.hip_libraries import RUNTIME
+from scripts.launch.argv import PATH_LIMIT, utf16_units
 from scripts.model import Runtime, RuntimeFile
 from scripts.osal.user_path import device_of, plain_spelling, unquoted, user_path
 
@@ -69,6 +70,9 @@ def find_program(text: str, *, cwd: Path, search: Callable[[str], str | None], p
     if platform == "win32":
         _refuse_no_file(text)
     path = user_path(text, "--exe", cwd=cwd)
+    if platform == "win32" and utf16_units(str(path)) > PATH_LIMIT:
+        msg = f"the program's path is longer than the {PATH_LIMIT} characters with which Windows can start it"
+        raise LaunchError("path-too-long", msg, context=(str(path),), hint="move it to a shorter folder")
     candidates = [path]
     if platform == "win32" and not path.suffix:
         candidates.insert(0, path.with_name(path.name + ".exe"))

@@ -17,6 +17,7 @@ from scripts.app.context import Workspace, staged_runtime
 from scripts.app.wrap.loaded import is_cuda, loaded_libraries
 from scripts.app.wrap.outputs import output_paths
 from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run
+from scripts.app.wrap.running import noted_run
 from scripts.app.wrap.wrap_types import (
     ExplainPlacement,
     Inspect,
@@ -142,7 +143,7 @@ def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
             if interruptions.received:
                 raise KeyboardInterrupt  # somebody changed their mind before anything ran
             mapped = MappedFiles(is_cuda)
-            with _watch(ws, plan):
+            with _watch(ws, plan), noted_run(ws, plan.ready, plan.shown.program):
                 ended = run_inherited(
                     plan.command,
                     interruptions=interruptions,
