@@ -450,12 +450,12 @@ def test_a_good_end_says_nothing() -> None:
         (
             ProcessResult(code=1, timed_out=True, seconds=5.2),
             "win32",
-            "app was ended after 5 s, because its time was over",
+            "app was killed after 5 s (--timeout)",
         ),
         (
             ProcessResult(code=7, dialogs=(Dialog(title="Missing", text="rocblas"),)),
             "win32",
-            "a box was closed: Missing: rocblas",
+            "closed a message box: Missing: rocblas",
         ),
         (
             ProcessResult(code=0, log_note="the log ends at its cap of 9 bytes"),

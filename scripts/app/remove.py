@@ -15,14 +15,13 @@ from typing import Final
 
 from scripts.app.context import Workspace, cache_of
 from scripts.app.wrap.placing import still_placed
+from scripts.app.wrap.running import running_here
 from scripts.errors import ConflictError, ExitCode, WorkspaceError
 from scripts.evidence.document import Provenance
 from scripts.evidence.evidence_io import FILE_NAME, read_document
 from scripts.osal.fs import is_link, remove_tree
-from scripts.osal.process_table import processes_using
 from scripts.serialize import JsonRecord
 from scripts.staging.generations import forget_stage, known_stages
-from scripts.store.cache import RUNTIMES
 
 #: What git tracks below ``stage/``.
 TRACKED: Final = frozenset({"README.md", ".gitignore"})
@@ -49,17 +48,15 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
     The store and the registry stay while another checkout uses them.
 
     Raises:
-        ConflictError: something is still placed or a program still uses a stack, or ``stage/`` is a link.
+        ConflictError: something is still placed, a wrapped program runs, or ``stage/`` is a link.
     """
     placed = still_placed(ws)
     if placed:
         msg = "something is still placed beside a program; take it back first"
         raise ConflictError("still-placed", msg, context=placed, hint="invoke unwrap --all")
-    using = processes_using(ws.cache_root / RUNTIMES)
-    if using:
-        msg = "a program that was started with a stack is still running"
-        pids = tuple(f"process {pid}" for pid in using)
-        raise ConflictError("stack-in-use", msg, context=pids, hint="end it, then: invoke remove")
+    if running := running_here(ws):
+        msg = "a wrapped program runs with files of the store"
+        raise ConflictError("stack-in-use", msg, context=running, hint="end it, then try again")
     _refuse_linked_stage(ws)
     others = [stage for stage in known_stages(ws.state_root) if stage != ws.stage]
     kept = tuple(f"{ws.cache_root}: also used by {stage.parent}" for stage in others)
@@ -78,7 +75,7 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
 
 
 def _refuse_linked_stage(ws: Workspace) -> None:
-    """Refuse to delete by name in a folder that somebody chose: ``reports`` may be theirs there."""
+    """Refuse to delete by name in a folder that the user chose: ``reports`` may be theirs there."""
     if ws.stage.exists() and is_link(ws.stage):
         msg = f"{ws.stage} is a link to another folder, so nothing in it is deleted"
         hint = f"delete there by hand what is ours, then the link: {', '.join(IN_STAGE)}"

@@ -40,22 +40,18 @@ def has_children() -> bool:
         return True
 
 
+def listed_children(pid: int) -> list[int]:
+    """Return a process's children by the kernel's own short lists, which may lack one that is starting."""
+    found: list[int] = []
+    with suppress(OSError, ValueError):  # it has ended meanwhile, or the kernel has no such lists
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_bytes().split())
+    return found
+
+
 def children_of(parent: int) -> list[int]:
     """Return a process's direct children now, ended but not yet reaped ones included."""
     return children(processes(), parent)
-
-
-def processes_using(folder: Path) -> list[int]:
-    """Return the processes that have a file below ``folder`` mapped, or its path in their environment.
-
-    Empty where the system has no ``/proc``: Windows itself keeps a library that is in use from being deleted.
-    """
-    needle, found = os.fsencode(folder) + b"/", []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is another user's
-            if any(needle in (entry / name).read_bytes() for name in ("environ", "maps")):
-                found.append(int(entry.name))
-    return sorted(pid for pid in found if pid != os.getpid())
 
 
 def process_start_time(pid: int) -> str | None:

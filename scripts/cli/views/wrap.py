@@ -29,9 +29,10 @@ def show_wrap(result: WrapResult, out: Out) -> None:
         out.note(line)
     if result.placement.left:
         hint = "see `invoke status`, then `invoke unwrap` finishes the work"
-        out.error(
-            "undo-incomplete", "files of ours are still beside the program", result.placement.left, hint
-        )
+        msg = "files of ours are still beside the program"
+        if result.placement.lost:
+            msg = "the record of what was placed beside the program vanished while it ran"
+        out.error("undo-incomplete", msg, result.placement.left, hint)
 
 
 def _explain(result: WrapResult, out: Out) -> None:
