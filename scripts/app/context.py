@@ -40,7 +40,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         platform: ``sys.platform`` (``linux`` or ``win32``).
         progress: where long work reports.
         caches: where this user's programs keep their caches; ``None`` where that is not known.
-        ask: asks a person to agree to a bill; ``None`` when nobody is there to answer.
+        ask: asks a person to agree to a download; ``None`` without a terminal.
     """
 
     root: Path

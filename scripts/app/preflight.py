@@ -28,7 +28,7 @@ from scripts.preflight.verdict import SYSTEMS, Judged, judge
 from scripts.serialize import JsonRecord
 
 CACHE_FOLDER: Final = "preflight-v1"
-#: So many reasons are said before a program is started.
+#: So many reasons are shown before a program is started.
 WARNINGS: Final = 3
 
 
@@ -206,15 +206,14 @@ def warn_about(ws: Workspace, staged: Staged, program: Path, facts: ViaFacts) ->
 def _notes(reasons: list[Reason]) -> tuple[str, ...]:
     """Say the heaviest reasons, and how many more there are."""
     groups = grouped(reasons)
-    said = [f"preflight: {group.text}" for group in groups[:WARNINGS]]
+    lines = [f"preflight: {group.text}" for group in groups[:WARNINGS]]
     more = len(groups) - WARNINGS
     if more > 0:
-        said.append(f"preflight: and {more} more; `invoke preflight` lists them")
-    return tuple(said)
+        lines.append(f"preflight: and {more} more; `invoke preflight` lists them")
+    return tuple(lines)
 
 
 def _judge(examined: Examined, facts: StackFacts) -> tuple[tuple[Covered, ...], Judged]:
-    """Hold what was read against a stack."""
     covered = cover(examined.closure.needs, facts)
     return covered, judge(examined.closure, covered, examined.kinds, facts)
 

@@ -48,8 +48,7 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
     The store and the registry stay while another checkout uses them.
 
     Raises:
-        ConflictError: something is still placed beside a program, a wrapped program runs, or ``stage/`` leads
-            elsewhere.
+        ConflictError: something is still placed, a wrapped program runs, or ``stage/`` is a link.
     """
     placed = still_placed(ws)
     if placed:
@@ -76,7 +75,7 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
 
 
 def _refuse_linked_stage(ws: Workspace) -> None:
-    """Refuse to delete by name in a folder that somebody chose: ``reports`` may be theirs there."""
+    """Refuse to delete by name in a folder that the user chose: ``reports`` may be theirs there."""
     if ws.stage.exists() and is_link(ws.stage):
         msg = f"{ws.stage} is a link to another folder, so nothing in it is deleted"
         hint = f"delete there by hand what is ours, then the link: {', '.join(IN_STAGE)}"

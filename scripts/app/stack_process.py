@@ -158,9 +158,9 @@ def backend_notes(
     )
     shadows = tuple(_shadow(folder, program) for folder in beside if shadowing(folder))
     missing = missing_backends(staged.runtime, places)
-    said = refuse_or_note(missing) if refuse else notes_of(missing)
+    notes = refuse_or_note(missing) if refuse else notes_of(missing)
     outdated = outdated_runtime(home / DRIVER, places)
-    return (*shadows, *said, *((outdated,) if outdated else ()))
+    return (*shadows, *notes, *((outdated,) if outdated else ()))
 
 
 def _shadow(folder: Path, program: Path) -> str:
@@ -174,7 +174,7 @@ def _shadow(folder: Path, program: Path) -> str:
 def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:
     """Refuse a way in that an NVIDIA driver would cut off: Windows looks into System32 before PATH.
 
-    Half of the program's CUDA would be NVIDIA's and half the layer's, and its numbers would be nobody's.
+    Half of the program's CUDA would be NVIDIA's and half the layer's, and its numbers would show neither.
 
     Raises:
         LaunchError: ``foreign-driver``.

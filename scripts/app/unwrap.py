@@ -66,7 +66,7 @@ def unwrap(
     """
     if ours and theirs:
         msg = "--ours and --theirs exclude each other"
-        hint = "--ours restores the originals, --theirs keeps the changed files; nothing is deleted by either"
+        hint = "use --ours to restore the originals, --theirs to keep the changed files"
         raise UsageError("ours-or-theirs", msg, hint=hint)
     mode = Mode.OURS if ours else Mode.THEIRS if theirs else Mode.SAFE
     registry = registry_of(ws)
@@ -107,7 +107,9 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
         if candidate in listed or Layout(candidate).state.is_dir():
             return candidate
     msg = f"nothing is placed beside {exe.name} or above it"
-    raise TargetError("nothing-placed", msg, context=(str(folder),), hint="`status` lists what is placed")
+    raise TargetError(
+        "nothing-placed", msg, context=(str(folder),), hint="see `invoke status` for what is placed"
+    )
 
 
 def _all(ws: Workspace, registry: PlacementRegistry, mode: Mode) -> UnwrapResult:

@@ -178,7 +178,7 @@ def _read_primary(text: str, runs: Runs) -> tuple[str, str]:
     """Read ``NAME``, ``NAME:higher`` or ``NAME:lower``; a CSV file's first metric decides by default."""
     name, _, direction = text.partition(":")
     if direction not in {"", HIGHER, LOWER} or (direction and name not in runs.metrics):
-        hint = f"a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
+        hint = f"name a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
         raise UsageError("bad-primary", f"--primary={text} cannot be read", hint=hint)
     return name or runs.primary or next(iter(runs.metrics)), direction
 
@@ -227,10 +227,8 @@ def percent(ratio: float) -> float | None:
 
 
 def _change(old: float, new: float) -> float | None:
-    """Return the change in percent, where there is one."""
     return _finite((new / old - 1) * 100) if old else None
 
 
 def _finite(value: float) -> float | None:
-    """JSON knows no NaN."""
     return value if math.isfinite(value) else None

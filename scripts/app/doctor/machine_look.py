@@ -102,7 +102,7 @@ def variables_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def folders_of(ws: Workspace) -> dict[str, str]:
-    """Name the folders whose letters matter."""
+    """Name the folders whose characters matter."""
     return {
         "checkout": str(ws.root),
         "store": str(ws.cache_root),
@@ -159,7 +159,6 @@ def _vc_runtime(folder: Path) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Order versions by their numbers."""
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 

@@ -203,7 +203,7 @@ def _arguments(here: Path, request: WrapRequest) -> tuple[str, ...]:
             text = user_path(request.args_file, "--args-file", cwd=here).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             msg = f"the arguments file cannot be read: {request.args_file}"
-            hint = "it must be a JSON list of strings in UTF-8"
+            hint = "write a JSON list of strings in UTF-8"
             raise UsageError("args-file-unreadable", msg, context=(str(error),), hint=hint) from error
         args = parse_args_file(text, name=request.args_file)
     refuse_nul(args)
@@ -213,8 +213,8 @@ def _arguments(here: Path, request: WrapRequest) -> tuple[str, ...]:
 def _wanted_way(request: WrapRequest) -> Via | None:
     """Read --via; --keep means beside, since nothing else leaves anything to keep."""
     if request.via not in {AUTO, *Via}:
-        msg = f"--via={request.via} is not a way"
-        raise UsageError("bad-via", msg, hint=f"one of: {', '.join((AUTO, *Via))}")
+        msg = f"unknown --via value {request.via!r}"
+        raise UsageError("bad-via", msg, hint=f"use one of: {', '.join((AUTO, *Via))}")
     if request.keep and request.via not in {AUTO, Via.BESIDE}:
         msg = f"--keep has nothing to keep with --via={request.via}"
         raise UsageError("keep-without-beside", msg, hint="leave one of the two out")
@@ -224,7 +224,7 @@ def _wanted_way(request: WrapRequest) -> Via | None:
 
 
 def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *, strict: bool) -> Inspected:
-    """Gather what decides how the libraries get in: by a look into the program, if somebody offers one."""
+    """Gather what decides how the libraries get in: by a look into the program, where one is offered."""
     bits = BITS.get(_machine(read.program))
     launcher = (
         ws.platform == "win32" and bits is not None and launcher_in(ready.runtime, bits=bits) is not None
@@ -237,7 +237,7 @@ def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *,
         return Inspected(facts=facts)
     seen = inspect(ready, read.program, facts)
     if seen.refusal and strict:
-        raise LaunchError("preflight-refused", seen.refusal, hint="`invoke preflight` explains it")
+        raise LaunchError("preflight-refused", seen.refusal, hint="see `invoke preflight` for the reasons")
     return seen
 
 

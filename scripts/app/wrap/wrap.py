@@ -141,7 +141,7 @@ def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
     with ForwardedSignals() as interruptions:
         with around as placement:
             if interruptions.received:
-                raise KeyboardInterrupt  # somebody changed their mind before anything ran
+                raise KeyboardInterrupt  # interrupted before anything ran
             mapped = MappedFiles(is_cuda)
             with _watch(ws, plan), noted_run(ws, plan.ready, plan.shown.program):
                 ended = run_inherited(

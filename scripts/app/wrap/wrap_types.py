@@ -91,7 +91,7 @@ class Placer(Protocol):
     ) -> AbstractContextManager[WrapPlacement]:
         """Plan; entering acts, and raises before anything is changed where it must not.
 
-        ``places`` is where the program looks for what; ``None`` where nobody could tell.
+        ``places`` is where the program looks for what; ``None`` where unknown.
         """
 
 
@@ -220,26 +220,24 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         if ended is None:
             return ()
         words = name_exit(ended.code, platform=self.platform)
-        said = (
+        ending = (
             [f"{self.program.name} ended with {ended.code} ({words})"]
             if words and not ended.timed_out
             else []
         )
         if ended.timed_out:
-            said.append(
-                f"{self.program.name} was ended after {ended.seconds:.0f} s, because its time was over"
-            )
-        said += [f"a box was closed: {d.title}: {d.text}" for d in ended.dialogs]
+            ending.append(f"{self.program.name} was killed after {ended.seconds:.0f} s (--timeout)")
+        ending += [f"closed a message box: {d.title}: {d.text}" for d in ended.dialogs]
         if self.placement.kept:
             folder = self.placement.target or self.program.parent
-            said.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
+            ending.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
         if self.loaded is not None:
-            said += self.loaded.sentences
+            ending += self.loaded.sentences
         if self.placement.pending:
             folder = self.placement.target or self.program.parent
             held = "everything is back, and a running program still holds old files in .cuda-amd"
-            said.append(f'clean-up pending: {held}; later: invoke unwrap --target="{folder}"')
-        return (*said, ended.log_note) if ended.log_note else tuple(said)
+            ending.append(f'clean-up pending: {held}; later: invoke unwrap --target="{folder}"')
+        return (*ending, ended.log_note) if ended.log_note else tuple(ending)
 
 
 def command_words(program: Path, args: tuple[str, ...]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
+from scripts.cli.parse import typed
 
 if TYPE_CHECKING:
     from scripts.app.wrap.wrap import WrapResult
@@ -47,7 +49,10 @@ def _explain(result: WrapResult, out: Out) -> None:
             out.line(f"             {change.why}")
     else:
         out.line("The environment stays as it is.")
-    out.now("run it: the same line without --explain")
+    words = sys.argv[1:]
+    if "--explain" in words:
+        words.remove("--explain")
+        out.now(f"run it: {typed(*words)}")
 
 
 #: So many of each kind are listed; the rest is counted.
