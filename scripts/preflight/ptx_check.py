@@ -1,0 +1,242 @@
+"""What one release does with one PTX text: which functions it drops, and whether the whole is lost.
+
+* A token or head that it cannot read makes the text ``unusable``: another text of the same container is taken.
+* An instruction or statement that it does not take drops the function around it, without a word.
+* What only a later pass refuses makes the whole module fail.
+* Some variables end the process.
+
+All of it by reading the release's source, not seen on a GPU. Types of operands are not checked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set as AbstractSet
+from functools import cached_property
+
+from msgspec import Struct
+
+from scripts.preflight.ptx_scan import PtxFunction, PtxScan
+from scripts.preflight.ptx_table import PtxTable, Rule, all_rules, linked
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """Why a function is dropped: its first instruction that is not taken, and the line of that in the text."""
+
+    instruction: str
+    why: str
+    line: int = 0
+
+    @property
+    def text(self) -> str:
+        """Both in a few words."""
+        return f"{self.instruction}: {self.why}" if self.why else self.instruction
+
+
+class TextVerdict(Struct, frozen=True, kw_only=True):
+    """What a release makes of one PTX text.
+
+    Attributes:
+        unusable: why the text cannot be read at all; empty where it can.
+        dropped: functions (kernels and others) that are left out.
+        directives: how many other directives are left out.
+        fails: why the module as a whole does not load, with how often.
+        ends: why the process ends.
+        differs: by kernel, the ids of the rules by which it may compute something else.
+        refused: how many instructions are not taken.
+    """
+
+    unusable: str = ""
+    dropped: dict[str, Refusal] = {}
+    directives: int = 0
+    fails: dict[str, int] = {}
+    ends: str = ""
+    differs: dict[str, tuple[str, ...]] = {}
+    refused: int = 0
+
+    @property
+    def lost(self) -> int:
+        """What a release counts when it chooses among texts: functions and directives left out."""
+        return len(self.dropped) + self.directives
+
+
+class PtxChecker:
+    """One text, to be held against several tables: what does not depend on the release is found out once."""
+
+    def __init__(self, scan: PtxScan) -> None:
+        """Take a text that was scanned."""
+        self.scan = scan
+
+    def verdict(self, table: PtxTable) -> TextVerdict:
+        """Hold the text against a release's table."""
+        scan, refused = self.scan, _refused(self.scan, table)
+        unusable = _unusable(scan, table)
+        if unusable:
+            return TextVerdict(unusable=unusable, refused=refused)
+        dropped = _dropped(scan, table)
+        kept = [f for f in scan.functions if f.defined and f.name not in dropped]
+        gone = [hit[1] for rule in table.rules("outside") for hit in rule.hits(scan.outside)]
+        fails = Counter(_later(kept, scan, table))
+        fails.update(_undefined(scan, kept, dropped, gone))
+        return TextVerdict(
+            dropped=dropped,
+            directives=len(gone),
+            fails=dict(fails),
+            ends=next((rule.why for rule in table.rules("ends") if rule.pattern.search(scan.outside)), ""),
+            differs=self._differs(kept, table),
+            refused=refused,
+        )
+
+    @cached_property
+    def _differences(self) -> dict[str, frozenset[int]]:
+        """Name by function the rules for silent differences that its own statements meet, by their number."""
+        rules = tuple(enumerate(all_rules("differs")))
+        return {f.name: _met(self.scan, f, rules) for f in self.scan.functions if f.defined}
+
+    def _differs(self, kept: list[PtxFunction], table: PtxTable) -> dict[str, tuple[str, ...]]:
+        """Return by kernel what may differ in it or in what it calls."""
+        rules = all_rules("differs")
+        here = {number for number, rule in enumerate(rules) if table.release in rule.releases}
+        by_name = {function.name: function for function in kept}
+        found = {}
+        for function in kept:
+            if function.kernel:
+                met = {number for name in _reachable(function, by_name) for number in self._differences[name]}
+                if met & here:
+                    found[function.name] = tuple(sorted({rules[number].id for number in met & here}))
+        return found
+
+
+def _unusable(scan: PtxScan, table: PtxTable) -> str:
+    """Say why no part of a text can be read."""
+    if scan.odd:
+        return f"a bare {scan.odd}" if scan.odd == "_" else f"the character {scan.odd}"
+    if not scan.head:
+        return "its head is not .version and .target sm_N"
+    if scan.target_more and not (scan.target_more == "debug" and table.has("debug")):
+        return f".target …, {scan.target_more}"
+    if scan.bits == 32 and not table.has("bits-32"):  # noqa: PLR2004 - the size of an address
+        return ".address_size 32"
+    return ""
+
+
+def _refused(scan: PtxScan, table: PtxTable) -> int:
+    """Count the instructions that are not taken."""
+    return sum(
+        number
+        for function in scan.functions
+        for form, number in function.forms.items()
+        if form.opcode and table.refusal(form)
+    )
+
+
+def _dropped(scan: PtxScan, table: PtxTable) -> dict[str, Refusal]:
+    """Return the functions that are left out. A call needs its callee read before, and by name."""
+    dropped: dict[str, Refusal] = {}
+    read: set[str] = set()
+    for function in scan.functions:
+        header = _header(function, table)
+        if header:
+            dropped[function.name] = Refusal(instruction=header, why="", line=_line(scan, function))
+            continue
+        if function.defined:
+            refusal = _body(scan, function, table, read)
+            if refusal is not None:
+                dropped[function.name] = refusal
+        read.add(function.name)
+    return dropped
+
+
+def _line(scan: PtxScan, function: PtxFunction) -> int:
+    return scan.text.count(b"\n", 0, function.body[0]) + 1 if function.defined else 0
+
+
+def _header(function: PtxFunction, table: PtxTable) -> str:
+    """Name what a function's head has that is not read."""
+    if not function.whole:
+        return "no list of parameters"
+    header = function.header.decode("ascii", "replace")
+    return next((rule.why for rule in table.rules("header") if rule.pattern.search(header)), "")
+
+
+def _body(scan: PtxScan, function: PtxFunction, table: PtxTable, read: AbstractSet[str]) -> Refusal | None:
+    """Name what a function's body has that is not taken: the first by place."""
+    bad = {form: why for form in function.forms if (why := table.refusal(form))}
+    if function.unified:
+        loads = [form for form in function.forms if form.opcode == "ld" and table.unified(form)]
+        bad.update({form: ".unified not implemented" for form in loads[:1] if form not in bad})
+    if bad:
+        line, form = min((scan.line_of(function, form), form) for form in bad)
+        return Refusal(instruction=form.text, why=bad[form], line=line)
+    for rule in table.rules("special"):
+        if rule.effect == "function":
+            for name in sorted(function.special):
+                if rule.pattern.fullmatch(name):
+                    return Refusal(instruction=f"%{name}", why="special register", line=_line(scan, function))
+    for name in function.calls:
+        if name.startswith("%"):
+            return Refusal(instruction="call", why="through a register", line=_line(scan, function))
+        if name not in read:
+            return Refusal(instruction="call", why=f"{name} is not known before", line=_line(scan, function))
+    return None
+
+
+def _later(kept: list[PtxFunction], scan: PtxScan, table: PtxTable) -> Iterator[str]:
+    """Yield why later passes refuse the module."""
+    functions = {f.name for f in scan.functions if not f.kernel}
+    rules = [rule for rule in table.rules("special") if rule.effect == "module"]
+    for function in kept:
+        for form, number in function.forms.items():
+            if form.opcode == "exit" and not function.kernel:
+                yield from ["exit in a function that is no kernel"] * number
+            if why := table.failure(form):
+                yield from [f"{form.text}: {why}"] * number
+        for name in sorted(function.special):
+            if any(rule.pattern.fullmatch(name) for rule in rules):
+                yield f"%{name}"
+        if function.addresses & functions:
+            yield "the address of a function"
+
+
+def _undefined(
+    scan: PtxScan,
+    kept: list[PtxFunction],
+    dropped: dict[str, Refusal],
+    gone: list[str],
+) -> Iterator[str]:
+    """Yield the names that functions use and that are left out or lie in another file."""
+    bodies = {f.name for f in kept}
+    functions = {f.name for f in scan.functions if not f.kernel}
+    called = {name for f in kept for name in f.calls}
+    for name in sorted(called & functions - bodies - linked()):
+        why = f" was dropped ({dropped[name].text})" if name in dropped else " has no body here"
+        yield f"a call of {name}, which{why}"
+    for name in gone:
+        if any(scan.mentions(function, name) for function in kept):
+            yield f"the variable {name}, which cannot be read"
+
+
+def _reachable(function: PtxFunction, functions: dict[str, PtxFunction]) -> set[str]:
+    """Name a function and all that it calls."""
+    seen, pending = set(), [function.name]
+    while pending:
+        here = pending.pop()
+        if here in functions and here not in seen:
+            seen.add(here)
+            pending.extend(functions[here].calls)
+    return seen
+
+
+def _met(scan: PtxScan, function: PtxFunction, rules: Sequence[tuple[int, Rule]]) -> frozenset[int]:
+    """Return the numbers of the rules that a function's statements meet."""
+    found: set[int] = set()
+    for opcode in {form.opcode for form in function.forms}:
+        open_ = {number: rule.pattern for number, rule in rules if opcode in rule.opcodes}
+        for statement in scan.statements(function, opcode) if open_ else ():
+            hits = [number for number, pattern in open_.items() if pattern.match(statement)]
+            found.update(hits)
+            for number in hits:
+                del open_[number]
+            if not open_:
+                break
+    return frozenset(found)
