@@ -137,7 +137,7 @@ def _dropped(scan: PtxScan, table: PtxTable) -> dict[str, Refusal]:
     for function in scan.functions:
         header = _header(function, table)
         if header:
-            dropped[function.name] = Refusal(instruction=header, why="", line=_line(scan, function))
+            dropped[function.name] = Refusal(instruction=header, why="", line=function.line)
             continue
         if function.defined:
             refusal = _body(scan, function, table, read)
@@ -145,10 +145,6 @@ def _dropped(scan: PtxScan, table: PtxTable) -> dict[str, Refusal]:
                 dropped[function.name] = refusal
         read.add(function.name)
     return dropped
-
-
-def _line(scan: PtxScan, function: PtxFunction) -> int:
-    return scan.text.count(b"\n", 0, function.body[0]) + 1 if function.defined else 0
 
 
 def _header(function: PtxFunction, table: PtxTable) -> str:
@@ -172,12 +168,12 @@ def _body(scan: PtxScan, function: PtxFunction, table: PtxTable, read: AbstractS
         if rule.effect == "function":
             for name in sorted(function.special):
                 if rule.pattern.fullmatch(name):
-                    return Refusal(instruction=f"%{name}", why="special register", line=_line(scan, function))
+                    return Refusal(instruction=f"%{name}", why="special register", line=function.line)
     for name in function.calls:
         if name.startswith("%"):
-            return Refusal(instruction="call", why="through a register", line=_line(scan, function))
+            return Refusal(instruction="call", why="through a register", line=function.line)
         if name not in read:
-            return Refusal(instruction="call", why=f"{name} is not known before", line=_line(scan, function))
+            return Refusal(instruction="call", why=f"{name} is not known before", line=function.line)
     return None
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 #: Bodies are read in pieces of this size, so that memory does not grow with them.
 PIECE: Final = 1 << 20
@@ -45,6 +46,7 @@ _SPECIAL: Final = re.compile(rb"%((?:[acdegilnstw]|re|pm)[A-Za-z0-9_]*|(?![" + _
 _CALL: Final = re.compile(rb"(?<![" + _WORD + rb".%])call(?:\.uni)?\s+(?:\([^)]*\)\s*,\s*)?([" + _WORD + rb"%]+)")
 _ADDRESS: Final = re.compile(rb"(?<![" + _WORD + rb".%])mov\.[bu]\d+\s[^;,]*,\s*([A-Za-z_$][" + _WORD + rb"]*)\s*;")
 _BEFORE_OPCODE: Final = tuple(bytes([c]) for c in b" \t\n\r;:{}")
+_AFTER_MODIFIERS: Final = tuple(bytes([c]) for c in b" \t\n\r;")
 _AFTER_OPCODE: Final = tuple(bytes([c]) for c in b" \t\n\r.")
 _UNIFIED: Final = re.compile(rb"\]\s*\.unified")
 
@@ -80,6 +82,7 @@ class PtxFunction(Struct, frozen=True, kw_only=True):
         header: from its name to its body.
         whole: its name is followed by a list of parameters in brackets.
         body: where its body lies in the cleaned text; (0, 0) for a declaration.
+        line: the line on which the body starts.
         forms: how often each form occurs.
         special: special registers, without ``%``.
         calls: what it calls, each once; a register where the call is indirect.
@@ -92,6 +95,7 @@ class PtxFunction(Struct, frozen=True, kw_only=True):
     header: bytes
     whole: bool = True
     body: tuple[int, int] = (0, 0)
+    line: int = 0
     forms: dict[Form, int] = {}
     special: frozenset[str] = frozenset()
     calls: tuple[str, ...] = ()
@@ -134,14 +138,17 @@ class PtxScan(Struct, frozen=True, kw_only=True):
         return sum(n for f in self.functions for form, n in f.forms.items() if form.opcode)
 
     def line_of(self, function: PtxFunction, form: Form) -> int:
-        """Return the line on which a form first occurs in a function."""
-        start, end = function.body
-        at = start
-        for match in _statements(self.text, start, end):
-            if match[1] and _form(match[1], match[0].translate(None, _BESIDE_SHAPE)[:-1]) == form:
-                at = match.start(1)
-                break
-        return self.text.count(b"\n", 0, at) + 1
+        """Return the line on which an opcode with its modifiers first stands in a function."""
+        (start, end), word = function.body, form.text.encode()
+        at = self.text.find(word, start, end)
+        while at >= 0 and not self._is_word(at, len(word)):
+            at = self.text.find(word, at + 1, end)
+        return function.line + (self.text.count(b"\n", start, at) if at >= 0 else 0)
+
+    def _is_word(self, at: int, length: int) -> bool:
+        """Whether what lies at a place is an opcode with all its modifiers."""
+        before, after = self.text[at - 1 : at], self.text[at + length : at + length + 1]
+        return before in _BEFORE_OPCODE and after in _AFTER_MODIFIERS
 
     def statements(self, function: PtxFunction, opcode: str) -> Iterator[str]:
         """Yield a function's statements of one opcode, from it to before the semicolon, on one line."""
@@ -168,13 +175,16 @@ def scan_ptx(text: bytes) -> PtxScan:
     text = cleaned(text)
     head = _HEAD.match(text)
     has = _Has(functions=b".func" in text, unified=b".unified" in text)
-    functions, outside = [], []
-    at = 0
+    functions: list[PtxFunction] = []
+    outside, at, line, counted = [], 0, 1, 0
     for place in _function_places(text):
         if place < at:
             continue
         outside.append(text[at:place])
         function, at = _function(text, place, has)
+        if function is not None and function.defined:
+            line, counted = line + text.count(b"\n", counted, function.body[0]), function.body[0]
+            function = replace(function, line=line)
         functions += [function] if function is not None else []
     outside.append(text[at:])
     return PtxScan(
@@ -323,9 +333,3 @@ def _pieces(text: bytes, start: int, end: int) -> Iterator[bytes]:
             return
         yield text[start:cut]
         start = cut
-
-
-def _statements(text: bytes, start: int, end: int) -> Iterator[re.Match[bytes]]:
-    """Yield a body's statements, each with its opcode and modifiers."""
-    last = text.rfind(b";", start, end) + 1
-    return _STATEMENT.finditer(text, start, last) if last > start else iter(())

@@ -6,7 +6,6 @@ rules beside the grammar are ``data/ptx/rules.toml``. Answers are kept per form,
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tomllib
@@ -16,11 +15,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from scripts.preflight.libraries import DATA
+from scripts.preflight.kernels import TABLES
 from scripts.preflight.ptx_scan import Form
 
-FOLDER: Final = DATA / "ptx"
-RULES: Final = FOLDER / "rules.toml"
+RULES: Final = TABLES / "rules.toml"
 #: So many answers are kept; real files have hundreds.
 MAX_KNOWN: Final = 1 << 16
 #: Directives that the parser reads inside a function.
@@ -271,21 +269,12 @@ def _comparison(given: Sequence[str], pattern: _Pattern) -> str:
 @cache
 def ptx_table(name: str) -> PtxTable | None:
     """Return a table by the name that a stack gives it; ``None`` where there is none: never another one's."""
-    path = FOLDER / f"{name}.json"
+    path = TABLES / f"{name}.json"
     return PtxTable(name, json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
 @cache
 def ptx_tables() -> tuple[PtxTable, ...]:
     """Return every table, oldest release first."""
-    found = [table for path in FOLDER.glob("*.json") if (table := ptx_table(path.stem)) is not None]
+    found = [table for path in TABLES.glob("*.json") if (table := ptx_table(path.stem)) is not None]
     return tuple(sorted(found, key=lambda table: releases().index(table.release)))
-
-
-@cache
-def tables_digest() -> str:
-    """Name the tables and rules by their content: other ones give other answers."""
-    digest = hashlib.sha256()
-    for path in sorted(FOLDER.iterdir(), key=lambda p: p.name):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
