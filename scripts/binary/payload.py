@@ -165,9 +165,9 @@ def _zstd_opener() -> ZstdDecompressor:
     return ZstdDecompressor(max_window_size=MAX_WHOLE)
 
 
-def read_cubin(source: Readable, size: int) -> Entry | None:
+def read_cubin(source: Readable, size: int, offset: int = 0) -> Entry | None:
     """Read a bare cubin (an ELF file for NVIDIA's machine), ``None`` where there is none."""
-    return _cubin(source, 0, size)
+    return _cubin(source, offset, size)
 
 
 def _cubin(source: Readable, offset: int, size: int) -> Entry | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -43,29 +43,31 @@ def is_device_section(name: str) -> bool:
 
 
 def code_of(
-    source: FileBytes, sections: Iterable[Section], strays: Sequence[int], texts: Sequence[int]
+    source: FileBytes, sections: Iterable[Section], hits: Mapping[str, Sequence[int]]
 ) -> DeviceCode:
     """Read the device code of a program or library.
 
     Args:
         source: the file.
         sections: all of them; those of device code are walked.
-        strays: where a container's first bytes lie in other data.
-        texts: where PTX text names its target in other data.
+        hits: where in other data the first bytes lie of a container (``fatbin``) or of an ELF file (``cubin``),
+            and where PTX text names its target (``ptx``).
     """
-    found, loadable = [], []
+    found: list[Code] = []
+    loadable: list[Container] = []
     for section in sections:
         if is_device_section(section.name) and section.size:
             read = read_containers(source, section.offset, section.size)
             code = _summary(source, section.name, read.found, complete=read.complete)
             found.append(code)
             loadable += () if code.relocatable else read.found
-    if strays:
-        stray, limit = _strays(source, strays)
+    stray, limit = _strays(source, hits["fatbin"])
+    # What lies in a container in the same data is that container's.
+    stray += _cubins(source, outside(hits["cubin"], stray))
+    if stray or limit:
         found.append(_summary(source, "data", stray, complete=not limit, limit=limit))
         loadable += stray
-    # A text in a container that lies in the same data is that container's.
-    loose = _texts(source, outside(texts, loadable)) if texts else []
+    loose = _texts(source, outside(hits["ptx"], stray))
     if loose:
         found.append(_summary(source, "text", loose))
         loadable += loose
@@ -103,15 +105,25 @@ def _strays(source: FileBytes, places: Sequence[int]) -> tuple[list[Container], 
     return found, ""
 
 
+def _cubins(source: FileBytes, places: Sequence[int]) -> list[Container]:
+    """Read machine code that lies in other data without a container."""
+    found = []
+    for place in places:
+        entry = read_cubin(source, source.size - place, place)
+        if entry is not None:
+            found.append(Container(place, (entry,), ""))
+    return found
+
+
 def _texts(source: FileBytes, places: Sequence[int]) -> list[Container]:
-    """Read PTX texts that lie in other data."""
+    """Read PTX texts that lie in other data; debug information spells its lines apart, and is none."""
     found = []
     for place in places:
         start = max(0, place - 256)
         data = source.read(start, place - start + 32)
         version = data.rfind(b".version")
         head = read_ptx(data[version:], start + version) if version >= 0 else None
-        if head is not None:
+        if head is not None and b"\0" not in data[version : place - start]:
             found.append(Container(start, (text_entry(source, start + version, head),), ""))
     return found
 

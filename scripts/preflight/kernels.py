@@ -17,7 +17,7 @@ from scripts.system.files import write_atomic
 
 TABLES: Final = DATA / "ptx"
 #: Raise it when what is kept changes its form or its meaning.
-FORMAT: Final = 1
+FORMAT: Final = 2
 #: Reports that are kept; the oldest go.
 MAX_REPORTS: Final = 1024
 MAX_BYTES: Final = 1 << 27
@@ -52,7 +52,7 @@ class ImageOutcome(Struct, frozen=True, kw_only=True):
     Attributes:
         image: which text it takes.
         lost: ``text`` where none can be read, ``module`` where the module fails, ``ends`` where the process
-            does, empty where kernels are judged one by one.
+            does, ``linking`` where it is made for linking while the program runs, empty where kernels are judged one by one.
         why: the reason for that.
         gone: the kernels that are dropped.
         differs: by id of a rule, the kernels that may compute something else.
@@ -157,7 +157,7 @@ class KernelFate(Struct, frozen=True, kw_only=True):
     """What a release makes of one kernel.
 
     Attributes:
-        state: ``fine``, ``dropped``, ``text``, ``module`` or ``ends``; the last three are losses of the whole.
+        state: ``fine``, ``dropped``, or a loss of the whole: ``text``, ``module``, ``ends``, ``linking``.
         cause: the instruction, or the reason for the whole.
         why: what is wrong with that instruction.
         line: where it first stands in the PTX text; 0 where that is not known.
@@ -209,6 +209,7 @@ class KernelTally(Struct, frozen=True, kw_only=True):
     Attributes:
         total: kernels with PTX that was read.
         missing: those that the program would not get.
+        linking: kernels beside these that are made for linking while the program runs.
         causes: what costs how many of them, the most first.
         differs: by id of a rule, how many may compute something else.
         instructions: of the texts that are taken; ``refused`` of them are not.
@@ -218,6 +219,7 @@ class KernelTally(Struct, frozen=True, kw_only=True):
     file: str
     total: int = 0
     missing: tuple[KernelFate, ...] = ()
+    linking: int = 0
     causes: tuple[tuple[str, int], ...] = ()
     differs: dict[str, int] = {}
     instructions: int = 0
@@ -227,10 +229,14 @@ class KernelTally(Struct, frozen=True, kw_only=True):
 
 def tally(file: str, report: KernelReport, table: str) -> KernelTally:
     """Count a file's kernels under a release."""
-    total, missing = 0, []
+    total, linking = 0, 0
+    missing: list[KernelFate] = []
     causes: dict[str, int] = {}
     differs: dict[str, int] = {}
     for fate in fates(report, table):
+        if fate.state == "linking":
+            linking += 1
+            continue
         total += 1
         for rule in fate.differs:
             differs[rule] = differs.get(rule, 0) + 1
@@ -242,6 +248,7 @@ def tally(file: str, report: KernelReport, table: str) -> KernelTally:
         file=file,
         total=total,
         missing=tuple(missing),
+        linking=linking,
         causes=tuple(sorted(causes.items(), key=lambda pair: (-pair[1], pair[0]))),
         differs=differs,
         instructions=sum(image.instructions for image, _ in taken),

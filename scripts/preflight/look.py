@@ -48,7 +48,8 @@ _NO_STRINGS: Final = (
     ".dynstr",
 )
 _PTX_MARK: Final = b".target sm_"
-_CODE_MARKS: Final = ("fatbin", "ptx")
+_CUBIN_MARK: Final = b"\x7fELF\x02\x01\x01"
+_CODE_MARKS: Final = ("fatbin", "cubin", "ptx")
 #: A name of the runtime's table of errors that programs do not spell out.
 _RUNTIME_MARK: Final = b"cudaErrorMissingConfiguration\0"
 _BARE: Final = frozenset({".ptx", ".cubin", ".fatbin"})
@@ -69,7 +70,7 @@ def look(path: Path, kernels: KernelStore | None = None) -> FileFacts:
         if isinstance(image, Unreadable):
             return FileFacts(faults=(image.reason,), then=image.then)
         with FileBytes(path) as source:
-            needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK}
+            needles = {"fatbin": MAGIC, "cubin": _CUBIN_MARK, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK}
             if image.format is Format.ELF or not image.library:  # nobody asks for a DLL's kind
                 needles |= byte_signs()
             spans = _data(image)
@@ -96,7 +97,7 @@ def _facts(image: Image, source: FileBytes, swept: Swept, kernels: KernelStore |
     faults = image.faults
     if not swept.complete:
         faults = (*faults, swept.limit)
-    found = code_of(source, image.sections, swept.hits["fatbin"], swept.hits["ptx"])
+    found = code_of(source, image.sections, swept.hits)
     signs = [name for name, hits in swept.hits.items() if hits and name not in _CODE_MARKS]
     return FileFacts(
         format=image.format.value,

@@ -17,7 +17,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from scripts.preflight.ptx_scan import PtxFunction, PtxScan
-from scripts.preflight.ptx_table import PtxTable, Rule, all_rules, linked
+from scripts.preflight.ptx_table import PtxTable, Rule, all_rules, linked, of_system
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
@@ -42,6 +42,7 @@ class TextVerdict(Struct, frozen=True, kw_only=True):
         directives: how many other directives are left out.
         fails: why the module as a whole does not load, with how often.
         ends: why the process ends.
+        linking: a function of another file that it calls: it is made for linking while the program runs.
         differs: by kernel, the ids of the rules by which it may compute something else.
         refused: how many instructions are not taken.
     """
@@ -51,6 +52,7 @@ class TextVerdict(Struct, frozen=True, kw_only=True):
     directives: int = 0
     fails: dict[str, int] = {}
     ends: str = ""
+    linking: str = ""
     differs: dict[str, tuple[str, ...]] = {}
     refused: int = 0
 
@@ -75,6 +77,8 @@ class PtxChecker:
             return TextVerdict(unusable=unusable, refused=refused)
         dropped = _dropped(scan, table)
         kept = [f for f in scan.functions if f.defined and f.name not in dropped]
+        if linking := _linking(scan):
+            return TextVerdict(dropped=dropped, linking=linking, refused=refused)
         gone = [hit[1] for rule in table.rules("outside") for hit in rule.hits(scan.outside)]
         fails = Counter(_later(kept, scan, table))
         fails.update(_undefined(scan, kept, dropped, gone))
@@ -118,6 +122,14 @@ def _unusable(scan: PtxScan, table: PtxTable) -> str:
     if scan.bits == 32 and not table.has("bits-32"):  # noqa: PLR2004 - the size of an address
         return ".address_size 32"
     return ""
+
+
+def _linking(scan: PtxScan) -> str:
+    """Name a function of another file that is called and that no driver brings; empty where there is none."""
+    defined = {f.name for f in scan.functions if f.defined}
+    declared = {f.name for f in scan.functions} - defined
+    called = (name for f in scan.functions for name in f.calls)
+    return next((name for name in called if name in declared and not of_system(name)), "")
 
 
 def _refused(scan: PtxScan, table: PtxTable) -> int:

@@ -81,6 +81,8 @@ def _outcome(image: PtxImage, number: int, verdict: TextVerdict) -> ImageOutcome
     lost, why = "", ""
     if verdict.unusable:
         lost, why = "text", verdict.unusable
+    elif verdict.linking:
+        lost, why = "linking", f"a call of {verdict.linking}, which lies in another file"
     elif verdict.ends:
         lost, why = "ends", verdict.ends
     elif verdict.fails:

@@ -196,6 +196,16 @@ def linked() -> frozenset[str]:
 
 
 @cache
+def _system() -> re.Pattern[str]:
+    return re.compile(_rules_file()["system"])
+
+
+def of_system(function: str) -> bool:
+    """Whether NVIDIA's driver brings a function."""
+    return _system().fullmatch(function) is not None
+
+
+@cache
 def all_rules(part: str) -> tuple[Rule, ...]:
     """Return the rules of one part of the file, each with the releases that have it."""
     order, found = releases(), []
