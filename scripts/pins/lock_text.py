@@ -20,7 +20,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         *("id", "urls", "sha256", "size", "format", "root", "license", "source", "trust", "note"),
         "members",
     ),
-    "stack": ("id", "kind", "parts", "optional", "hip", "requires", "api", "note"),
+    "stack": ("id", "kind", "parts", "optional", "hip", "requires", "api", "ptx", "note"),
 }
 SECTIONS: Final = ("env", "unset")
 MEMBER_KEYS: Final = ("path", "name", "sha256", "size", "provides", "needs")

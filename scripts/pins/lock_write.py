@@ -142,6 +142,7 @@ def _stack(stack: Stack) -> dict[str, object]:
         hip={"from": stack.hip.source.value, **_filled(range=stack.hip.range)},
         requires=_filled(os=stack.requires.os, gfx=list(stack.requires.gfx)),
         api=stack.api,
+        ptx=stack.ptx,
         note=stack.note,
     )
 
