@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from scripts.osal.fs import write_atomic
 from scripts.preflight.facts import FileFacts
 from scripts.preflight.libraries import DATA
-from scripts.system.files import write_atomic
 
 if TYPE_CHECKING:
     from scripts.preflight.kernels import KernelStore

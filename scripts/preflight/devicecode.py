@@ -7,14 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from scripts.binary.fatbin import (
-    MAX_ENTRIES,
-    Container,
-    Entry,
-    Packing,
-    read_container,
-    read_containers,
-)
+from scripts.binary.fatbin import MAX_ENTRIES, Container, Entry, Packing, read_container, read_containers
 from scripts.binary.image import Section
 from scripts.binary.payload import Opener, Unopened, read_cubin, read_ptx
 from scripts.binary.ptx_text import outside, text_entry
@@ -42,9 +35,7 @@ def is_device_section(name: str) -> bool:
     return name.startswith((*LOADED, *RELOCATABLE))
 
 
-def code_of(
-    source: FileBytes, sections: Iterable[Section], hits: Mapping[str, Sequence[int]]
-) -> DeviceCode:
+def code_of(source: FileBytes, sections: Iterable[Section], hits: Mapping[str, Sequence[int]]) -> DeviceCode:
     """Read the device code of a program or library.
 
     Args:

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from scripts.osal.fs import write_atomic
 from scripts.preflight.libraries import DATA
-from scripts.system.files import write_atomic
 
 TABLES: Final = DATA / "ptx"
 #: Raise it when what is kept changes its form or its meaning.
@@ -148,7 +148,9 @@ class KernelStore:
     def _forget_old(self) -> None:
         """Keep the newest reports."""
         with os.scandir(self._folder) as entries:
-            files = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.endswith(".json")]
+            files = [
+                (entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.endswith(".json")
+            ]
         for _, path in sorted(files)[:-MAX_REPORTS]:
             Path(path).unlink(missing_ok=True)
 
@@ -197,7 +199,12 @@ def fates(report: KernelReport, table: str) -> Iterator[KernelFate]:
             elif name in gone:
                 one = gone[name]
                 yield KernelFate(
-                    name=name, state="dropped", target=image.target, cause=one.instruction, why=one.why, line=one.line
+                    name=name,
+                    state="dropped",
+                    target=image.target,
+                    cause=one.instruction,
+                    why=one.why,
+                    line=one.line,
                 )
             else:
                 yield KernelFate(name=name, state="fine", target=image.target, differs=own)

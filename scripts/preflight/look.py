@@ -140,7 +140,11 @@ def _with_names(facts: FileFacts, source: FileBytes, spans: Sequence[Section]) -
         library = meant.get(ask.library) if ask.how == "string" else None
         return ask if library is None else replace(ask, functions=tuple(functions.get(library.id, ())))
 
-    faults = facts.faults if complete else (*facts.faults, f"it names more functions than the {MAX_NAMES:,} that were kept")
+    faults = (
+        facts.faults
+        if complete
+        else (*facts.faults, f"it names more functions than the {MAX_NAMES:,} that were kept")
+    )
     return replace(facts, asks=tuple(map(filled, facts.asks)), faults=faults)
 
 

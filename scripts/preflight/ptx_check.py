@@ -11,7 +11,8 @@ All of it by reading the release's source, not seen on a GPU. Types of operands 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set as AbstractSet
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from msgspec import Struct

@@ -43,8 +43,12 @@ _VECTOR: Final = re.compile(rb"\{[^{}]*\}")
 _BESIDE_SHAPE: Final = bytes(c for c in range(256) if c not in b",{}[]|;")
 #: Special registers by how they begin; those that compilers number (%r1, %f2, %p3 …) do not begin so.
 _SPECIAL: Final = re.compile(rb"%((?:[acdegilnstw]|re|pm)[A-Za-z0-9_]*|(?![" + _WORD + rb"]))")
-_CALL: Final = re.compile(rb"(?<![" + _WORD + rb".%])call(?:\.uni)?\s+(?:\([^)]*\)\s*,\s*)?([" + _WORD + rb"%]+)")
-_ADDRESS: Final = re.compile(rb"(?<![" + _WORD + rb".%])mov\.[bu]\d+\s[^;,]*,\s*([A-Za-z_$][" + _WORD + rb"]*)\s*;")
+_CALL: Final = re.compile(
+    rb"(?<![" + _WORD + rb".%])call(?:\.uni)?\s+(?:\([^)]*\)\s*,\s*)?([" + _WORD + rb"%]+)"
+)
+_ADDRESS: Final = re.compile(
+    rb"(?<![" + _WORD + rb".%])mov\.[bu]\d+\s[^;,]*,\s*([A-Za-z_$][" + _WORD + rb"]*)\s*;"
+)
 _BEFORE_OPCODE: Final = tuple(bytes([c]) for c in b" \t\n\r;:{}")
 _AFTER_MODIFIERS: Final = tuple(bytes([c]) for c in b" \t\n\r;")
 _AFTER_OPCODE: Final = tuple(bytes([c]) for c in b" \t\n\r.")

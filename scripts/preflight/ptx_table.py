@@ -163,7 +163,8 @@ class PtxTable:
 def _pattern(row: Mapping[str, Any]) -> _Pattern:
     """Read one pattern."""
     modifiers = [
-        _Modifier(name=m["name"], optional=m["optional"], values=frozenset(m["values"])) for m in row["modifiers"]
+        _Modifier(name=m["name"], optional=m["optional"], values=frozenset(m["values"]))
+        for m in row["modifiers"]
     ]
     cut = len(modifiers) - row["fixed_tail"]
     least, most = row.get("count", (0, 1 << 30))
