@@ -61,8 +61,6 @@ def clear(cache: CompileCache) -> None:
     Raises:
         ConflictError: ``compile-cache-in-use``: a program has it open; what it has open was not deleted.
     """
-    # MOVED  # noqa: PLC0415 - SQLite is loaded only to clear
-
     busy = next((path for path in cache.files if path.suffix.lower() == ".db" and in_use(path)), None)
     for path in cache.files if busy is None else ():
         try:

@@ -137,7 +137,7 @@ def backend_notes(
     if ws.platform != "win32" or staged.stack.kind is not StackKind.TRANSLATION or home is None:
         return ()
     from scripts.host.windows import system32  # noqa: PLC0415 - Windows only, and not small
-    from scripts.launch.backends import (
+    from scripts.launch.backends import (  # noqa: PLC0415 - as above
         BackendPlaces,
         missing_backends,
         notes_of,

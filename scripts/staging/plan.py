@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from scripts.errors import IntegrityError
 from scripts.model import Artifact, ArtifactFormat, HipSource, RuntimeFile, Stack
 from scripts.records import dataclass
-from scripts.store.archive import Tree
 
 if TYPE_CHECKING:
     from scripts.store.trees import TreeFile, UnpackedTree
@@ -172,7 +171,9 @@ def folder_of(stack: Stack, artifact: Artifact) -> str:
     return ""
 
 
-def lay_out(stack: Stack, artifact: Artifact, tree: Tree) -> tuple[tuple[Artifact, Tree, str], ...]:
+def lay_out(
+    stack: Stack, artifact: Artifact, tree: UnpackedTree
+) -> tuple[tuple[Artifact, UnpackedTree, str], ...]:
     """Return what ``plan_runtime`` takes of one artifact: several entries where HIP lies in several folders.
 
     Raises:
@@ -209,7 +210,7 @@ def _is_below(root: str, other: str) -> bool:
     return not other or root.startswith(f"{other}/")
 
 
-def _below(tree: Tree, root: str) -> Tree:
+def _below(tree: UnpackedTree, root: str) -> UnpackedTree:
     """Take one folder of a tree, without what only Python needs."""
     prefix = f"{root}/" if root else ""
     files = tuple(

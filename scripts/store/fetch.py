@@ -134,7 +134,7 @@ def fetch(
         # Talking to servers takes a tenth of a second to import; most runs have everything already.
         from scripts.net import download  # noqa: PLC0415 - see above
 
-        job = download.Job(
+        job = download.DownloadJob(
             artifact=artifact,
             partial=Partial(blob),
             limit=options.max_unknown_size if artifact.size is None else artifact.size,

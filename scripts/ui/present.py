@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scripts.app import use_case
 from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import NoProgress, Result
@@ -115,7 +116,7 @@ def perform(task: str, options: Mapping[str, object], *, argv: Sequence[str], as
     module = task.replace(".", "_").replace("-", "_")
     try:
         refuse_stray_words(task, options, argv)
-        result: Result = getattr(import_module(f"scripts.app.{module}"), module)(ws, **options)
+        result: Result = use_case(module)(ws, **options)
     except WorkspaceError as error:
         _show_error(error, out, as_json=as_json)
         _advise(ws, task, error, out)

@@ -9,9 +9,9 @@ compares.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Final
 
+from scripts.app import use_case
 from scripts.ui.present import perform, perform_wrap
 
 #: Every task, as Invoke calls it, but ``compare``, which takes a bare word. The use case's module has the
@@ -56,7 +56,7 @@ def perform_plain(argv: Sequence[str]) -> int | None:
 def parameters(task: str) -> dict[str, object]:
     """Return what a task takes, by parameter, with its default: words, switches, and lists (``None``)."""
     name = task.replace(".", "_")
-    found: Mapping[str, object] = getattr(import_module(f"scripts.app.{name}"), name).__kwdefaults__ or {}
+    found: Mapping[str, object] = use_case(name).__kwdefaults__ or {}
     typed = {key: value for key, value in found.items() if isinstance(value, (str, bool)) or key == "set_"}
     return {**typed, "json": False}
 

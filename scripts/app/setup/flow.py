@@ -29,7 +29,7 @@ from scripts.staging.build import native_files
 from scripts.staging.generations import read_history
 from scripts.staging.plan import PlannedFile, RuntimePlan, lay_out, plan_runtime
 from scripts.staging.select import Selection, fitting_root, select_stack, selected_gpu
-from scripts.store.archive import Tree, discard_changed, load_tree, supplied_files, unpack
+from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
 
 
@@ -169,7 +169,7 @@ class Flow:
         for artifact in resolved.artifacts:
             discard_changed(artifact, cache_of(self.ws), progress=self.ws.progress)
 
-    def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, Tree], ...]:
+    def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, UnpackedTree], ...]:
         """Fetch and unpack every part that is not here yet."""
         cache, progress = cache_of(self.ws), self.ws.progress
         trees = {a.id: tree for a in resolved.artifacts if (tree := load_tree(a, cache)) is not None}
@@ -190,7 +190,7 @@ class Flow:
             notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
         return tuple((a, trees[a.id]) for a in resolved.artifacts)
 
-    def _supplied(self, artifact: Artifact, stack: Stack) -> Tree:
+    def _supplied(self, artifact: Artifact, stack: Stack) -> UnpackedTree:
         """Verify the files a person brings for a part that nobody publishes."""
         with self.step("supplied") as notes:
             tree = brought_files(self.ws, artifact, stack, self.request.supplied)
@@ -198,7 +198,7 @@ class Flow:
             notes.detail = f"{len(tree.files)} files are those the lock names"
         return tree
 
-    def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, Tree], ...]) -> RuntimePlan:
+    def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, UnpackedTree], ...]) -> RuntimePlan:
         """Compile what is ours, and lay everything out."""
         with self.step("build") as notes:
             built, notes.status = self._native(resolved.stack)
@@ -262,7 +262,7 @@ def read_request(
     )
 
 
-def brought_files(ws: Workspace, artifact: Artifact, stack: Stack, supplied: str) -> Tree:
+def brought_files(ws: Workspace, artifact: Artifact, stack: Stack, supplied: str) -> UnpackedTree:
     """Return the files of a supplied part: from the folder that was named, else from an earlier set-up.
 
     Raises:

@@ -172,8 +172,8 @@ def choose(staged: Staged, program: Path, places: Places | None = None) -> Chose
     found = tuple(_real(place) for place in places.found) if places is not None else ()
     target = _target(home, found, places)
     choice = _Choice(staged=staged, target=target, absent=places.absent if places else frozenset())
-    for place in found:
-        choice.take(place)
+    for wanted in found:
+        choice.take(wanted)
     choice.add_companions(home)
     if places is None or not places.complete:
         rest = choice.add_rest(home)

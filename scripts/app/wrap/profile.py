@@ -32,7 +32,12 @@ def profile_of(
     """Return what is known to be safe for a program under a translation layer; nothing under others."""
     if staged.stack.kind is not StackKind.TRANSLATION:
         return Profiled()
-    from scripts.launch.profiles import AppFacts, changes, kept_out, matching
+    from scripts.launch.profiles import (  # noqa: PLC0415 - only for translation
+        AppFacts,
+        changes,
+        kept_out,
+        matching,
+    )
 
     gpu = selected_gpu(staged.host)
     python = is_python(program)
