@@ -30,6 +30,8 @@ class StackFacts:
         os: ``windows`` or ``linux``; empty where the stack is for both.
         providers: by the name that pins.lock uses (``cublas12``).
         api: its call table, ``None`` where nobody has read its sources.
+        ptx: the name of the table of the PTX that it compiles, empty where its sources were not read.
+        ptx_assumed: that table is the nearest release's.
         exports: for libraries without a table: what the staged file really exports.
         backends: HIP library to "is it there"; ``None`` where nobody can say.
         kernels: HIP library to "has it kernels for this GPU"; ``None`` where nobody can say.
@@ -44,6 +46,8 @@ class StackFacts:
     os: str = ""
     providers: Mapping[str, Provider] = field(default_factory=dict)
     api: ApiTable | None = None
+    ptx: str = ""
+    ptx_assumed: bool = False
     exports: Mapping[str, frozenset[str]] = field(default_factory=dict)
     backends: Mapping[str, bool | None] = field(default_factory=dict)
     kernels: Mapping[str, bool | None] = field(default_factory=dict)

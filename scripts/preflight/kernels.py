@@ -264,6 +264,23 @@ def tally(file: str, report: KernelReport, table: str) -> KernelTally:
     )
 
 
+@cache
+def differences(table: str) -> dict[str, tuple[str, bool]]:
+    """Return what a release does otherwise without a word: id to sentence, and whether values come out wrong."""
+    import tomllib  # noqa: PLC0415 - most programs have nothing of the kind
+
+    rules = tomllib.loads((TABLES / "rules.toml").read_text(encoding="utf-8"))
+    order = rules["releases"]
+    here = order.index(table.removeprefix("zluda-"))
+    found = {}
+    for rule in rules["differs"]:
+        first = order.index(rule["since"]) if "since" in rule else 0
+        end = order.index(rule["until"]) if "until" in rule else len(order)
+        if first <= here < end:
+            found[rule["id"]] = (rule["why"], rule["wrong"])
+    return found
+
+
 def demangled(name: str) -> str:
     """Return a kernel's name as its author wrote it; as it is where it is no mangled name."""
     from pycxxfilt import itanium_demangle  # noqa: PLC0415 - few names are shown, and most runs show none
