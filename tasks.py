@@ -229,8 +229,10 @@ def precompile(c: Context, path="", stack="", timeout="", json=False):
     call("precompile", locals())
 
 
-@verb("exe", "stack", "strict")
-def preflight(c: Context, exe="", stack="", strict=False, json=False):
+@verb("exe", "stack", "strict", "details", "kernels", "all-stacks")
+def preflight(
+    c: Context, exe="", stack="", strict=False, details=False, kernels=False, all_stacks=False, json=False
+):
     """Read a program's files: what it needs, and what a stack has of that. Nothing is run."""
     call("preflight", locals())
 

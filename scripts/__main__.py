@@ -30,7 +30,7 @@ NEEDED = (3, 11)
 PROBES = (
     *("invoke", "nox", "requests", "tomlkit", "rich", "pytest", "filelock", "platformdirs"),
     *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "psutil", "truststore", "numpy", "jsonschema"),
-    "packaging",
+    *("packaging", "msgspec", "pycxxfilt"),
 )
 CODE_USAGE, CODE_HOST, CODE_FETCH = 2, 50, 20
 

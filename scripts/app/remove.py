@@ -20,7 +20,7 @@ from scripts.staging.generations import forget_stage, known_stages
 TRACKED: Final = frozenset({"README.md", ".gitignore"})
 #: What this workspace makes below ``stage/`` and in the user's registry.
 IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "shims", "traces")
-IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1")
+IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1", "kernels-v1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -215,7 +215,7 @@ class KernelTally(Struct, frozen=True, kw_only=True):
 
     Attributes:
         total: kernels with PTX that was read.
-        missing: those that the program would not get.
+        missing: those that the program would not get; ``fine`` are the others.
         linking: kernels beside these that are made for linking while the program runs.
         causes: what costs how many of them, the most first.
         differs: by id of a rule, how many may compute something else.
@@ -226,6 +226,7 @@ class KernelTally(Struct, frozen=True, kw_only=True):
     file: str
     total: int = 0
     missing: tuple[KernelFate, ...] = ()
+    fine: tuple[KernelFate, ...] = ()
     linking: int = 0
     causes: tuple[tuple[str, int], ...] = ()
     differs: dict[str, int] = {}
@@ -236,25 +237,26 @@ class KernelTally(Struct, frozen=True, kw_only=True):
 
 def tally(file: str, report: KernelReport, table: str) -> KernelTally:
     """Count a file's kernels under a release."""
-    total, linking = 0, 0
+    linking = 0
     missing: list[KernelFate] = []
+    fine: list[KernelFate] = []
     causes: dict[str, int] = {}
     differs: dict[str, int] = {}
     for fate in fates(report, table):
         if fate.state == "linking":
             linking += 1
             continue
-        total += 1
         for rule in fate.differs:
             differs[rule] = differs.get(rule, 0) + 1
+        (missing if fate.missing else fine).append(fate)
         if fate.missing:
-            missing.append(fate)
             causes[fate.cause] = causes.get(fate.cause, 0) + 1
     taken = [(c.images[o.image], o) for c in report.containers if (o := c.outcomes.get(table)) is not None]
     return KernelTally(
         file=file,
-        total=total,
+        total=len(missing) + len(fine),
         missing=tuple(missing),
+        fine=tuple(fine),
         linking=linking,
         causes=tuple(sorted(causes.items(), key=lambda pair: (-pair[1], pair[0]))),
         differs=differs,
@@ -262,6 +264,13 @@ def tally(file: str, report: KernelReport, table: str) -> KernelTally:
         refused=sum(outcome.refused for _, outcome in taken),
         unread=report.unread,
     )
+
+
+def ptx_source(table: str) -> str:
+    """Return where a table was read from, public."""
+    head = (TABLES / f"{table}.json").read_text(encoding="utf-8").split("\n", 1)[0]
+    meta = msgspec.json.decode(head.rstrip(",") + "}")["_meta"]
+    return f"{meta['repository']}@{meta['commit']} ({meta['tag']})"
 
 
 @cache

@@ -55,7 +55,7 @@ def kernels_of(closure: Closure, store: KernelStore | None, stack: StackFacts) -
 
 def kernel_reasons(files: Sequence[FileKernels], stack: StackFacts, hopeless: bool) -> Iterator[Reason]:  # noqa: FBT001 - one flag
     """Yield what is wrong with the kernels of each file."""
-    meant = differences(stack.ptx)
+    meant = differences(stack.ptx) if files else {}
     for file in files:
         one, name = file.tally, file.path.name
         if one.missing:

@@ -16,7 +16,7 @@ from typing import Final
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import Covered, StackFacts
-from scripts.preflight.kinds import Recognised
+from scripts.preflight.packaging_detection import Recognised
 from scripts.preflight.libraries import Part
 from scripts.preflight.missing_kernels import FileKernels
 from scripts.preflight.needs import Closure, Visited
