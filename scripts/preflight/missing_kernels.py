@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,7 @@ from scripts.preflight.reasons import Reason, Verdict, count_of
 SHOWN: Final = 3
 _WIDTH: Final = 60
 _WHOLE: Final = {
-    "text": "no release's parser reads their PTX",
+    "text": "their PTX cannot be read",
     "module": "their modules fail to load as a whole",
     "ends": "loading their modules ends the process",
 }
@@ -99,16 +100,13 @@ def _causes(one: KernelTally) -> str:
 
 
 def short_name(name: str) -> str:
-    """Return a kernel's name for a sentence: demangled, without its parameters, cut where it is long."""
-    text = demangled(name)
-    depth = 0
-    for at, char in enumerate(text):
-        depth += (char == "<") - (char == ">")
-        if char == "(" and depth <= 0 and at and not text.startswith("(anonymous namespace)", at):
-            text = text[:at]
-            break
-    text = text.removeprefix("void ")
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+    """Return a kernel's name for a sentence: without namespaces, parameters and template arguments."""
+    text = re.sub(r"\([^()]*\)(?:::)?", "", demangled(name).replace("operator()", "operator"))
+    while (flat := re.sub(r"<[^<>]*>", "\0", text)) != text:
+        text = flat
+    plain = re.split(r"[(\s]", text.removeprefix("void "), maxsplit=1)[0].rpartition("::")[2]
+    short = re.sub(r"\0+", "<…>", plain) or name
+    return short if len(short) <= _WIDTH else f"{short[: _WIDTH - 1]}…"
 
 
 class FoundFate(Struct, frozen=True, kw_only=True):

@@ -10,15 +10,20 @@ All of it by reading the release's source, not seen on a GPU. Types of operands 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
 from scripts.preflight.ptx_scan import PtxFunction, PtxScan
 from scripts.preflight.ptx_table import PtxTable, Rule, all_rules, linked, of_system
+
+#: How often what a function calls is looked up again: once is enough without recursion.
+_PASSES: Final = 8
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
@@ -80,14 +85,14 @@ class PtxChecker:
         kept = [f for f in scan.functions if f.defined and f.name not in dropped]
         if linking := _linking(scan):
             return TextVerdict(dropped=dropped, linking=linking, refused=refused)
-        gone = [hit[1] for rule in table.rules("outside") for hit in rule.hits(scan.outside)]
+        gone = [_declared(one) for one in scan.outside if _rule(table, "outside", one)]
         fails = Counter(_later(kept, scan, table))
         fails.update(_undefined(scan, kept, dropped, gone))
         return TextVerdict(
             dropped=dropped,
             directives=len(gone),
             fails=dict(fails),
-            ends=next((rule.why for rule in table.rules("ends") if rule.pattern.search(scan.outside)), ""),
+            ends=next((why for one in scan.outside if (why := _rule(table, "ends", one))), ""),
             differs=self._differs(kept, table),
             refused=refused,
         )
@@ -101,15 +106,31 @@ class PtxChecker:
     def _differs(self, kept: list[PtxFunction], table: PtxTable) -> dict[str, tuple[str, ...]]:
         """Return by kernel what may differ in it or in what it calls."""
         rules = all_rules("differs")
-        here = {number for number, rule in enumerate(rules) if table.release in rule.releases}
-        by_name = {function.name: function for function in kept}
-        found = {}
-        for function in kept:
-            if function.kernel:
-                met = {number for name in _reachable(function, by_name) for number in self._differences[name]}
-                if met & here:
-                    found[function.name] = tuple(sorted({rules[number].id for number in met & here}))
-        return found
+        here = frozenset(number for number, rule in enumerate(rules) if table.release in rule.releases)
+        met = {function.name: self._differences[function.name] & here for function in kept}
+        for _ in range(_PASSES):  # callees come first, but for recursion
+            before = dict(met)
+            for function in kept:
+                met[function.name] = met[function.name].union(*(met.get(n, ()) for n in function.calls))
+            if met == before:
+                break
+        return {
+            function.name: tuple(sorted({rules[number].id for number in met[function.name]}))
+            for function in kept
+            if function.kernel and met[function.name]
+        }
+
+
+def _rule(table: PtxTable, part: str, statement: str) -> str:
+    """Return why a statement outside functions is not taken; empty where it is."""
+    rules = (rule for rule in table.rules(part) if rule.needs in statement and rule.pattern.search(statement))
+    return next((rule.why for rule in rules), "")
+
+
+def _declared(statement: str) -> str:
+    """Return the name that a statement outside functions declares."""
+    head = re.split(r"[=\[,]", statement, maxsplit=1)[0]
+    return head.split()[-1] if head.split() else ""
 
 
 def _unusable(scan: PtxScan, table: PtxTable) -> str:
@@ -175,8 +196,8 @@ def _body(scan: PtxScan, function: PtxFunction, table: PtxTable, read: AbstractS
         loads = [form for form in function.forms if form.opcode == "ld" and table.unified(form)]
         bad.update({form: ".unified not implemented" for form in loads[:1] if form not in bad})
     if bad:
-        line, form = min((scan.line_of(function, form), form) for form in bad)
-        return Refusal(instruction=form.text, why=bad[form], line=line)
+        form = next(form for form in function.forms if form in bad)  # in the order of their first places
+        return Refusal(instruction=form.text, why=bad[form], line=scan.line_of(function, form))
     for rule in table.rules("special"):
         if rule.effect == "function":
             for name in sorted(function.special):
@@ -220,20 +241,10 @@ def _undefined(
     for name in sorted(called & functions - bodies - linked()):
         why = f" was dropped ({dropped[name].text})" if name in dropped else " has no body here"
         yield f"a call of {name}, which{why}"
+    named = frozenset().union(*(scan.names(function) for function in kept)) if gone else frozenset()
     for name in gone:
-        if any(scan.mentions(function, name) for function in kept):
+        if name in named:
             yield f"the variable {name}, which cannot be read"
-
-
-def _reachable(function: PtxFunction, functions: dict[str, PtxFunction]) -> set[str]:
-    """Name a function and all that it calls."""
-    seen, pending = set(), [function.name]
-    while pending:
-        here = pending.pop()
-        if here in functions and here not in seen:
-            seen.add(here)
-            pending.extend(functions[here].calls)
-    return seen
 
 
 def _met(scan: PtxScan, function: PtxFunction, rules: Sequence[tuple[int, Rule]]) -> frozenset[int]:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -23,14 +24,14 @@ _WORD: Final = rb"A-Za-z0-9_$"
 _BARE: Final = re.compile(rb"_(?![" + _WORD + rb"])(?<=[^" + _WORD + rb"%.]_)")
 _LINE_COMMENT: Final = re.compile(rb"//[^\n]*")
 _BLOCK_COMMENT: Final = re.compile(rb"/\*.*?\*/", re.DOTALL)
-_SECTION: Final = re.compile(rb"\.section\s+\S+\s*\{[^}]*\}")
+_SECTION: Final = re.compile(rb"\.section\s++[^\s{]++\s*+\{[^}]*+(?:\}|\Z)")
 _LINE_INFO: Final = re.compile(rb"\.(?:loc|file)\s[^\n]*")
 _STRING: Final = re.compile(rb'"[^"\n]*"')
 _HEAD: Final = re.compile(
     rb"\s*\.version\s+\d{1,3}\.\d{1,3}\s+\.target\s+sm_\d+[a-z]?(?![" + _WORD + rb"])"
     rb"(?P<more>[^.]*)(?:\.address_size\s+(?P<bits>\d+))?"
 )
-_FUNCTION: Final = re.compile(rb"\.(entry|func)(?![\w$])(?:\s*\([^)]*\))?\s*([\w$%]+)\s*(\(?)")
+_FUNCTION: Final = re.compile(rb"\.(entry|func)(?![\w$])(?:\s*+\([^()]*+\))?\s*+([\w$%]++)\s*+(\(?)")
 #: One statement up to its semicolon: labels and braces, a predicate, then an opcode or directive with its
 #: modifiers. The group ends with the semicolon where there are no operands. Nothing in it backtracks.
 _STATEMENT: Final = re.compile(
@@ -44,7 +45,7 @@ _BESIDE_SHAPE: Final = bytes(c for c in range(256) if c not in b",{}[]|;")
 #: Special registers by how they begin; those that compilers number (%r1, %f2, %p3 …) do not begin so.
 _SPECIAL: Final = re.compile(rb"%((?:[acdegilnstw]|re|pm)[A-Za-z0-9_]*|(?![" + _WORD + rb"]))")
 _CALL: Final = re.compile(
-    rb"(?<![" + _WORD + rb".%])call(?:\.uni)?\s+(?:\([^)]*\)\s*,\s*)?([" + _WORD + rb"%]+)"
+    rb"(?<![" + _WORD + rb".%])call(?:\.uni)?\s++(?:\([^()]*+\)\s*+,\s*+)?([" + _WORD + rb"%]+)"
 )
 _ADDRESS: Final = re.compile(
     rb"(?<![" + _WORD + rb".%])mov\.[bu]\d+\s[^;,]*,\s*([A-Za-z_$][" + _WORD + rb"]*)\s*;"
@@ -52,6 +53,7 @@ _ADDRESS: Final = re.compile(
 _BEFORE_OPCODE: Final = tuple(bytes([c]) for c in b" \t\n\r;:{}")
 _AFTER_MODIFIERS: Final = tuple(bytes([c]) for c in b" \t\n\r;")
 _AFTER_OPCODE: Final = tuple(bytes([c]) for c in b" \t\n\r.")
+_NAME: Final = re.compile(rb"[A-Za-z_$][" + _WORD + rb"]*+")
 _UNIFIED: Final = re.compile(rb"\]\s*\.unified")
 
 
@@ -120,7 +122,7 @@ class PtxScan(Struct, frozen=True, kw_only=True):
         odd: the first thing that no lexer takes, empty where there is none.
         head: whether ``.version`` and ``.target`` are as they must be; ``target_more`` is what else the
             target names, ``bits`` what ``.address_size`` says (0 without).
-        outside: the text around the functions, their heads left out.
+        outside: the statements around the functions.
     """
 
     text: bytes
@@ -129,7 +131,7 @@ class PtxScan(Struct, frozen=True, kw_only=True):
     target_more: str = ""
     bits: int = 0
     functions: tuple[PtxFunction, ...] = ()
-    outside: str = ""
+    outside: tuple[str, ...] = ()
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -168,10 +170,9 @@ class PtxScan(Struct, frozen=True, kw_only=True):
             else:
                 at += len(word)
 
-    def mentions(self, function: PtxFunction, name: str) -> bool:
-        """Whether a name stands in a function's body."""
-        pattern = rb"(?<![" + _WORD + rb"%.])" + re.escape(name.encode()) + rb"(?![" + _WORD + rb"])"
-        return re.compile(pattern).search(self.text, *function.body) is not None
+    def names(self, function: PtxFunction) -> frozenset[str]:
+        """Return every name in a function's body."""
+        return frozenset(map(_ascii, _NAME.findall(self.text, *function.body)))
 
 
 def scan_ptx(text: bytes) -> PtxScan:
@@ -180,12 +181,13 @@ def scan_ptx(text: bytes) -> PtxScan:
     head = _HEAD.match(text)
     has = _Has(functions=b".func" in text, unified=b".unified" in text)
     functions: list[PtxFunction] = []
-    outside, at, line, counted = [], 0, 1, 0
-    for place in _function_places(text):
+    outside, at, line, counted = [], head.end() if head is not None else 0, 1, 0
+    places = _function_places(text)
+    for place, following in pairwise((*places, len(text))):
         if place < at:
             continue
         outside.append(text[at:place])
-        function, at = _function(text, place, has)
+        function, at = _function(text, place, following, has)
         if function is not None and function.defined:
             line, counted = line + text.count(b"\n", counted, function.body[0]), function.body[0]
             function = replace(function, line=line)
@@ -198,7 +200,7 @@ def scan_ptx(text: bytes) -> PtxScan:
         target_more=head["more"].decode("ascii", "replace").strip(" ,\t\r\n") if head is not None else "",
         bits=int(head["bits"] or 0) if head is not None else 0,
         functions=tuple(functions),
-        outside=b";".join(outside).decode("ascii", "replace"),
+        outside=tuple(filter(None, map(str.strip, b";".join(outside).decode("ascii", "replace").split(";")))),
     )
 
 
@@ -247,7 +249,7 @@ class _Has(NamedTuple):
     unified: bool
 
 
-def _function(text: bytes, place: int, has: _Has) -> tuple[PtxFunction | None, int]:
+def _function(text: bytes, place: int, following: int, has: _Has) -> tuple[PtxFunction | None, int]:
     """Read one function; return it and where to go on."""
     head = _FUNCTION.match(text, place)
     if head is None:
@@ -258,14 +260,17 @@ def _function(text: bytes, place: int, has: _Has) -> tuple[PtxFunction | None, i
         stop = ends if ends >= 0 else len(text)
         header = text[head.end() : stop]
         return PtxFunction(name=name, kernel=kernel, header=header, whole=bool(head[3])), stop
-    stop = _body_end(text, opens + 1)
+    stop = _body_end(text, opens + 1, following)
     return _with_body(text, (opens + 1, stop), name, kernel=kernel, head=head, has=has), stop
 
 
-def _body_end(text: bytes, start: int) -> int:
-    """Return where the brace closes that opens before ``start``: mostly at the beginning of a line."""
+def _body_end(text: bytes, start: int, following: int) -> int:
+    """Return where the brace closes that opens before ``start``.
+
+    Compilers put it at the beginning of a line, before the ``following`` function.
+    """
     depth, at = 1, start
-    while (hit := text.find(b"\n}", at)) >= 0:
+    while (hit := text.find(b"\n}", at, following)) >= 0:
         depth += text.count(b"{", at, hit) - text.count(b"}", at, hit) - 1
         at = hit + 2
         if depth == 0:

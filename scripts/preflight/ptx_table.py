@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -55,10 +55,6 @@ class Rule(Struct, frozen=True, kw_only=True):
     id: str = ""
     effect: str = ""
     releases: frozenset[str] = frozenset()
-
-    def hits(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield where a text meets it."""
-        return self.pattern.finditer(text) if self.needs in text else iter(())
 
 
 class _Modifier(Struct, frozen=True, kw_only=True):
