@@ -10,8 +10,8 @@ from scripts.binary import strings
 from scripts.binary.image import Format, Section
 from scripts.binary.source import FileBytes
 from scripts.binary.strings import sweep, words
-from scripts.preflight.coverage import Covered, Provider, StackFacts, cover
 from scripts.preflight.better_stack import better_stack
+from scripts.preflight.coverage import Covered, Provider, StackFacts, cover
 from scripts.preflight.look import look
 from scripts.preflight.reasons import Verdict
 from tests.elf_files import elf

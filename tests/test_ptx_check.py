@@ -55,7 +55,7 @@ def test_there_is_a_table_for_each_release_that_the_rules_know() -> None:
         "@%p1 bra $L__BB0_2",
         "@!%p1 bra.uni $L__BB0_2",
         "bar.sync 0",
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4}",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2}, {%r1,%r2}, {%r5,%r6}, {%f1,%f2}",
         "cp.async.ca.shared.global [%r1], [%rd1], 16",
         "$L1: add.s32 %r1, %r2, %r3",
         "{ .reg .pred p; setp.eq.s32 p, %r1, 0",
@@ -135,10 +135,16 @@ def test_a_text_that_cannot_be_read_at_all(data: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [".version 8.2\n.target sm_80, debug\n", ".version 8.2\n.target sm_80\n.address_size 32\n"], ids=str
+    "head",
+    [".version 8.2\n.target sm_80, debug\n", ".version 8.2\n.target sm_80\n.address_size 32\n"],
+    ids=str,
 )
 def test_heads_that_v6_brought(head: str) -> None:
-    assert [bool(verdict(text(kernel(), head=head), table).unusable) for table in ptx_tables()] == [True, False, False]
+    assert [bool(verdict(text(kernel(), head=head), table).unusable) for table in ptx_tables()] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +194,9 @@ def test_special_registers_that_are_known_cost_nothing(name: str) -> None:
 
 
 def test_what_a_dropped_function_would_have_cost_counts_no_more() -> None:
-    found = verdict(text(kernel("other"), kernel("k", "mov.u64 %rd1, %clock64;", "lop3.b32 %r1, %r2, %r3, %r4, 1;")))
+    found = verdict(
+        text(kernel("other"), kernel("k", "mov.u64 %rd1, %clock64;", "lop3.b32 %r1, %r2, %r3, %r4, 1;"))
+    )
     assert (set(found.dropped), found.fails) == ({"k"}, {})
 
 
@@ -214,7 +222,11 @@ def test_directives_of_a_function_that_are_not_read(tail: str) -> None:
 
 
 def test_directives_of_a_function_that_are_read() -> None:
-    data = text(kernel("k", tail=" .maxntid 128, 1, 1\n.minnctapersm 2", parameters=".param .u64 .ptr .global .align 8 a"))
+    data = text(
+        kernel(
+            "k", tail=" .maxntid 128, 1, 1\n.minnctapersm 2", parameters=".param .u64 .ptr .global .align 8 a"
+        )
+    )
     assert verdict(data).dropped == {}
     assert set(verdict(text(kernel(parameters=".param .u64 .ptr .shared .align 8 a"))).dropped) == {"k"}
 
@@ -230,7 +242,7 @@ def test_directives_of_a_function_that_are_read() -> None:
     ],
     ids=["plain", "unused", "generic", "sampler", "common"],
 )
-def test_variables_that_are_not_read(variable: str, used: bool, fails: bool) -> None:  # noqa: FBT001 - parameters
+def test_variables_that_are_not_read(variable: str, used: bool, fails: bool) -> None:
     use = ["ld.global.u64 %rd1, [p];"] if used else []
     assert bool(verdict(text(variable, kernel("k", *use))).fails) is fails
 
@@ -284,7 +296,9 @@ def test_bodies_end_where_their_braces_do() -> None:
 
 
 def test_equal_instructions_have_one_form() -> None:
-    data = text(kernel("k", "mov.b64 {%r1,%r2}, %rd1;", "@%p1 mov.b64  {%r3, %r4},%rd2;", "L: mov.b64 %rd1, %rd2;"))
+    data = text(
+        kernel("k", "mov.b64 {%r1,%r2}, %rd1;", "@%p1 mov.b64  {%r3, %r4},%rd2;", "L: mov.b64 %rd1, %rd2;")
+    )
     (one,) = scan_ptx(data).functions
     assert one.forms[Form("mov", ".b64", ",")] == 3
 
@@ -311,8 +325,8 @@ SEED = text(
     ),
 )
 PIECES = st.sampled_from(
-    [b";", b"{", b"}", b"\n}", b"(", b")", b"[", b"|", b":", b"::", b"%", b"@", b"_", b'"', b"/*", b"//", b"\0"]
-    + [b".entry", b".func", b".section", b".loc ", b"call ", b"mov.b64 ", b"=", b"generic(", b"\xff", b".a" * 50]
+    b'; { } ( ) [ | : :: % @ _ " /* // = .entry .func .section call generic( \xff'.split()
+    + [b"\n}", b"\0", b".loc ", b"mov.b64 ", b".a" * 50]
 )
 
 

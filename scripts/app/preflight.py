@@ -55,7 +55,7 @@ class Better:
 class ComparedStack(msgspec.Struct, frozen=True, kw_only=True):
     """One stack beside others; ``None`` where its release was not read.
 
-    ``fits`` is false where it is not for this GPU; ``assumed`` says that its PTX table is the nearest release's.
+    ``fits`` is false where it is not for this GPU; ``assumed``: its PTX table is the nearest release's.
     """
 
     stack: str
@@ -183,9 +183,7 @@ def _file_json(file: FileKernels, *, listed: bool) -> dict[str, object]:
         "refused_instructions": one.refused,
         "operand_types_checked": False,
         "unread": list(one.unread),
-        "kernels": [
-            {**msgspec.to_builtins(fate), "demangled": demangled(fate.name)} for fate in named
-        ],
+        "kernels": [{**msgspec.to_builtins(fate), "demangled": demangled(fate.name)} for fate in named],
     }
 
 
@@ -201,7 +199,7 @@ def preflight(
 ) -> PreflightResult:
     """Read a program's files and predict how it fares under a stack. Nothing is started or changed.
 
-    ``details`` shows everything, ``kernels`` every kernel; ``all_stacks`` compares every pinned stack for the same
+    ``details`` shows everything, ``kernels`` every kernel; ``all_stacks`` compares the pinned stacks for its
     system.
 
     Raises:
@@ -375,7 +373,8 @@ def _better(now: _Here, others: Sequence[_Here]) -> tuple[Better, ...]:
     return tuple(
         Better(stack=other.stack.id, verdict=other.judged.verdict, why=why)
         for other in others
-        if other.fits and (why := better_stack(now.covered, other.covered, other.stack, lost, _missing(other)))
+        if other.fits
+        and (why := better_stack(now.covered, other.covered, other.stack, lost, _missing(other)))
     )
 
 
@@ -386,7 +385,9 @@ def _missing(one: _Here) -> int | None:
 
 def _compared(one: _Here) -> ComparedStack:
     """Put a stack in one line."""
-    lost = sum(len(c.missing) + len(c.aborts) + len(c.not_exported) for c in one.covered if not c.need.spelled)
+    lost = sum(
+        len(c.missing) + len(c.aborts) + len(c.not_exported) for c in one.covered if not c.need.spelled
+    )
     return ComparedStack(
         stack=one.stack.id,
         verdict=one.judged.verdict.value,

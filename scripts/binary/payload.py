@@ -71,7 +71,7 @@ class Opener:
     """Unpacks entries of one file; all of it together costs no more than the file's size allows."""
 
     def __init__(self, source: FileBytes, *, budget: int = 0) -> None:
-        """Open nothing yet; ``budget`` is how many bytes may be unpacked, where not the file's size says so."""
+        """Open nothing yet; ``budget`` is how many bytes may be unpacked, by default what the size allows."""
         self._source = source
         self._budget = self._left = budget or max(GROWTH * source.size, _LEAST_BUDGET)
         self._looks = MAX_LOOKS

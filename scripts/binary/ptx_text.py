@@ -1,4 +1,4 @@
-"""Every PTX text of a file, whatever container it lies in and however it is packed: one at a time, each once."""
+"""Every PTX text of a file, in whatever container and however it is packed: one at a time, each once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def ptx_groups(source: FileBytes, containers: Iterable[Container]) -> tuple[tupl
             continue
         digest = hashlib.sha256()
         for entry in entries:
-            digest.update(f"{entry.packing} {entry.size} {entry.whole}\n".encode())
+            digest.update(
+                f"{entry.sm}{entry.letter} {entry.isa} {entry.packing} {entry.size} {entry.whole}\n".encode()
+            )
             for piece in _pieces(source, entry):
                 digest.update(piece)
         name = digest.digest()

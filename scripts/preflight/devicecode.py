@@ -41,7 +41,7 @@ def code_of(source: FileBytes, sections: Iterable[Section], hits: Mapping[str, S
     Args:
         source: the file.
         sections: all of them; those of device code are walked.
-        hits: where in other data the first bytes lie of a container (``fatbin``) or of an ELF file (``cubin``),
+        hits: where in other data the first bytes lie of a container (``fatbin``) or an ELF file (``cubin``),
             and where PTX text names its target (``ptx``).
     """
     found: list[Code] = []
@@ -58,7 +58,7 @@ def code_of(source: FileBytes, sections: Iterable[Section], hits: Mapping[str, S
     if stray or limit:
         found.append(_summary(source, "data", stray, complete=not limit, limit=limit))
         loadable += stray
-    loose = _texts(source, outside(hits["ptx"], stray))
+    loose = _texts(source, outside(hits["ptx"], stray)) if not limit else []
     if loose:
         found.append(_summary(source, "text", loose))
         loadable += loose

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from scripts.preflight.cache import FileCache
 from scripts.preflight.kernels import KernelStore
-from scripts.preflight.packaging_detection import Recognised, recognise
 from scripts.preflight.libraries import named
 from scripts.preflight.listing import Listing, is_shared, list_folder, merged
 from scripts.preflight.needs import Closure, follow
 from scripts.preflight.packages import Package, environments, installed, is_python
+from scripts.preflight.packaging_detection import Recognised, recognise
 from scripts.records import dataclass
 
 

@@ -52,7 +52,8 @@ class ImageOutcome(Struct, frozen=True, kw_only=True):
     Attributes:
         image: which text it takes.
         lost: ``text`` where none can be read, ``module`` where the module fails, ``ends`` where the process
-            does, ``linking`` where it is made for linking while the program runs, empty where kernels are judged one by one.
+            does, ``linking`` where it is made for linking while the program runs, empty where kernels are
+            judged one by one.
         why: the reason for that.
         gone: the kernels that are dropped.
         differs: by id of a rule, the kernels that may compute something else.
@@ -79,8 +80,8 @@ class KernelReport(Struct, frozen=True, kw_only=True):
     """The kernels of one file.
 
     Attributes:
-        texts: how many PTX texts were read; ``of`` is how many there are. Fewer are read where the newest is taken
-            by every release.
+        texts: how many PTX texts were read; ``of`` is how many there are. Fewer are read where the newest is
+            taken by every release.
         unread: why texts that were wanted could not be read, each reason once.
     """
 
@@ -116,7 +117,7 @@ class KernelStore:
         self._seen: dict[str, KernelReport] = {}
 
     def get(self, device: str) -> KernelReport | None:
-        """Return a report that the same tables gave; ``None`` where there is none. Never raises for damage."""
+        """Return a report that the same tables gave, ``None`` where there is none or it is damaged."""
         if device in self._seen:
             return self._seen[device]
         try:
@@ -275,7 +276,7 @@ def ptx_source(table: str) -> str:
 
 @cache
 def differences(table: str) -> dict[str, tuple[str, bool]]:
-    """Return what a release does otherwise without a word: id to sentence, and whether values come out wrong."""
+    """Return what a release does otherwise without a word: id to sentence, and whether values are wrong."""
     import tomllib  # noqa: PLC0415 - most programs have nothing of the kind
 
     rules = tomllib.loads((TABLES / "rules.toml").read_text(encoding="utf-8"))

@@ -17,8 +17,8 @@ from scripts.binary.strings import MAX_NAMES, Swept, sweep, words
 from scripts.preflight.devicecode import DeviceCode, bare_code, code_of, is_device_section
 from scripts.preflight.facts import STATIC_RUNTIME, Ask, FileFacts
 from scripts.preflight.kernels import KernelStore
-from scripts.preflight.packaging_detection import byte_signs, tail_signs
 from scripts.preflight.libraries import DRIVER, Part, heads, library_of, named
+from scripts.preflight.packaging_detection import byte_signs, tail_signs
 from scripts.preflight.ptx_images import read_kernels
 
 #: Functions that say how a program loads libraries later.

@@ -1,4 +1,4 @@
-"""From what a release makes of every kernel to sentences, and to one kernel's fate. Pure but for the report store."""
+"""From what a release makes of every kernel to sentences, and to one kernel's fate."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ _WHOLE: Final = {
     "module": "their modules fail to load as a whole",
     "ends": "loading their modules ends the process",
 }
+_LINKING: Final = "linking while the program runs, which fails here (error 801)"
 #: What every answer rests on.
 BASIS: Final = "by reading the release's source, not seen on a GPU"
 
@@ -62,7 +63,9 @@ def kernel_reasons(files: Sequence[FileKernels], stack: StackFacts, hopeless: bo
         if one.missing:
             unreached = file.how == "package"
             effect = Verdict.REFUSES if hopeless and not unreached else Verdict.PARTIAL
-            yield Reason(effect=effect, weight=86, text=missing_sentence(one), file=name, count=len(one.missing))
+            yield Reason(
+                effect=effect, weight=86, text=missing_sentence(one), file=name, count=len(one.missing)
+            )
         for rule, number in one.differs.items():
             why, wrong = meant[rule]
             text = f"{count_of(number, 'kernel')} in {name} may compute something else without a word: {why}"
@@ -70,7 +73,7 @@ def kernel_reasons(files: Sequence[FileKernels], stack: StackFacts, hopeless: bo
             yield Reason(effect=effect, weight=weight, text=text, file=name, count=number)
         if one.linking:
             kernels = count_of(one.linking, "kernel")
-            text = f"{kernels} in {name} are made for linking while the program runs, which fails here (error 801)"
+            text = f"{kernels} in {name} are made for {_LINKING}"
             yield Reason(effect=Verdict.UNKNOWN, weight=39, text=text, file=name, count=one.linking)
         for why in one.unread:
             text = f"some PTX in {name} was not checked: {why}"
@@ -81,7 +84,8 @@ def missing_sentence(one: KernelTally) -> str:
     """Say how many kernels a file would miss, one by name, and why."""
     first, more = short_name(one.missing[0].name), len(one.missing) - 1
     names = f"`{first}`" + (f" and {more:,} more" if more else "")
-    return f"{len(one.missing):,} of {one.total:,} kernels in {one.file} would be missing: {names}; {_causes(one)}"
+    count = f"{len(one.missing):,} of {one.total:,} kernels in {one.file}"
+    return f"{count} would be missing: {names}; {_causes(one)}"
 
 
 def _causes(one: KernelTally) -> str:
@@ -123,14 +127,20 @@ class FoundFate(Struct, frozen=True, kw_only=True):
             return f"`{name}` in {self.file} is compiled, {BASIS}"
         if self.fate.state == "dropped":
             place = f", line {self.fate.line} of its PTX" if self.fate.line else ""
-            cause = f"of `{self.fate.cause}` ({self.fate.why}{place})" if self.fate.why else f"of {self.fate.cause}"
+            cause = (
+                f"of `{self.fate.cause}` ({self.fate.why}{place})"
+                if self.fate.why
+                else f"of {self.fate.cause}"
+            )
             return f"`{name}` in {self.file} was dropped because {cause}, {BASIS}"
         if self.fate.state == "linking":
-            return f"`{name}` in {self.file} is made for linking while the program runs, which fails here (error 801)"
+            return f"`{name}` in {self.file} is made for {_LINKING}"
         return f"`{name}` in {self.file} is lost with its module ({self.fate.cause}), {BASIS}"
 
 
-def kernel_fate(kernel: str, files: Sequence[tuple[str, KernelReport]], stack: StackFacts) -> FoundFate | None:
+def kernel_fate(
+    kernel: str, files: Sequence[tuple[str, KernelReport]], stack: StackFacts
+) -> FoundFate | None:
     """Say what a stack's release makes of a kernel, by its mangled or written name. Pure.
 
     Args:
@@ -155,7 +165,8 @@ def kernel_fate(kernel: str, files: Sequence[tuple[str, KernelReport]], stack: S
 
 def _same(asked: str, name: str) -> bool:
     """Whether a name as it was written in the source means a mangled one."""
-    if asked.startswith("_Z") or asked.split("<")[0].split("(")[0].split("::")[-1].strip() not in name:
+    base = re.split(r"[<(]", asked, maxsplit=1)[0].rpartition("::")[2].strip()
+    if asked.startswith("_Z") or base not in name:
         return False
     written = demangled(name).removeprefix("void ")
     return written == asked or written.startswith((f"{asked}(", f"{asked}<"))

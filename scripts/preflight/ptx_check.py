@@ -1,6 +1,6 @@
 """What one release does with one PTX text: which functions it drops, and whether the whole is lost.
 
-* A token or head that it cannot read makes the text ``unusable``: another text of the same container is taken.
+* A token or head that it cannot read makes the text ``unusable``: another one of the container is taken.
 * An instruction or statement that it does not take drops the function around it, without a word.
 * What only a later pass refuses makes the whole module fail.
 * Some variables end the process.
@@ -27,7 +27,7 @@ _PASSES: Final = 8
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """Why a function is dropped: its first instruction that is not taken, and the line of that in the text."""
+    """Why a function is dropped: its first instruction that is not taken, and where that is."""
 
     instruction: str
     why: str

@@ -1,7 +1,7 @@
 """Which kernels of one file each release compiles; ZLUDA's choice among the texts of a container is followed.
 
-A container holds the same source compiled for several GPUs. From the last PTX text to the first, the first one
-without anything dropped is taken, else the one with the fewest; a text that cannot be read counts for nothing
+A container holds the same source compiled for several GPUs. From the last PTX text to the first, the first
+one without anything dropped is taken, else the one with the fewest; a text that cannot be read counts for nothing
 (vosen/ZLUDA, zluda/src/impl/module.rs). Numbers of processors play no part.
 """
 
@@ -21,7 +21,8 @@ from scripts.preflight.ptx_table import PtxTable, ptx_tables
 def read_kernels(source: FileBytes, groups: Sequence[PtxGroup]) -> KernelReport:
     """Unpack and check the PTX of one file for every release with a table. One text is held at a time."""
     reader, tables = PtxReader(source), ptx_tables()
-    containers, unread = [], {}
+    containers: list[ContainerKernels] = []
+    unread: dict[str, None] = {}
     texts = 0
     for group in groups:
         read = _container(reader, group, tables, unread)

@@ -1,4 +1,4 @@
-"""PTX text taken apart at the speed of the regular-expression engine: functions, and what instructions they hold.
+"""PTX text taken apart at the speed of the regular-expression engine: functions and their instructions.
 
 Nothing here knows a stack. Instructions are counted by their form (opcode, modifiers, and the commas, braces,
 brackets and bars of their operands): millions of instructions come to a few hundred forms.

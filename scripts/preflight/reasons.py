@@ -73,7 +73,9 @@ def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
         words = reason.text.replace(reason.file, "*") if reason.file else reason.text
         shape = re.sub(r"(?:sm_\d+[af]?|\d+)\s?(?:(?:kernel|module)s?)?|: .*", "#", words)
         groups.setdefault((reason.effect, re.sub("#+", "#", shape)), []).append(reason)
-    return tuple(GroupedReason(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values())
+    return tuple(
+        GroupedReason(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values()
+    )
 
 
 def count_of(number: int, noun: str) -> str:

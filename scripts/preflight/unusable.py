@@ -14,9 +14,7 @@ from scripts.preflight.needs import Closure
 from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
 
 
-def unusable(
-    closure: Closure, stack: StackFacts, kernels: Sequence[FileKernels] = ()
-) -> Iterator[Reason]:
+def unusable(closure: Closure, stack: StackFacts, kernels: Sequence[FileKernels] = ()) -> Iterator[Reason]:
     """Say which kernels cannot be used. Relocatable code is only for linking while running.
 
     It is hopeless where all code that the program surely reaches is machine code for NVIDIA, or has no kernel

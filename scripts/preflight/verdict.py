@@ -16,10 +16,10 @@ from typing import Final
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import Covered, StackFacts
-from scripts.preflight.packaging_detection import Recognised
 from scripts.preflight.libraries import Part
 from scripts.preflight.missing_kernels import FileKernels
 from scripts.preflight.needs import Closure, Visited
+from scripts.preflight.packaging_detection import Recognised
 from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
 from scripts.preflight.unusable import unusable
 from scripts.records import dataclass

@@ -39,7 +39,7 @@ _STATES: Final = {
 
 
 def show(result: PreflightResult, out: Out) -> None:
-    """Show the verdict, the reasons that matter, the kernels, other ways, and what to do next, on one page."""
+    """Show the verdict, the reasons that matter, the kernels, other ways, and what to do next."""
     verdict = result.judged.verdict
     gpu = f" on {result.stack.gfx}" if result.stack.gfx else ""
     says = _SAYS[verdict] if result.examined.closure.program.facts.format else "no program"
@@ -83,9 +83,13 @@ def _kernels(result: PreflightResult, out: Out) -> None:
     lost = [file for file in result.kernels if file.tally.missing]
     missing = sum(len(file.tally.missing) for file in lost)
     release = result.stack.ptx.removeprefix("zluda-")
-    assumed = f"{release}, taken for this release, which was not read," if result.stack.ptx_assumed else release
+    assumed = (
+        f"{release}, taken for this release, which was not read," if result.stack.ptx_assumed else release
+    )
     where = f" in {len(lost)} of {len(result.kernels)} files with PTX" if missing else ""
-    out.line(f"Kernels: {missing:,} of {total:,} would be missing{where}, by {assumed} source, not seen on a GPU")
+    out.line(
+        f"Kernels: {missing:,} of {total:,} would be missing{where}, by {assumed} source, not seen on a GPU"
+    )
     bare = sum(code.kernels_lost or 0 for code in _loaded(result))
     if bare:
         out.line(f"  at most {bare:,} more have no PTX at all, only machine code for NVIDIA")
@@ -102,7 +106,12 @@ def _every_kernel(result: PreflightResult, out: Out) -> None:
     """List kernels file by file, the missing ones first."""
     for file in result.kernels:
         rows = [
-            (demangled(fate.name), _STATES[fate.state], f"{fate.cause} {fate.why}".strip(), str(fate.line or ""))
+            (
+                demangled(fate.name),
+                _STATES[fate.state],
+                f"{fate.cause} {fate.why}".strip(),
+                str(fate.line or ""),
+            )
             for fate in (*file.tally.missing, *file.tally.fine)
         ]
         out.table(("kernel", "becomes", "because of", "line"), rows, title=file.path.name)
@@ -115,7 +124,9 @@ def _stacks(result: PreflightResult, out: Out) -> None:
         kernels = f"{_known(one.kernels_missing)}{'*' if one.assumed else ''}"
         fits = "" if one.fits else f"; not for {result.stack.gfx}"
         functions = _known(one.functions_missing)
-        out.line(f"{one.stack:<{width}}  {one.verdict:<7}  missing: kernels {kernels}, functions {functions}{fits}")
+        out.line(
+            f"{one.stack:<{width}}  {one.verdict:<7}  missing: kernels {kernels}, functions {functions}{fits}"
+        )
     if any(one.assumed for one in result.compared):
         out.line("* by the table of the nearest release that was read")
 
