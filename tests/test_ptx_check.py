@@ -325,8 +325,10 @@ SEED = text(
     ),
 )
 PIECES = st.sampled_from(
-    b'; { } ( ) [ | : :: % @ _ " /* // = .entry .func .section call generic( \xff'.split()
-    + [b"\n}", b"\0", b".loc ", b"mov.b64 ", b".a" * 50]
+    [
+        *b'; { } ( ) [ | : :: % @ _ " /* // = .entry .func .section call generic( \xff'.split(),
+        *(b"\n}", b"\0", b".loc ", b"mov.b64 ", b".a" * 50),
+    ]
 )
 
 

@@ -23,7 +23,7 @@ from scripts.preflight.examine import Examined, examine
 from scripts.preflight.kernels import KernelStore, demangled, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import loading_of
-from scripts.preflight.missing_kernels import BASIS, FileKernels, kernels_of
+from scripts.preflight.missing_kernels import BASIS, FileKernels, kernels_of, missing_sentence
 from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
@@ -257,7 +257,8 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
     _refuse_guarded(staged.stack, examined)
     about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
-    judged = _judge(examined, about, store).judged
+    here = _judge(examined, about, store)
+    judged = here.judged
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
     seen = loading_of(examined.closure, about.providers, hidden=hidden)
     known = replace(
@@ -273,6 +274,12 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     inspected = Inspected(facts=known, kinds=kinds, places=_places(program, examined, about, hidden=hidden))
     if judged.verdict is Verdict.REFUSES:
         return replace(inspected, notes=_notes(heavy[1:]), refusal=f"preflight: {heavy[0].text}")
+    lost = [f.tally for f in here.kernels if f.how != "package" and f.tally.missing]
+    if lost and judged.verdict is Verdict.PARTIAL:
+        # What a program surely reaches and would not get is worth a stop to who asked for strictness.
+        text = missing_sentence(lost[0])
+        others = [reason for reason in heavy if reason.text != text]
+        return replace(inspected, notes=_notes(others), refusal=f"preflight: {text}")
     return replace(inspected, notes=_notes(heavy) if judged.verdict is Verdict.PARTIAL else ())
 
 

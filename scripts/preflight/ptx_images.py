@@ -1,8 +1,8 @@
 """Which kernels of one file each release compiles; ZLUDA's choice among the texts of a container is followed.
 
 A container holds the same source compiled for several GPUs. From the last PTX text to the first, the first
-one without anything dropped is taken, else the one with the fewest; a text that cannot be read counts for nothing
-(vosen/ZLUDA, zluda/src/impl/module.rs). Numbers of processors play no part.
+one without anything dropped is taken, else the one with the fewest; a text that cannot be read counts for
+nothing (vosen/ZLUDA, zluda/src/impl/module.rs). Numbers of processors play no part.
 """
 
 from __future__ import annotations

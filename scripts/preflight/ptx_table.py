@@ -1,7 +1,7 @@
 """The PTX tables: which instructions a release of ZLUDA compiles, and what else decides over a kernel.
 
 The grammar of each release is ``data/ptx/<release>.json`` (patterns in the order in which its parser tries
-them); the rules beside the grammar are ``data/ptx/rules.toml``. Answers are kept per form, of which there are few.
+them); the rules beside the grammar are ``data/ptx/rules.toml``. Answers are kept by form: there are few.
 """
 
 from __future__ import annotations
