@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
-from scripts.app.context import Staged, Workspace, host_of, lock_of
-from scripts.app.stack_facts import runtime_of, stack_facts
+from scripts.app.context import Staged, Workspace, active, host_of, lock_of, newest
+from scripts.app.stack_facts import stack_facts
 from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import ExitCode, TargetError, UsageError
@@ -28,7 +29,7 @@ from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS, Judged, judge
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.staging.generations import read_history
 
 CACHE_FOLDER: Final = "preflight-v1"
@@ -39,20 +40,15 @@ ANTI_CHEAT: Final = "anti-cheat"
 WARNINGS: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Better:
+class Better(JsonRecord, frozen=True, kw_only=True):
     """Another pinned stack for which less is missing."""
 
     stack: str
     verdict: Verdict
     why: str
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"stack": self.stack, "verdict": self.verdict.value, "why": self.why}
 
-
-class ComparedStack(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedStack(Struct, frozen=True, kw_only=True):
     """One stack beside others; ``None`` where its release was not read.
 
     ``fits`` is false where it is not for this GPU; ``assumed``: its PTX table is the nearest release's.
@@ -67,8 +63,7 @@ class ComparedStack(msgspec.Struct, frozen=True, kw_only=True):
     assumed: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreflightResult:
+class PreflightResult(Struct, frozen=True, kw_only=True):
     """What the files predict.
 
     Attributes:
@@ -215,7 +210,7 @@ def preflight(
     wanted = _stack(ws, lock, stack)
     program = named_program(ws, exe)
     host = host_of(ws)
-    runtime = runtime_of(ws, wanted)
+    runtime = newest(ws, wanted.id)
     facts = stack_facts(lock, wanted, host, runtime)
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
@@ -239,7 +234,7 @@ def preflight(
         system=host.os,
         strict=strict,
         staged=runtime is not None or wanted.kind is StackKind.CONTROL,
-        active=_active(ws) == wanted.id,
+        active=_is_active(ws, wanted),
         details=details,
         listed=kernels,
     )
@@ -324,8 +319,7 @@ def _notes(reasons: list[Reason]) -> tuple[str, ...]:
     return tuple(said)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Here:
+class _Here(Struct, frozen=True, kw_only=True):
     """A program held against one stack."""
 
     stack: StackFacts
@@ -348,19 +342,15 @@ def _judge(examined: Examined, facts: StackFacts, store: KernelStore, *, fits: b
     return _Here(stack=facts, covered=covered, judged=judged, kernels=kernels, fits=fits)
 
 
-def _active(ws: Workspace) -> str:
-    """Name the active stack; empty where there is none."""
-    active = read_history(ws.stage).active
-    return active.stack if active is not None else ""
+def _is_active(ws: Workspace, stack: Stack) -> bool:
+    """Whether ``wrap`` takes this stack when none is named."""
+    now = read_history(ws.stage).active
+    return now is not None and now.stack == stack.id
 
 
 def _stack(ws: Workspace, lock: Lock, stack: str) -> Stack:
     """Return the stack that was named, or the active one; it need not be staged."""
-    wanted = stack or _active(ws)
-    if not wanted:
-        msg = "no stack is active in this workspace yet"
-        raise UsageError("nothing-active", msg, hint="name one: --stack=ID (`invoke stacks` lists them)")
-    return find_stack(lock, wanted)
+    return find_stack(lock, stack or active(ws).stack)
 
 
 def _others(
@@ -370,7 +360,7 @@ def _others(
     for other in lock.stacks.values():
         if other.id == wanted.id or other.kind is not StackKind.TRANSLATION or other.requires.os != system:
             continue
-        facts = stack_facts(lock, other, host, runtime_of(ws, other))
+        facts = stack_facts(lock, other, host, newest(ws, other.id))
         yield facts, not (facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx)
 
 

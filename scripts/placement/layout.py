@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 STATE: Final = ".cuda-amd"
 #: Everything that we ever put into the state folder; anything else there is somebody else's.
@@ -16,8 +17,7 @@ _FORBIDDEN: Final = frozenset("\\:")
 _CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True, dict=True):
     """The paths below one target."""
 
     target: Path

@@ -13,6 +13,7 @@ import msgspec
 from scripts.osal.fs import write_atomic
 from scripts.preflight.facts import FileFacts
 from scripts.preflight.libraries import DATA
+from scripts.serialize import plain
 
 if TYPE_CHECKING:
     from scripts.preflight.kernels import KernelStore
@@ -68,7 +69,7 @@ class FileCache:
         self.misses += 1
         facts = self._look(path)
         if identity is not None and identity == _identity(path):
-            self._used[str(path)] = [identity, msgspec.to_builtins(facts)]
+            self._used[str(path)] = [identity, plain(facts)]
         return facts
 
     def _checked(self, facts: FileFacts) -> bool:
