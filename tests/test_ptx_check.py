@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scripts.preflight.kernels import TABLES
 from scripts.preflight.ptx_check import PtxChecker, TextVerdict
-from scripts.preflight.ptx_scan import Form, scan_ptx
+from scripts.preflight.ptx_scan import form_of, scan_ptx
 from scripts.preflight.ptx_table import PtxTable, ptx_table, ptx_tables, releases
 from tests.ptx_texts import HEAD, function, kernel, text
 
@@ -300,7 +300,7 @@ def test_equal_instructions_have_one_form() -> None:
         kernel("k", "mov.b64 {%r1,%r2}, %rd1;", "@%p1 mov.b64  {%r3, %r4},%rd2;", "L: mov.b64 %rd1, %rd2;")
     )
     (one,) = scan_ptx(data).functions
-    assert one.forms[Form("mov", ".b64", ",")] == 3
+    assert one.forms[form_of("mov", ".b64", ",")] == 3
 
 
 def test_a_long_body_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

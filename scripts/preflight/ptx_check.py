@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
 
-from scripts.preflight.ptx_scan import PtxFunction, PtxScan
+from scripts.preflight.ptx_scan import Form, PtxFunction, PtxScan
 from scripts.preflight.ptx_table import PtxTable, Rule, all_rules, linked, of_system
 
 #: How often what a function calls is looked up again: once is enough without recursion.
@@ -77,11 +77,15 @@ class PtxChecker:
 
     def verdict(self, table: PtxTable) -> TextVerdict:
         """Hold the text against a release's table."""
-        scan, refused = self.scan, _refused(self.scan, table)
+        scan = self.scan
+        bad = {
+            f.name: {form: why for form in f.forms if (why := table.refusal(form))} for f in scan.functions
+        }
+        refused = sum(f.forms[form] for f in scan.functions for form in bad[f.name] if form.opcode)
         unusable = _unusable(scan, table)
         if unusable:
             return TextVerdict(unusable=unusable, refused=refused)
-        dropped = _dropped(scan, table)
+        dropped = _dropped(scan, table, bad)
         kept = [f for f in scan.functions if f.defined and f.name not in dropped]
         if linking := _linking(scan):
             return TextVerdict(dropped=dropped, linking=linking, refused=refused)
@@ -154,17 +158,7 @@ def _linking(scan: PtxScan) -> str:
     return next((name for name in called if name in declared and not of_system(name)), "")
 
 
-def _refused(scan: PtxScan, table: PtxTable) -> int:
-    """Count the instructions that are not taken."""
-    return sum(
-        number
-        for function in scan.functions
-        for form, number in function.forms.items()
-        if form.opcode and table.refusal(form)
-    )
-
-
-def _dropped(scan: PtxScan, table: PtxTable) -> dict[str, Refusal]:
+def _dropped(scan: PtxScan, table: PtxTable, bad: Mapping[str, dict[Form, str]]) -> dict[str, Refusal]:
     """Return the functions that are left out. A call needs its callee read before, and by name."""
     dropped: dict[str, Refusal] = {}
     read: set[str] = set()
@@ -174,7 +168,7 @@ def _dropped(scan: PtxScan, table: PtxTable) -> dict[str, Refusal]:
             dropped[function.name] = Refusal(instruction=header, why="", line=function.line)
             continue
         if function.defined:
-            refusal = _body(scan, function, table, read)
+            refusal = _body(scan, function, table, read, bad[function.name])
             if refusal is not None:
                 dropped[function.name] = refusal
         read.add(function.name)
@@ -189,12 +183,13 @@ def _header(function: PtxFunction, table: PtxTable) -> str:
     return next((rule.why for rule in table.rules("header") if rule.pattern.search(header)), "")
 
 
-def _body(scan: PtxScan, function: PtxFunction, table: PtxTable, read: AbstractSet[str]) -> Refusal | None:
+def _body(
+    scan: PtxScan, function: PtxFunction, table: PtxTable, read: AbstractSet[str], bad: Mapping[Form, str]
+) -> Refusal | None:
     """Name what a function's body has that is not taken: the first by place."""
-    bad = {form: why for form in function.forms if (why := table.refusal(form))}
     if function.unified:
         loads = [form for form in function.forms if form.opcode == "ld" and table.unified(form)]
-        bad.update({form: ".unified not implemented" for form in loads[:1] if form not in bad})
+        bad = {**{form: ".unified not implemented" for form in loads[:1]}, **bad}
     if bad:
         form = next(form for form in function.forms if form in bad)  # in the order of their first places
         return Refusal(instruction=form.text, why=bad[form], line=scan.line_of(function, form))

@@ -57,8 +57,8 @@ _NAME: Final = re.compile(rb"[A-Za-z_$][" + _WORD + rb"]*+")
 _UNIFIED: Final = re.compile(rb"\]\s*\.unified")
 
 
-class Form(NamedTuple):
-    """One form of instruction, or of a directive inside a function.
+class Form:
+    """One form of instruction, or of a directive inside a function. There is one object for each: ``form_of``.
 
     Attributes:
         opcode: the part before the first dot; empty for a directive.
@@ -66,9 +66,11 @@ class Form(NamedTuple):
         shape: the commas and bars between operands, ``;`` where there are no operands.
     """
 
-    opcode: str
-    modifiers: str
-    shape: str
+    __slots__ = ("modifiers", "opcode", "shape")
+
+    def __init__(self, opcode: str, modifiers: str, shape: str) -> None:
+        """Made by ``form_of`` alone."""
+        self.opcode, self.modifiers, self.shape = opcode, modifiers, shape
 
     @property
     def text(self) -> str:
@@ -79,6 +81,12 @@ class Form(NamedTuple):
     def operands(self) -> int:
         """How many operands there are; a vector in braces is one, ``p|q`` are two."""
         return 0 if self.shape == ";" else 1 + len(self.shape)
+
+
+@lru_cache(maxsize=1 << 16)
+def form_of(opcode: str, modifiers: str, shape: str) -> Form:
+    """Return the form of an instruction."""
+    return Form(opcode, modifiers, shape)
 
 
 class PtxFunction(Struct, frozen=True, kw_only=True):
@@ -322,10 +330,10 @@ def _form(token: bytes, shape: bytes) -> Form:
     """Give equal instructions one form, whatever blanks, vectors and scopes are around their operands."""
     opcode, dot, rest = token.rstrip(b"; \t\n\r").decode("ascii", "replace").partition(".")
     if token.endswith(b";"):
-        return Form(opcode, dot + rest, ";")
+        return form_of(opcode, dot + rest, ";")
     if opcode == "call":
-        return Form(opcode, dot + rest, "")
-    return Form(opcode, dot + rest, _VECTOR.sub(b"", shape).translate(None, b"{}[]").decode())
+        return form_of(opcode, dot + rest, "")
+    return form_of(opcode, dot + rest, _VECTOR.sub(b"", shape).translate(None, b"{}[]").decode())
 
 
 def _ascii(name: bytes) -> str:
