@@ -78,10 +78,9 @@ class PtxChecker:
     def verdict(self, table: PtxTable) -> TextVerdict:
         """Hold the text against a release's table."""
         scan = self.scan
-        bad = {
-            f.name: {form: why for form in f.forms if (why := table.refusal(form))} for f in scan.functions
-        }
-        refused = sum(f.forms[form] for f in scan.functions for form in bad[f.name] if form.opcode)
+        bad = [{form: why for form in f.forms if (why := table.refusal(form))} for f in scan.functions]
+        both = zip(scan.functions, bad, strict=True)
+        refused = sum(f.forms[form] for f, forms in both for form in forms if form.opcode)
         unusable = _unusable(scan, table)
         if unusable:
             return TextVerdict(unusable=unusable, refused=refused)
@@ -158,17 +157,17 @@ def _linking(scan: PtxScan) -> str:
     return next((name for name in called if name in declared and not of_system(name)), "")
 
 
-def _dropped(scan: PtxScan, table: PtxTable, bad: Mapping[str, dict[Form, str]]) -> dict[str, Refusal]:
+def _dropped(scan: PtxScan, table: PtxTable, bad: Sequence[dict[Form, str]]) -> dict[str, Refusal]:
     """Return the functions that are left out. A call needs its callee read before, and by name."""
     dropped: dict[str, Refusal] = {}
     read: set[str] = set()
-    for function in scan.functions:
+    for function, forms in zip(scan.functions, bad, strict=True):
         header = _header(function, table)
         if header:
             dropped[function.name] = Refusal(instruction=header, why="", line=function.line)
             continue
         if function.defined:
-            refusal = _body(scan, function, table, read, bad[function.name])
+            refusal = _body(scan, function, table, read, forms)
             if refusal is not None:
                 dropped[function.name] = refusal
         read.add(function.name)
@@ -189,7 +188,7 @@ def _body(
     """Name what a function's body has that is not taken: the first by place."""
     if function.unified:
         loads = [form for form in function.forms if form.opcode == "ld" and table.unified(form)]
-        bad = {**{form: ".unified not implemented" for form in loads[:1]}, **bad}
+        bad = {**dict.fromkeys(loads[:1], ".unified not implemented"), **bad}
     if bad:
         form = next(form for form in function.forms if form in bad)  # in the order of their first places
         return Refusal(instruction=form.text, why=bad[form], line=scan.line_of(function, form))

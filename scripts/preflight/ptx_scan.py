@@ -58,7 +58,7 @@ _UNIFIED: Final = re.compile(rb"\]\s*\.unified")
 
 
 class Form:
-    """One form of instruction, or of a directive inside a function. There is one object for each: ``form_of``.
+    """One form of instruction, or of a directive inside a function; ``form_of`` has one object for each.
 
     Attributes:
         opcode: the part before the first dot; empty for a directive.

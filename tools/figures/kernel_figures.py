@@ -3,8 +3,8 @@
 python -m tools.figures.kernel_figures [--folder=DIR] [--rounds=3]
 
 Without a folder 1 GiB of libraries is made, with 300 MB of PTX text. The peer, which does not read Windows
-libraries, is given their device sections as files of their own. Cold is an empty cache of ours; each reading is a
-process of its own.
+libraries, is given their device sections as files of their own. Cold is an empty cache of ours; each reading
+is a process of its own.
 """
 
 from __future__ import annotations
