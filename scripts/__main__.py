@@ -30,7 +30,7 @@ NEEDED = (3, 11)
 PROBES = (
     *("invoke", "nox", "requests", "tomlkit", "rich", "msgspec", "filelock", "platformdirs"),
     *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "psutil", "truststore", "numpy", "jsonschema"),
-    "packaging",
+    *("packaging", "pycxxfilt"),
 )
 #: And whether it can run the tests.
 TEST_PROBES = ("pytest", "hypothesis", "pytest_httpserver", "trustme", "xdist", "pytest_timeout")
