@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.app.context import Staged, Workspace
-from scripts.errors import LaunchError, UsageError
+from scripts.errors import LaunchError
 from scripts.launch.environ import EnvPlan, GpuChoice, hip_home, plan_environment
 from scripts.launch.injection import Via
 from scripts.launch.request import parse_timeout
@@ -70,19 +70,6 @@ def read_seconds(text: str, *, default: float) -> float:
         UsageError: it is no positive duration.
     """
     return parse_timeout(text) or default
-
-
-def read_count(text: str, *, option: str, most: int, least: int = 1) -> int:
-    """Read a number of things.
-
-    Raises:
-        UsageError: ``bad-number`` (``bad-size`` for ``--size``): it is no whole number in its range.
-    """
-    digits = text.lstrip("0") or "0"
-    if not text.isdecimal() or len(digits) > len(str(most)) or not least <= int(digits) <= most:
-        reference = "bad-size" if option == "size" else "bad-number"
-        raise UsageError(reference, f"--{option}={text[:40]}: must be a whole number from {least} to {most}")
-    return int(digits)
 
 
 def redactor_of(ws: Workspace) -> Redactor:

@@ -7,7 +7,7 @@ from typing import Final
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, staged_runtime
 from scripts.app.evidence_lookup import Proof, Worth, evidence_of, known_by_stack
-from scripts.app.stack_process import read_count
+from scripts.app.options import read_count
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.model import Host, Stack, StackKind
 from scripts.serialize import JsonRecord, pick

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.app.context import Workspace
-from scripts.app.stack_process import read_count
+from scripts.app.options import read_count
 from scripts.bench.compare import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
 from scripts.bench.compare import compare as compare_runs
 from scripts.bench.picture import as_svg, draw

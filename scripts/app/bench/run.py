@@ -24,7 +24,8 @@ from scripts.app.bench.trial import (
     trial_of,
 )
 from scripts.app.context import Staged, Workspace, staged_runtime
-from scripts.app.stack_process import read_count, read_seconds
+from scripts.app.options import read_count
+from scripts.app.stack_process import read_seconds
 from scripts.bench.own_workload import read_own_workload
 from scripts.bench.trials import Runs, write_record
 from scripts.errors import ExitCode, UsageError

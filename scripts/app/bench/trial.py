@@ -14,8 +14,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
+from scripts.app.options import read_count
 from scripts.app.preflight import inspect_program
-from scripts.app.stack_process import read_count, redactor_of, revision_of, run_ours
+from scripts.app.stack_process import redactor_of, revision_of, run_ours
 from scripts.app.wrap.plan import WrapRequest, plan_run
 from scripts.bench.own_workload import OwnWorkload
 from scripts.bench.trial_records import Record, judge_run, parse_record
