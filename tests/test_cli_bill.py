@@ -84,4 +84,4 @@ def test_without_anybody_to_ask_the_bill_is_the_error() -> None:
 
 
 def test_the_examples_in_the_words_are_true() -> None:
-    assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=3)
+    assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=4)

@@ -477,7 +477,10 @@ def test_files_that_were_left_are_listed_with_what_to_do() -> None:
     assert "invoke unwrap" in err
 
 
-def test_explain_shows_way_command_and_every_change(wrapped: Wrapped) -> None:
+def test_explain_shows_way_command_and_every_change(
+    wrapped: Wrapped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["scripts", "wrap", "--exe=app", "--explain", "--", "a b"])
     out, _ = shown(wrapped(explain=True, program_args=["a b"], set_=["NAME=value"]))
     for words in (
         "test-stack",
@@ -485,7 +488,7 @@ def test_explain_shows_way_command_and_every_change(wrapped: Wrapped) -> None:
         "a b",
         "NAME",
         "you set it for this run",
-        "without --explain",
+        "run it: invoke wrap --exe=app -- ",
     ):
         assert words in out
 

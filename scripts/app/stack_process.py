@@ -18,6 +18,7 @@ from scripts.launch.request import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, StackKind
 from scripts.osal.process import run_captured
 from scripts.osal.process_result import Captured
+from scripts.osal.user_path import home_folder
 from scripts.staging.select import fitting_root
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def redactor_of(ws: Workspace) -> Redactor:
     from scripts.osal.redaction import Redactor  # noqa: PLC0415 - as above
 
     user = next((ws.environ[name] for name in ("USERNAME", "LOGNAME", "USER") if ws.environ.get(name)), "")
-    return Redactor(user=user, home=str(Path.home()), host=platform.node())
+    return Redactor(user=user, home=str(home_folder() or ""), host=platform.node())
 
 
 def revision_of(ws: Workspace) -> Revision | None:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from scripts.app.context import Workspace
 from scripts.app.wrap.placing import placed_here, registry_of
 from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
+from scripts.osal.user_path import user_path
 from scripts.placement.layout import Layout
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Mode, UndoReport
@@ -83,9 +84,9 @@ def _one(ws: Workspace, *, exe: str, target: str, all_: bool) -> Path:
         msg = "--exe, --target and --all exclude each other"
         raise UsageError("one-target", msg, hint="name one of them")
     if target:
-        return Path(target)
+        return user_path(target, "--target")
     if exe:
-        return _folder_of(ws, Path(exe))
+        return _folder_of(ws, user_path(exe, "--exe"))
     known = placed_here(ws)
     if len(known) == 1 and known[0].standing is not TargetState.MISSING:
         return known[0].target

@@ -66,7 +66,8 @@ def choose_via(facts: ViaFacts) -> ViaChoice:
             first = facts.own_copies[0]
             return ViaChoice(via=Via.BESIDE, reason=f"the program would load its own {first} before ours")
         return ViaChoice(
-            via=Via.ENV, reason="the search path reaches the program; nothing is written anywhere"
+            via=Via.ENV,
+            reason="the stack's folders come first in its search path; nothing is written",
         )
     if facts.launcher:
         reason = "the CUDA runtime asks Windows' system folder only, which injection alone redirects"
@@ -74,7 +75,7 @@ def choose_via(facts: ViaFacts) -> ViaChoice:
     unseen = facts.at_start is None and not facts.system_only and not facts.own_copies
     if facts.kind is StackKind.REFERENCE and unseen:
         return ViaChoice(
-            via=Via.ENV, reason="this stack has no launcher; the search path serves programs that use it"
+            via=Via.ENV, reason="this stack has no launcher; its folders come first in the search path"
         )
     return _beside_or_refuse(facts)
 

@@ -187,7 +187,7 @@ def go_back(stage: Path, *, to: int | None = None) -> tuple[Generation, Generati
                 "no-such-generation",
                 msg,
                 context=(f"generations: {known}",),
-                hint="`invoke status` lists them",
+                hint="see which stacks there are: invoke stacks",
             )
         _write(stage, History(current=target.number, generations=history.generations))
         return left, target

@@ -102,10 +102,13 @@ class BesidePlacer:
                 lambda: self._place(staged, program, chosen, keep=keep), signals=self._signals
             ) as session:
                 seen.files = session.placement.files
+                seen.hashes = session.placement.hashes
                 yield seen
         finally:
             if session is not None:
                 seen.left = session.left
+                seen.pending = session.pending
+                seen.lost = session.report is not None and session.report.lost
 
     def _place(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Placing:
         """Place for this process."""
