@@ -28,10 +28,10 @@ class StackFacts(Struct, frozen=True, kw_only=True):
     Attributes:
         os: ``windows`` or ``linux``; empty where the stack is for both.
         providers: by the name that pins.lock uses (``cublas12``).
-        api: its call table, ``None`` where its sources were not read.
+        api: its call table, ``None`` where nobody has read its sources.
         exports: for libraries without a table: what the staged file really exports.
-        backends: HIP library to "is it there"; ``None`` where unknown.
-        kernels: HIP library to "has it kernels for this GPU"; ``None`` where unknown.
+        backends: HIP library to "is it there"; ``None`` where nobody can say.
+        kernels: HIP library to "has it kernels for this GPU"; ``None`` where nobody can say.
         machines: processors whose programs it can serve.
         gfx: the GPU it would run on, empty where unknown.
         hip: how the HIP runtime is called, for sentences.
@@ -60,10 +60,10 @@ class Covered(Struct, frozen=True, kw_only=True):
         missing: functions that only say NOT_SUPPORTED.
         aborts: functions that end the process.
         not_exported: functions that are not there: a program that imports them does not start.
-        unknown: functions of which nothing is known.
+        unknown: functions nobody can say anything about.
         absent: HIP libraries that are needed behind it and not there.
         kernelless: HIP libraries without kernels for this GPU.
-        unsure: HIP libraries of which nothing is known.
+        unsure: HIP libraries nobody can say anything about.
     """
 
     need: Need

@@ -103,7 +103,7 @@ class _Tally(Struct):
     uncounted: str = ""
 
     def unseen(self, why: str) -> None:
-        """Count a module of which nothing is known."""
+        """Count a module that nobody can say anything about."""
         self.modules += 1
         self.unknown += 1
         self.why = self.why or why

@@ -10,8 +10,8 @@ from scripts.preflight.coverage import Covered, StackFacts
 def gain(now: Sequence[Covered], then: Sequence[Covered], other: StackFacts) -> str:
     """Say what another stack has that this one lacks; empty where it is not better.
 
-    A stack that lacks something else instead is not better, and neither is one whose calls were not
-    read. What is unknown of its HIP never counts for it, but is noted.
+    A stack that lacks something else instead is not better, and neither is one whose calls nobody has
+    read. What is unknown of its HIP never counts for it, but is said.
     """
     if other.api is None and any(item.need.functions for item in then):
         return ""
@@ -20,10 +20,10 @@ def gain(now: Sequence[Covered], then: Sequence[Covered], other: StackFacts) -> 
     found = sorted(name for name in before if other.backends.get(name))
     if functions < 0 or after - before or not (functions or found):
         return ""
-    more = [f"{functions} more of what it asks for"] if functions else []
-    more += [f"{', '.join(found)} of HIP"] if found else []
+    said = [f"{functions} more of what it asks for"] if functions else []
+    said += [f"{', '.join(found)} of HIP"] if found else []
     unsure = any(item.unsure for item in then)
-    return f"it has {' and '.join(more)}" + ("; whether its HIP is here is not known" if unsure else "")
+    return f"it has {' and '.join(said)}" + ("; whether its HIP is here is not known" if unsure else "")
 
 
 def _lost(covered: Sequence[Covered]) -> int:

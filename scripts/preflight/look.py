@@ -62,7 +62,7 @@ def look(path: Path) -> FileFacts:
             return FileFacts(faults=(image.reason,), then=image.then)
         with FileBytes(path) as source:
             needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK}
-            if image.format is Format.ELF or not image.library:  # a DLL's kind is not asked for
+            if image.format is Format.ELF or not image.library:  # nobody asks for a DLL's kind
                 needles |= byte_signs()
             spans = _data(image)
             swept = sweep(source, spans, image.format, needles)

@@ -57,7 +57,7 @@ class Need(Struct, frozen=True, kw_only=True):
 
 
 class Visited(Struct, frozen=True, kw_only=True):
-    """A file that was read: how it is reached, and its facts."""
+    """A file that was read: how it is reached, and what it told."""
 
     path: Path
     how: str

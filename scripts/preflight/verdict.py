@@ -112,12 +112,12 @@ def _spelled(item: Covered) -> str:
     """Say what the names in a file's data tell of calls that cannot be seen: never enough for a verdict."""
     if not item.need.spelled or not item.need.functions:
         return "what it calls is hidden"
-    text = f"its data has the names of {count_of(len(item.need.functions), 'function')}"
+    said = f"its data has the names of {count_of(len(item.need.functions), 'function')}"
     if item.missing:
-        text += f", of which {len(item.missing)} would always get NOT_SUPPORTED ({_list(item.missing)})"
+        said += f", of which {len(item.missing)} would always get NOT_SUPPORTED ({_list(item.missing)})"
     if item.aborts:
-        text += f", and {len(item.aborts)} would end the process ({_list(item.aborts)})"
-    return f"{text}; whether it calls them, or others, is hidden"
+        said += f", and {len(item.aborts)} would end the process ({_list(item.aborts)})"
+    return f"{said}; whether it calls them, or others, is hidden"
 
 
 def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
@@ -132,7 +132,7 @@ def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
         weight = 60 if need.how == "import" else 40
         yield _reason(Verdict.PARTIAL, weight, _missing_sentence(item), asker, item.missing)
     if item.unknown:
-        why = "its calls are not known" if stack.api is None else "they are not in its call table"
+        why = "nobody has read its calls" if stack.api is None else "they are not in its call table"
         count = count_of(len(item.unknown), "function")
         text = f"{count} of {need.named.title} unknown for {stack.id}: {why}"
         yield _reason(Verdict.UNKNOWN, 20, text, asker, item.unknown)
