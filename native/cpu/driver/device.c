@@ -19,6 +19,7 @@ EXPORT CUresult cuInit(unsigned flags) {
     if (fault_missing("nvcuda")) return CUDA_ERROR_NO_DEVICE;
     fault_arm_exit();
     engine_start();
+    companions_load();
     initialised = true;
     return CUDA_SUCCESS;
 }

@@ -45,6 +45,8 @@ bool context_alive(const Context *context);
 CUresult context_wait(Context *context); /* until all its work is done; its fault, if there is one */
 uint64_t next_id(void);                  /* of contexts, streams, graphs; never 0 */
 
+void companions_load(void);
+
 /* A context that ends takes these along. */
 void memory_drop_context(const Context *context);
 void modules_drop_context(const Context *context);
