@@ -1,5 +1,5 @@
-/* Libraries of ours that must be in the process before the vendor's of the same name: who looks for nvJitLink later
- * finds the one that is there. */
+/* Libraries of ours that must be in the process before the vendor's of the same name: who looks for nvJitLink or NVRTC later
+ * finds the one that is there. On Linux no search by file finds ours, so that programs which are linked with the vendor's keep it. */
 #ifndef _WIN32
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 
 #ifdef _WIN32
 
-static const char *const COMPANIONS[] = {"nvJitLink_120_0.dll", "nvJitLink_130_0.dll"};
+static const char *const COMPANIONS[] = {"nvJitLink_120_0.dll", "nvJitLink_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_130_0.dll"};
 
 /* Not while this library is being loaded: Windows allows no loading then. */
 void companions_load(void) {
@@ -31,7 +31,7 @@ void companions_load(void) {
 
 #else
 
-static const char *const COMPANIONS[] = {"libnvJitLink.so.12", "libnvJitLink.so.13"};
+static const char *const COMPANIONS[] = {"cpu-nvjitlink-12.so", "cpu-nvjitlink-13.so", "cpu-nvrtc-12.so", "cpu-nvrtc-13.so"};
 
 void companions_load(void) {} /* done */
 
