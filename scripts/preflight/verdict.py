@@ -47,7 +47,7 @@ def judge(
         *_kinds(kinds),
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
         *unusable(closure, stack),
-        *_static_runtime(closure),
+        *_static_runtime(closure, stack),
         *_limits(closure),
     ]
     program = closure.program.facts
@@ -209,13 +209,21 @@ def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     yield _reason(Verdict.REFUSES if starts else Verdict.PARTIAL, 85 if starts else 50, text, asker)
 
 
-def _static_runtime(closure: Closure) -> Iterator[Reason]:
-    """The runtime inside a file hides which driver calls are used."""
+def _static_runtime(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
+    """The runtime inside a file hides which driver calls are used; our own driver does not serve it."""
     for visited in closure.visited:
-        if visited.facts.static_runtime:
-            name = visited.path.name
-            text = f"{name} has the CUDA runtime linked in: which driver calls it makes cannot be seen"
-            yield Reason(effect=Verdict.UNKNOWN, weight=32, text=text, file=name)
+        if not visited.facts.static_runtime:
+            continue
+        name = visited.path.name
+        if stack.kind is StackKind.REFERENCE:
+            text = f"{name} has NVIDIA's CUDA runtime linked in, which runs on NVIDIA's driver only"
+            program = visited is closure.program
+            effect = Verdict.REFUSES if program else Verdict.PARTIAL
+            then = "build it with `nvcc -cudart shared`" if program else ""
+            yield Reason(effect=effect, weight=96 if program else 65, text=text, file=name, then=then)
+            continue
+        text = f"{name} has the CUDA runtime linked in: which driver calls it makes cannot be seen"
+        yield Reason(effect=Verdict.UNKNOWN, weight=32, text=text, file=name)
 
 
 def _limits(closure: Closure) -> Iterator[Reason]:
