@@ -120,4 +120,4 @@ def command_line(compiler: Compiler, output: Output, out: Path, extra: tuple[str
         return [*line, *shared, *(() if compiler.zig else SAME_BYTES)]
     if output.program:
         return [*line, "-ldl"]
-    return [*line, *shared, f"-Wl,-soname,{output.name}", "-Wl,-Bsymbolic", "-lpthread"]
+    return [*line, *shared, f"-Wl,-soname,{output.name}", "-Wl,-Bsymbolic", "-lpthread", "-lm"]
