@@ -38,10 +38,7 @@ uint64_t host_nanoseconds(void);   /* monotonic */
 void host_pause(void);             /* a moment, for loops that wait for another thread */
 uint64_t host_memory_bytes(void);  /* physical memory of this machine */
 int host_processors(void);
-size_t host_page(void);
-void *host_pages(size_t bytes);             /* zeroed, page aligned; NULL when out of memory */
-void host_pages_free(void *memory, size_t bytes);
-void *host_aligned_alloc(size_t bytes); /* 256-byte aligned like cuMemAlloc; NULL when out of memory */
+void *host_aligned_alloc(size_t bytes); /* aligned as cuMemAlloc does it: programs count on it; NULL when out of memory */
 void host_aligned_free(void *memory);
 
 /* Live handles: a stale or foreign handle is recognised without ever being read. */

@@ -11,6 +11,9 @@ typedef struct {
     void *argument;
 } Start;
 
+/* Large allocations begin at a page of the GPU, 2 MiB. */
+static size_t alignment_of(size_t bytes) { return bytes < 1 << 20 ? 512 : 2 << 20; }
+
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
 #include <malloc.h>
@@ -58,27 +61,13 @@ int host_processors(void) {
     return (int)info.dwNumberOfProcessors;
 }
 
-size_t host_page(void) {
-    SYSTEM_INFO info;
-    GetSystemInfo(&info);
-    return info.dwAllocationGranularity;
-}
-
-void *host_pages(size_t bytes) { return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
-
-void host_pages_free(void *memory, size_t bytes) {
-    (void)bytes;
-    VirtualFree(memory, 0, MEM_RELEASE);
-}
-
-void *host_aligned_alloc(size_t bytes) { return _aligned_malloc(bytes, 256); }
+void *host_aligned_alloc(size_t bytes) { return _aligned_malloc(bytes, alignment_of(bytes)); }
 void host_aligned_free(void *memory) { _aligned_free(memory); }
 
 #else
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -127,18 +116,9 @@ int host_processors(void) {
     return count > 0 ? (int)count : 1;
 }
 
-size_t host_page(void) { return (size_t)sysconf(_SC_PAGE_SIZE); }
-
-void *host_pages(size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
-void host_pages_free(void *memory, size_t bytes) { munmap(memory, bytes); }
-
 void *host_aligned_alloc(size_t bytes) {
     void *memory = NULL;
-    return posix_memalign(&memory, 256, bytes) == 0 ? memory : NULL;
+    return posix_memalign(&memory, alignment_of(bytes), bytes) == 0 ? memory : NULL;
 }
 
 void host_aligned_free(void *memory) { free(memory); }
