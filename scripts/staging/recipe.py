@@ -131,4 +131,12 @@ def command_line(compiler: Compiler, output: Output, out: Path, extra: tuple[str
         return [*line, "-ldl"]
     if output.symbols:
         line.append(f"-Wl,--version-script={output.symbols}")
-    return [*line, *shared, f"-Wl,-soname,{output.soname or output.name}", "-Wl,-Bsymbolic", "-lpthread", "-lm", "-ldl"]
+    return [
+        *line,
+        *shared,
+        f"-Wl,-soname,{output.soname or output.name}",
+        "-Wl,-Bsymbolic",
+        "-lpthread",
+        "-lm",
+        "-ldl",
+    ]

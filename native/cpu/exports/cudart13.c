@@ -1,3 +1,3 @@
 #include "../stubs.h"
 #define NOT_SUPPORTED_CODE 801
-#include "cudart_13.h"
+#include "cudart13.h"

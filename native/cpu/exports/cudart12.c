@@ -1,3 +1,3 @@
 #include "../stubs.h"
 #define NOT_SUPPORTED_CODE 801
-#include "cudart_12.h"
+#include "cudart12.h"
