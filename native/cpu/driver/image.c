@@ -118,6 +118,13 @@ static CUresult read_container(const uint8_t *container, size_t size, Image *ima
     return CUDA_SUCCESS;
 }
 
+size_t image_container(const void *bytes, size_t size, size_t from) {
+    static const uint8_t MAGIC[] = {0x50, 0xED, 0x55, 0xBA};
+    for (size_t at = from; at + CONTAINER_HEADER <= size; at++)
+        if (!memcmp((const uint8_t *)bytes + at, MAGIC, sizeof MAGIC)) return at;
+    return size;
+}
+
 /* ---- joined texts: magic, count, then size and text with a NUL each ---- */
 
 void *image_join(const char *const *texts, const size_t *sizes, size_t count, size_t *size) {

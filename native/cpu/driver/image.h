@@ -14,6 +14,9 @@ typedef struct {
 CUresult image_read(const void *bytes, size_t size, Image *image);
 void image_end(Image *image);
 
+/* Where the next fat binary begins at or after `from`; `size` if there is none. */
+size_t image_container(const void *bytes, size_t size, size_t from);
+
 /* Join PTX texts into one image that image_read takes apart again. The caller frees it. */
 void *image_join(const char *const *texts, const size_t *sizes, size_t count, size_t *size);
 

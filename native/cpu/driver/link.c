@@ -1,5 +1,6 @@
 /* Linking at run time: PTX in, and out comes an image that our own cuModuleLoadData takes. */
 #include "image.h"
+#include "device_runtime.h"
 #include "module.h"
 
 #include <stdio.h>
@@ -85,6 +86,30 @@ static CUresult add_text(Link *link, const char *text, size_t size) {
     return CUDA_SUCCESS;
 }
 
+/* Archives and objects hold fat binaries. NVIDIA's own device runtime asks NVIDIA's driver: ours takes its place. */
+static CUresult add_archived(Link *link, const Image *image) {
+    for (size_t i = 0; i < image->count; i++) {
+        bool runtime = strstr(image->texts[i], "__cuda_syscall_CGS_sync");
+        const char *text = runtime ? DEVICE_RUNTIME : image->texts[i];
+        NEED(add_text(link, text, runtime ? strlen(text) : image->sizes[i]));
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult add_archive(Link *link, const char *bytes, size_t size) {
+    size_t before = link->count;
+    for (size_t at = image_container(bytes, size, 0); at < size; at = image_container(bytes, size, at + 1)) {
+        Image image;
+        if (image_read(bytes + at, size - at, &image)) continue;
+        CUresult result = add_archived(link, &image);
+        image_end(&image);
+        NEED(result);
+    }
+    if (link->count > before) return CUDA_SUCCESS;
+    jit_report(&link->jit, "an input holds no PTX that this device can use");
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
 static CUresult add_image(Link *link, const void *bytes, size_t size) {
     Image image;
     NEED(image_read(bytes, size, &image));
@@ -100,7 +125,8 @@ EXPORT CUresult cuLinkAddData_v2(Link *link, int kind, void *data, size_t size, 
     NEED(need_link(link));
     NEED_VALUE(data && size && kind >= INPUT_CUBIN && kind <= INPUT_NVVM && (!count || (options && values)));
     (void)name;
-    if (kind == INPUT_NVVM || kind == INPUT_LIBRARY || kind == INPUT_OBJECT) {
+    if (kind == INPUT_LIBRARY || kind == INPUT_OBJECT) return add_archive(link, data, size);
+    if (kind == INPUT_NVVM) {
         jit_report(&link->jit, "only PTX can be linked here");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
