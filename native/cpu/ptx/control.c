@@ -91,7 +91,7 @@ static bool enter(struct warp *w, const struct ins *n, const struct call *c, uin
     f->depth = from->depth + 1;
     f->live = lanes;
     EACH_LANE(i, lanes) {
-        uint64_t end = (uint64_t)(uintptr_t)w->local + (i + 1) * w->local_bytes;
+        uint64_t end = f->top[i] = from->top[i];
         f->parent[i] = from;
         f->return_pc[i] = pc;
         f->local[i] = from->local[i] + ((p->codes[from->code].local_bytes + 127) & ~127u);
@@ -144,6 +144,20 @@ bool run_return(struct warp *w, const struct ins *n, uint32_t mask) {
     }
     frame_leave(w, f, mask);
     return false;
+}
+
+/* alloca (mode 0), stacksave (1), stackrestore (2) */
+bool run_stack(struct warp *w, const struct ins *n, uint32_t mask) {
+    const struct code *c = &w->block->launch->program->codes[w->current->code];
+    EACH_LANE(i, mask) {
+        uint64_t *top = &w->current->top[i], least = w->current->local[i] + c->local_bytes, value = lane_get(w, n->a, n->bytes, (int)i);
+        if (n->mode == 0 && value > *top - least) return raise_error(w, n, PTX_ILLEGAL_ADDRESS, *top, (int)i, "the thread's stack of %llu bytes is full", (unsigned long long)w->local_bytes);
+        if (n->mode == 0) *top = (*top - value) & ~(uint64_t)(n->imm - 1);
+        if (n->mode == 2 && value >= least && value <= (uint64_t)(uintptr_t)w->local + (i + 1) * w->local_bytes) *top = value;
+        if (n->mode < 2) lane_set(w, n->d, n->bytes, (int)i, *top);
+        if (*top < least) return raise_error(w, n, PTX_ILLEGAL_ADDRESS, *top, (int)i, "the thread's stack of %llu bytes is full", (unsigned long long)w->local_bytes);
+    }
+    return true;
 }
 
 /* ---- barriers ---- */

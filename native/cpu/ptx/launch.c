@@ -114,6 +114,7 @@ static bool warp_begin(struct warp *w) {
         w->barrier_at[i] = NULL;
         f->parent[i] = NULL;
         f->local[i] = (uint64_t)(uintptr_t)w->local + i * w->local_bytes;
+        f->top[i] = f->local[i] + w->local_bytes;
     }
     f->live = w->alive;
     return true;

@@ -18,6 +18,7 @@ uint64_t bits_of(int type, double value, int rounding, uint32_t flags);
 bool run_exit(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_return(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_call(struct warp *w, const struct ins *n, uint32_t mask);
+bool run_stack(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_branch_index(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_barrier(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_trap(struct warp *w, const struct ins *n, uint32_t mask);

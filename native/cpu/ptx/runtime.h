@@ -13,6 +13,7 @@ struct frame {
     struct frame *parent[LANES];
     uint32_t return_pc[LANES];
     uint64_t local[LANES]; /* host address of the lane's part of local memory */
+    uint64_t top[LANES];   /* where the lane's memory from alloca begins; it grows down from the end */
     uint32_t live;         /* lanes that use this frame */
     uint32_t code, depth;
     struct frame *next_free;

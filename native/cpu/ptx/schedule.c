@@ -41,6 +41,7 @@ static void frame_merge(struct warp *w, struct frame *to, struct frame *from, ui
         to->parent[i] = from->parent[i];
         to->return_pc[i] = from->return_pc[i];
         to->local[i] = from->local[i];
+        to->top[i] = from->top[i];
         w->frames[i] = to;
     }
     for (uint32_t k = 0; k < c->register_count; k++) {
