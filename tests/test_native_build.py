@@ -278,7 +278,7 @@ def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
         "cc", "-std=c11", "-O1", "-g", "-ffp-contract=fast", "-Wall", "-Wextra", "-Werror",
         "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
         str(ROOT / "tests" / "native" / "exercise.c"), *sources,
-        "-o", str(tmp_path / "exercise"), "-lpthread",
+        "-o", str(tmp_path / "exercise"), "-lpthread", "-lm",
     ]  # fmt: skip
     made = subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
     if "cannot find" in made.stderr and "asan" in made.stderr:

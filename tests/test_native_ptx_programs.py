@@ -36,7 +36,7 @@ def module(body: str, before: str = "") -> str:
 def run(text: str, data: np.ndarray, out: np.ndarray, threads: int = 1, **more: object) -> np.ndarray:
     data, out = np.ascontiguousarray(data), out.copy()
     with Module(text) as loaded:
-        loaded.launch("k", [data, out], block=(threads, 1, 1), **more)  # type: ignore[arg-type]
+        loaded.launch("k", [data, out], block=(threads, 1, 1), **more)  # type: ignore[arg-type] # the options of launch
     return out
 
 

@@ -167,7 +167,7 @@ static bool complete(const struct block *b, const struct barrier *r) {
 }
 
 static void deliver(struct warp *w, uint32_t lane, const struct barrier *r) {
-    const struct ins *n = w->barrier_at[lane];
+    const struct ins *n = w->barrier_at[w->barrier_together ? 0 : lane];
     struct frame *f = w->frames[lane];
     uint32_t value = n->mode == 3 ? r->trues == r->voters : r->trues > 0, old;
     if (n->mode < 2) return;
@@ -185,6 +185,11 @@ static void release(struct block *b, uint32_t id) {
     struct barrier *r = &b->barriers[id];
     for (uint32_t k = 0; k < b->warp_count; k++) {
         struct warp *w = b->warps[k];
+        bool together = w->barrier == ALL_LANES && w->barrier_together && !r->voters;
+        if (together) {
+            if (w->barrier_id[0] == id) w->barrier = 0;
+            continue;
+        }
         EACH_LANE(i, w->barrier)
             if (w->barrier_id[i] == id) {
                 deliver(w, i, r);
@@ -197,7 +202,7 @@ static void release(struct block *b, uint32_t id) {
 
 /* Threads have ended: barriers of all threads may be complete now. */
 void barrier_recheck(struct block *b) {
-    for (uint32_t id = 0; id < 16; id++)
+    for (uint32_t id = 0; id < 16; id++) /* few are ever used */
         if (b->barriers[id].arrived && !b->barriers[id].expected && complete(b, &b->barriers[id])) release(b, id);
 }
 
@@ -209,7 +214,7 @@ bool run_barrier(struct warp *w, const struct ins *n, uint32_t mask) {
     if (b->launch->checks & CHECK_SYNC && !check_barrier(w, n, mask, count)) return false;
     struct barrier *r = &b->barriers[id];
     uint32_t arriving = (uint32_t)__builtin_popcount(mask), parked = mask;
-    EACH_LANE(i, w->barrier) if (w->barrier_id[i] == id) parked |= 1u << i;
+    if (w->barrier) EACH_LANE(i, w->barrier) if (w->barrier_id[i] == id) parked |= 1u << i;
     /* A count is one of whole warps: the last lanes of a warp stand for those it does not have. */
     if (count && (parked & w->alive) == w->alive) arriving += LANES - (uint32_t)__builtin_popcount(w->alive);
     r->arrived += arriving;
@@ -220,7 +225,9 @@ bool run_barrier(struct warp *w, const struct ins *n, uint32_t mask) {
     }
     if (n->mode != 1) {
         warp_place(w, w->active, pc + 1);
-        EACH_LANE(i, mask) w->barrier_id[i] = (uint32_t)id, w->barrier_at[i] = n;
+        w->barrier_together = mask == ALL_LANES;
+        for (int i = 0; i < LANES; i++) w->barrier_id[i] = mask >> i & 1 ? (uint32_t)id : w->barrier_id[i];
+        EACH_LANE(i, w->barrier_together ? 1 : mask) w->barrier_at[i] = n;
         w->barrier |= mask;
     }
     if (complete(b, r)) release(b, (uint32_t)id);

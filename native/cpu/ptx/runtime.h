@@ -33,12 +33,14 @@ struct warp {
     bool polled;         /* read or changed memory that others may change since the last jump back */
     const struct ins *code;
     struct block *block;
+    uint32_t started;                    /* lanes that the block has */
     uint32_t alive, collective, barrier; /* lanes that have not ended; those parked at a collective or a barrier */
     uint32_t forced;                     /* lanes whose collective runs with whoever is there */
     uint32_t pcs[LANES];
     struct frame *frames[LANES];
     const struct ins *barrier_at[LANES]; /* the barrier instruction at which a lane is parked */
     uint32_t barrier_id[LANES];
+    bool barrier_together; /* all lanes are parked at one: that of lane 0 */
     uint32_t index;
     uint32_t thread[3][LANES];
     uint8_t *local; /* of all lanes */

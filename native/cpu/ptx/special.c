@@ -72,6 +72,12 @@ bool run_special(struct warp *w, const struct ins *n, uint32_t mask) {
     bool time = n->mode >= S_CLOCK && n->mode <= S_GLOBALTIMER_HI;
     uint64_t now = time ? special_value(w, n->mode, 0) : 0; /* one time for all lanes */
     if (time) w->polled = true;
+    if (mask == ALL_LANES && n->bytes == 4 && n->mode <= S_NCTAID_Z) { /* what every kernel begins with */
+        uint32_t *to = (uint32_t *)(void *)at(w, n->d), value = (uint32_t)special_value(w, n->mode, 0);
+        if (n->mode <= S_TID_Z) memcpy(to, w->thread[n->mode - S_TID_X], sizeof w->thread[0]);
+        else for (int i = 0; i < LANES; i++) to[i] = value;
+        return true;
+    }
     EACH_LANE(i, mask) lane_set(w, n->d, n->bytes, (int)i, time ? now : special_value(w, n->mode, i));
     return true;
 }
