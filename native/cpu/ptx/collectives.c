@@ -24,6 +24,10 @@ bool run_warp_sync(struct warp *w, const struct ins *n, uint32_t mask) {
 bool run_shuffle(struct warp *w, const struct ins *n, uint32_t mask) {
     uint32_t lanes, valid = 0, a[LANES], b[LANES], c[LANES], *d = (uint32_t *)(void *)at(w, n->d);
     if (!gather(w, n, mask, &lanes)) return false;
+    if (lanes == ALL_LANES) {
+        *predicate_at(w, n->target) = operations()->shuffle(d, at(w, n->a), at(w, n->b), at(w, n->c), n->mode);
+        return true;
+    }
     memcpy(a, at(w, n->a), sizeof a), memcpy(b, at(w, n->b), sizeof b), memcpy(c, at(w, n->c), sizeof c);
     EACH_LANE(i, lanes) {
         uint32_t segment = c[i] >> 8 & 31, clamp = c[i] & 31, by = b[i] & 31, high = (i & segment) | (clamp & ~segment), low = i & segment;

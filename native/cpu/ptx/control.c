@@ -91,7 +91,7 @@ static bool enter(struct warp *w, const struct ins *n, const struct call *c, uin
     f->depth = from->depth + 1;
     f->live = lanes;
     EACH_LANE(i, lanes) {
-        uint64_t end = (uint64_t)(uintptr_t)w->local + (i + 1) * w->local_bytes;
+        uint64_t end = f->top[i] = from->top[i];
         f->parent[i] = from;
         f->return_pc[i] = pc;
         f->local[i] = from->local[i] + ((p->codes[from->code].local_bytes + 127) & ~127u);
@@ -146,6 +146,20 @@ bool run_return(struct warp *w, const struct ins *n, uint32_t mask) {
     return false;
 }
 
+/* alloca (mode 0), stacksave (1), stackrestore (2) */
+bool run_stack(struct warp *w, const struct ins *n, uint32_t mask) {
+    const struct code *c = &w->block->launch->program->codes[w->current->code];
+    EACH_LANE(i, mask) {
+        uint64_t *top = &w->current->top[i], least = w->current->local[i] + c->local_bytes, value = lane_get(w, n->a, n->bytes, (int)i);
+        if (n->mode == 0 && value > *top - least) return raise_error(w, n, PTX_ILLEGAL_ADDRESS, *top, (int)i, "the thread's stack of %llu bytes is full", (unsigned long long)w->local_bytes);
+        if (n->mode == 0) *top = (*top - value) & ~(uint64_t)(n->imm - 1);
+        if (n->mode == 2 && value >= least && value <= (uint64_t)(uintptr_t)w->local + (i + 1) * w->local_bytes) *top = value;
+        if (n->mode < 2) lane_set(w, n->d, n->bytes, (int)i, *top);
+        if (*top < least) return raise_error(w, n, PTX_ILLEGAL_ADDRESS, *top, (int)i, "the thread's stack of %llu bytes is full", (unsigned long long)w->local_bytes);
+    }
+    return true;
+}
+
 /* ---- barriers ---- */
 
 static bool complete(const struct block *b, const struct barrier *r) {
@@ -153,7 +167,7 @@ static bool complete(const struct block *b, const struct barrier *r) {
 }
 
 static void deliver(struct warp *w, uint32_t lane, const struct barrier *r) {
-    const struct ins *n = w->barrier_at[lane];
+    const struct ins *n = w->barrier_at[w->barrier_together ? 0 : lane];
     struct frame *f = w->frames[lane];
     uint32_t value = n->mode == 3 ? r->trues == r->voters : r->trues > 0, old;
     if (n->mode < 2) return;
@@ -171,6 +185,11 @@ static void release(struct block *b, uint32_t id) {
     struct barrier *r = &b->barriers[id];
     for (uint32_t k = 0; k < b->warp_count; k++) {
         struct warp *w = b->warps[k];
+        bool together = w->barrier == ALL_LANES && w->barrier_together && !r->voters;
+        if (together) {
+            if (w->barrier_id[0] == id) w->barrier = 0;
+            continue;
+        }
         EACH_LANE(i, w->barrier)
             if (w->barrier_id[i] == id) {
                 deliver(w, i, r);
@@ -183,7 +202,7 @@ static void release(struct block *b, uint32_t id) {
 
 /* Threads have ended: barriers of all threads may be complete now. */
 void barrier_recheck(struct block *b) {
-    for (uint32_t id = 0; id < 16; id++)
+    for (uint32_t id = 0; id < 16; id++) /* few are ever used */
         if (b->barriers[id].arrived && !b->barriers[id].expected && complete(b, &b->barriers[id])) release(b, id);
 }
 
@@ -195,7 +214,7 @@ bool run_barrier(struct warp *w, const struct ins *n, uint32_t mask) {
     if (b->launch->checks & CHECK_SYNC && !check_barrier(w, n, mask, count)) return false;
     struct barrier *r = &b->barriers[id];
     uint32_t arriving = (uint32_t)__builtin_popcount(mask), parked = mask;
-    EACH_LANE(i, w->barrier) if (w->barrier_id[i] == id) parked |= 1u << i;
+    if (w->barrier) EACH_LANE(i, w->barrier) if (w->barrier_id[i] == id) parked |= 1u << i;
     /* A count is one of whole warps: the last lanes of a warp stand for those it does not have. */
     if (count && (parked & w->alive) == w->alive) arriving += LANES - (uint32_t)__builtin_popcount(w->alive);
     r->arrived += arriving;
@@ -206,7 +225,9 @@ bool run_barrier(struct warp *w, const struct ins *n, uint32_t mask) {
     }
     if (n->mode != 1) {
         warp_place(w, w->active, pc + 1);
-        EACH_LANE(i, mask) w->barrier_id[i] = (uint32_t)id, w->barrier_at[i] = n;
+        w->barrier_together = mask == ALL_LANES;
+        for (int i = 0; i < LANES; i++) w->barrier_id[i] = mask >> i & 1 ? (uint32_t)id : w->barrier_id[i];
+        EACH_LANE(i, w->barrier_together ? 1 : mask) w->barrier_at[i] = n;
         w->barrier |= mask;
     }
     if (complete(b, r)) release(b, (uint32_t)id);

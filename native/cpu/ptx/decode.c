@@ -342,14 +342,15 @@ static bool statement(struct decoder *d, uint32_t *depth) {
     return opcode_parse(d, opcode) && instruction_decode(d);
 }
 
-static bool place_formals(struct decoder *d, const struct variable *list, uint32_t count, struct place *out) {
+/* A register of several values is as many parameters. */
+static bool place_formals(struct decoder *d, const struct variable *list, uint32_t count, struct place *out, uint32_t *placed) {
     for (uint32_t i = 0; i < count; i++) {
         struct variable v = list[i];
         struct symbol *s;
         if (v.is_reg) {
             if (v.range || !declare_register(d, &v)) return bad(d, PTX_INVALID_PTX, "a register parameter is not understood");
             s = names_get(&d->scopes[d->scope].names, v.name);
-            out[i] = (struct place){SPACE_REG, (uint16_t)(v.type == T_PRED ? 0 : v.bytes), s->members[0]};
+            for (uint32_t k = 0; k < v.count; k++) out[(*placed)++] = (struct place){SPACE_REG, (uint16_t)type_bytes((enum type)v.type), s->members[k]};
             continue;
         }
         if (v.bytes > 65535) return bad(d, PTX_INVALID_PTX, "a parameter is too large");
@@ -358,7 +359,7 @@ static bool place_formals(struct decoder *d, const struct variable *list, uint32
         s->type = v.type;
         s->space = SPACE_LOCAL;
         s->at = local_place(d, v.bytes, v.align);
-        out[i] = (struct place){SPACE_LOCAL, (uint16_t)v.bytes, s->at};
+        out[(*placed)++] = (struct place){SPACE_LOCAL, (uint16_t)v.bytes, s->at};
     }
     return true;
 }
@@ -377,12 +378,13 @@ static bool formals_declare(struct decoder *d) {
             if ((right = s != NULL)) s->type = arguments[i].type, s->space = SPACE_PARAM, s->at = (uint32_t)arguments[i].offset;
         }
     } else if (right) {
-        struct place *places = calloc(result_count + argument_count + 1, sizeof *places);
-        right = places && place_formals(d, results, result_count, places) && place_formals(d, arguments, argument_count, places + result_count);
+        struct place *places = calloc(VECTOR_MOST * (result_count + argument_count) + 1, sizeof *places);
+        uint32_t placed = 0, given = 0;
+        right = places && place_formals(d, results, result_count, places, &placed) && place_formals(d, arguments, argument_count, places + placed, &given);
         struct code *c = &d->p->codes[d->code];
         c->formals = places;
-        c->results = result_count;
-        c->arguments = argument_count;
+        c->results = placed;
+        c->arguments = given;
     }
     free(results), free(arguments);
     return right;

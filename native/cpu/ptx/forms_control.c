@@ -99,9 +99,15 @@ static bool call_list(struct decoder *d, struct place **places, uint32_t *count,
     if (right && !text_take(&d->t, ')')) {
         do {
             struct operand o;
-            right = operand_parse(d, &o) && grow(places, &room, *count + 1, sizeof **places) &&
-                    actual_place(d, &o, formal_bytes(f, formals, formal_count, *count - first), results, &(*places)[*count]);
-            *count += right;
+            d->element_count = 0;
+            right = operand_parse(d, &o);
+            uint32_t many = o.kind == O_VECTOR ? o.count : 1;
+            for (uint32_t k = 0; right && k < many; k++) {
+                const struct operand *one = o.kind == O_VECTOR ? &d->elements[o.first + k] : &o;
+                right = grow(places, &room, *count + 1, sizeof **places) &&
+                        actual_place(d, one, formal_bytes(f, formals, formal_count, *count - first), results, &(*places)[*count]);
+                *count += right;
+            }
         } while (right && text_take(&d->t, ','));
         right = right && text_take(&d->t, ')');
     }

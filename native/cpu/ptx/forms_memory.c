@@ -9,13 +9,6 @@ static bool count_is(struct decoder *d, uint32_t least, uint32_t most) {
 
 /* The registers of a vector operand, or a single one; all of one size. */
 static bool data_registers(struct decoder *d, const struct operand *o, enum type type, bool write, ref *single, uint32_t *list, unsigned *bytes) {
-    if (o->kind != O_VECTOR && o->kind == O_REGISTER && o->symbol->count > 1 && d->op.vector == o->symbol->count && !o->count) { /* .reg .v4 */
-        *list = d->p->ref_count;
-        *bytes = type_bytes((enum type)o->type);
-        for (uint32_t i = 0; i < o->symbol->count; i++)
-            if (!list_put(d, o->symbol->members[o->first + i])) return false;
-        return *bytes >= TYPES[type].bytes;
-    }
     if (o->kind != O_VECTOR) {
         if (d->op.vector != 1) return bad(d, PTX_INVALID_PTX, "%.*s needs a vector", (int)d->op.whole.size, d->op.whole.at);
         return write ? destination_any(d, o, type, single, bytes) : source_any(d, o, type, single, bytes);
@@ -164,7 +157,23 @@ static bool form_createpolicy(struct decoder *d) {
     return list_put(d, constant(d, 0x12f0000000000000u, 8));
 }
 
+/* alloca.type ptr, size{, align}; stacksave.type d; stackrestore.type a */
+static bool form_stack(struct decoder *d) {
+    bool alloca = base_is(d, "alloca"), restore = base_is(d, "stackrestore");
+    ref a = 0, to = 0;
+    if (!count_is(d, alloca ? 2 : 1, alloca ? 3 : 1) || !d->op.type_count || TYPES[d->op.types[0]].bytes < 4) return unsupported(d);
+    uint64_t align = d->operand_count > 2 ? d->operands[2].number.bits : 8;
+    if (!align || (align & (align - 1)) || align > 1024) return unsupported(d);
+    if ((alloca || restore) && !source(d, &d->operands[alloca], d->op.types[0], &a)) return false;
+    if (!restore && !destination(d, &d->operands[0], d->op.types[0], &to)) return false;
+    d->p->recursive = true; /* the size of the stack is not known */
+    struct ins *n = emit_run(d, run_stack);
+    n->d = to, n->a = a, n->bytes = TYPES[d->op.types[0]].bytes, n->mode = alloca ? 0 : restore ? 2 : 1, n->imm = (int64_t)align;
+    return true;
+}
+
 const struct form FORMS_MEMORY[] = {
     {"ld", form_load_store}, {"ldu", form_load_store}, {"st", form_load_store}, {"atom", form_atomic}, {"red", form_atomic},
-    {"cp", form_copy}, {"mbarrier", form_mbarrier}, {"createpolicy", form_createpolicy}, {NULL, NULL},
+    {"cp", form_copy}, {"mbarrier", form_mbarrier}, {"createpolicy", form_createpolicy},
+    {"alloca", form_stack}, {"stacksave", form_stack}, {"stackrestore", form_stack}, {NULL, NULL},
 };

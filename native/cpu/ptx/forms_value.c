@@ -277,22 +277,20 @@ static bool form_mov(struct decoder *d) {
     struct operand *to = &d->operands[0], *from = &d->operands[1];
     enum type type = d->op.types[0];
     if (d->op.part_count) return unsupported(d);
-    if (to->kind == O_VECTOR && from->kind == O_VECTOR) {
+    if (to->kind == O_VECTOR && from->kind == O_VECTOR) { /* through copies: the same registers may stand on both sides */
+        ref copies[VECTOR_MOST];
         if (to->count != from->count) return unsupported(d);
+        for (uint32_t i = 0; i < to->count; i++) {
+            struct operand copy = {.kind = O_REGISTER, .type = (uint8_t)type, .at = copies[i] = register_new(d, TYPES[type].bytes)};
+            if (!emit_move(d, &copy, &d->elements[from->first + i], type)) return false;
+            d->elements[from->first + i] = copy;
+        }
         for (uint32_t i = 0; i < to->count; i++)
             if (!emit_move(d, &d->elements[to->first + i], &d->elements[from->first + i], type)) return false;
         return true;
     }
     if (d->op.vector == 1 && (to->kind == O_VECTOR || from->kind == O_VECTOR))
         return to->kind == O_VECTOR ? emit_pack(d, from, to, type, true) : emit_pack(d, to, from, type, false);
-    if (d->op.vector > 1 && to->kind == O_REGISTER && from->kind == O_REGISTER && to->symbol->count == from->symbol->count) {
-        for (uint32_t i = 0; i < to->symbol->count; i++) {
-            struct operand x = *to, y = *from;
-            x.at = to->symbol->members[to->first + i], y.at = from->symbol->members[from->first + i];
-            if (!emit_move(d, &x, &y, type)) return false;
-        }
-        return true;
-    }
     if (type == T_B128 && to->kind == O_REGISTER && from->kind == O_REGISTER) {
         ref a, b;
         if (!source(d, from, type, &a) || !destination(d, to, type, &b) || !list_put(d, a)) return false;

@@ -129,9 +129,42 @@ static void load_extended(u8 *d, const uint64_t *from, uint32_t mask, const stru
     }
 }
 
+/* Words from shared memory, the inner loop of many kernels: false when anything about them is unusual. */
+static bool load_shared_words(struct warp *w, const struct ins *n) {
+    const u32 *base = (const u32 *)(const void *)at(w, n->a);
+    u32 *d = (u32 *)(void *)at(w, n->d), plus = (u32)n->imm, offset[LANES] __attribute__((aligned(32))), most = 0, bits = 0;
+    const uint8_t *from = w->block->shared;
+    FOR_LANES offset[i] = base[i] + plus;
+    FOR_LANES most = offset[i] > most ? offset[i] : most;
+    FOR_LANES bits |= offset[i];
+    if (bits & 3 || most + 4ull > w->block->shared_bytes || w->block->checker) return false;
+    for (int i = 0; i < LANES; i++) d[i] = *(const u32 *)(const void *)(from + offset[i]);
+    return true;
+}
+
+/* One value for all lanes: parameters and constants. */
+static bool load_uniform(struct warp *w, const struct ins *n) {
+    uint64_t from = (uint64_t)n->imm + (n->space == SPACE_PARAM ? (uint64_t)(uintptr_t)w->block->launch->parameters : 0);
+    if (n->space != SPACE_PARAM && (!range_known(w, from, from + n->bytes) || from & (n->bytes - 1u) || w->block->checker)) return false;
+    if (n->bytes == 4) {
+        u32 *d = (u32 *)(void *)at(w, n->d), value = MEMORY(u32, from);
+        FOR_LANES d[i] = value;
+    } else {
+        u64 *d = (u64 *)(void *)at(w, n->d), value = MEMORY(u64, from);
+        FOR_LANES d[i] = value;
+    }
+    return true;
+}
+
+static bool load_simple(struct warp *w, const struct ins *n) {
+    if (n->mode == SHARED_REG32) return n->bytes == 4 && load_shared_words(w, n);
+    return n->mode == ABSOLUTE && n->space != SPACE_SHARED && (n->bytes == 4 || n->bytes == 8) && load_uniform(w, n);
+}
+
 /* ins.from: bytes of the registers */
 static bool load(struct warp *w, const struct ins *n, uint32_t mask) {
     uint64_t from[LANES] __attribute__((aligned(32)));
+    if (mask == ALL_LANES && n->count == 1 && n->bytes == n->from && !n->flags && load_simple(w, n)) return true;
     if (!locate(w, n, mask, from, false)) return false;
     if (n->flags & F_POLL) w->polled = true;
     const uint32_t *list = w->block->launch->program->refs + n->list;
@@ -181,6 +214,24 @@ static bool store(struct warp *w, const struct ins *n, uint32_t mask) {
     for (unsigned k = 0; k < n->count; k++)
         store_plain(at(w, n->count == 1 ? n->d : list[k]), to, mask, n->bytes, n->from, k * n->bytes);
     return true;
+}
+
+/* ---- shuffles of whole warps ---- */
+
+static uint32_t shuffle(void *d_, const void *a_, const void *b_, const void *c_, int mode) {
+    const u32 *b = b_, *c = c_;
+    u32 *d = d_, a[LANES] __attribute__((aligned(32))), from[LANES] __attribute__((aligned(32)));
+    uint8_t inside[LANES] __attribute__((aligned(32)));
+    memcpy(a, a_, sizeof a);
+    for (int i = 0; i < LANES; i++) {
+        u32 lane = (u32)i, segment = c[i] >> 8 & 31, by = b[i] & 31, last = (lane & segment) | (c[i] & 31 & ~segment);
+        s32 j = mode == 0 ? (s32)(lane - by) : mode == 1 ? (s32)(lane + by) : mode == 2 ? (s32)(lane ^ by) : (s32)((lane & segment) | (by & ~segment));
+        u32 right = mode == 0 ? j >= (s32)last : j <= (s32)last;
+        inside[i] = (uint8_t)right;
+        from[i] = right ? (u32)j & 31 : lane;
+    }
+    for (int i = 0; i < LANES; i++) d[i] = a[from[i]];
+    return pack_bits(inside);
 }
 
 /* ---- control ---- */

@@ -82,6 +82,14 @@ static struct warp *warp_new(struct block *b, uint32_t index) {
     if (w->local_bytes < LOCAL_LEAST) w->local_bytes = LOCAL_LEAST;
     w->local = host_aligned_alloc(LANES * w->local_bytes);
     if (!w->local) return host_aligned_free(w), NULL;
+    const unsigned *size = l->asked->block;
+    for (uint32_t i = 0; i < LANES; i++) {
+        uint32_t thread = index * LANES + i;
+        w->thread[0][i] = thread % size[0];
+        w->thread[1][i] = thread / size[0] % size[1];
+        w->thread[2][i] = thread / size[0] / size[1];
+        if (thread < l->threads) w->started |= 1u << i;
+    }
     return w;
 }
 
@@ -94,28 +102,23 @@ static void warp_free(struct warp *w) {
 }
 
 static bool warp_begin(struct warp *w) {
-    const struct launch *l = w->block->launch;
-    const unsigned *size = l->asked->block;
+    uint32_t entry = w->block->launch->program->codes[0].entry;
     struct frame *f = frame_new(w, 0);
     if (!f) return false;
-    w->alive = w->collective = w->barrier = w->forced = 0;
+    w->alive = f->live = w->started;
+    w->collective = w->barrier = w->forced = 0;
     w->turn = INT32_MAX;
     w->slice = 0;
     w->divergent = w->polled = false;
     w->active = 0;
+    for (uint32_t i = 0; i < LANES; i++) w->pcs[i] = entry;
+    for (uint32_t i = 0; i < LANES; i++) w->frames[i] = f;
+    memset(w->barrier_at, 0, sizeof w->barrier_at);
+    memset(f->parent, 0, sizeof f->parent);
     for (uint32_t i = 0; i < LANES; i++) {
-        uint32_t thread = w->index * LANES + i;
-        if (thread < l->threads) w->alive |= 1u << i;
-        w->thread[0][i] = thread % size[0];
-        w->thread[1][i] = thread / size[0] % size[1];
-        w->thread[2][i] = thread / size[0] / size[1];
-        w->pcs[i] = l->program->codes[0].entry;
-        w->frames[i] = f;
-        w->barrier_at[i] = NULL;
-        f->parent[i] = NULL;
         f->local[i] = (uint64_t)(uintptr_t)w->local + i * w->local_bytes;
+        f->top[i] = f->local[i] + w->local_bytes;
     }
-    f->live = w->alive;
     return true;
 }
 

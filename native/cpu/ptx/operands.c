@@ -123,6 +123,21 @@ static bool component(struct decoder *d, struct operand *o) {
     return no_operand(d);
 }
 
+/* A register of several values (.v2, .v4) without a component stands for all of them. */
+static bool register_operand(struct decoder *d, struct operand *o) {
+    if (!component(d, o)) return false;
+    struct symbol *s = o->symbol;
+    if (s->count < 2 || o->count) return true;
+    if (d->element_count + s->count > OPERANDS * VECTOR_MOST) return no_operand(d);
+    const ref *members = s->members + o->first;
+    o->kind = O_VECTOR;
+    o->count = s->count;
+    o->first = d->element_count;
+    for (uint32_t i = 0; i < s->count; i++)
+        d->elements[d->element_count++] = (struct operand){.kind = O_REGISTER, .type = s->type, .at = members[i], .symbol = s, .name = o->name, .count = 1};
+    return true;
+}
+
 static bool named_operand(struct decoder *d, struct operand *o) {
     struct word w = text_name(&d->t);
     o->name = w;
@@ -130,10 +145,10 @@ static bool named_operand(struct decoder *d, struct operand *o) {
     struct symbol *s = symbol_find(d, w);
     if (s && s->kind == SYMBOL_REGISTER) {
         o->kind = O_REGISTER, o->type = s->type, o->at = s->members[0], o->symbol = s, o->first = 0;
-        return component(d, o);
+        return register_operand(d, o);
     }
-    if (!s && range_member(d, w, o)) return component(d, o);
-    if (!s && (*w.at == '%' || *w.at == 'W')) {
+    if (!s && range_member(d, w, o)) return register_operand(d, o);
+    if (!s && (*w.at == '%' || word_is(w, "WARP_SZ"))) {
         struct word whole = w;
         if (d->t.at < d->t.end && *d->t.at == '.') {
             struct text before = d->t;

@@ -132,6 +132,7 @@ struct operations {
     const struct compare_op *compare;
     size_t vec_count, compare_count;
     void (*interpret)(struct warp *w);
+    uint32_t (*shuffle)(void *d, const void *a, const void *b, const void *c, int mode); /* of all lanes; returns which are inside */
 };
 extern const struct operations OPERATIONS_BASE;
 #if defined(__x86_64__)

@@ -18,6 +18,7 @@ uint64_t bits_of(int type, double value, int rounding, uint32_t flags);
 bool run_exit(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_return(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_call(struct warp *w, const struct ins *n, uint32_t mask);
+bool run_stack(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_branch_index(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_barrier(struct warp *w, const struct ins *n, uint32_t mask);
 bool run_trap(struct warp *w, const struct ins *n, uint32_t mask);
@@ -69,7 +70,7 @@ enum special {
     SPECIAL_NONE, S_TID_X, S_TID_Y, S_TID_Z, S_NTID_X, S_NTID_Y, S_NTID_Z, S_CTAID_X, S_CTAID_Y, S_CTAID_Z, S_NCTAID_X,
     S_NCTAID_Y, S_NCTAID_Z, S_LANEID, S_WARPID, S_NWARPID, S_SMID, S_NSMID, S_GRIDID, S_CLOCK, S_CLOCK_HI, S_CLOCK64,
     S_GLOBALTIMER, S_GLOBALTIMER_LO, S_GLOBALTIMER_HI, S_LANEMASK_EQ, S_LANEMASK_LT, S_LANEMASK_LE, S_LANEMASK_GT,
-    S_LANEMASK_GE, S_WARP_SZ, S_ZERO, S_ONE, S_DYNAMIC_SHARED, S_TOTAL_SHARED, S_CLUSTER_CTAID, S_COUNT
+    S_LANEMASK_GE, S_WARP_SZ, S_ZERO, S_ONE, S_DYNAMIC_SHARED, S_TOTAL_SHARED, S_CLUSTER_CTAID, S_WORKSPACE_LOW, S_WORKSPACE_HIGH, S_COUNT
 };
 enum special special_named(struct word w);
 bool special_is_64(enum special s);

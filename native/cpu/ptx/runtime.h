@@ -13,6 +13,7 @@ struct frame {
     struct frame *parent[LANES];
     uint32_t return_pc[LANES];
     uint64_t local[LANES]; /* host address of the lane's part of local memory */
+    uint64_t top[LANES];   /* where the lane's memory from alloca begins; it grows down from the end */
     uint32_t live;         /* lanes that use this frame */
     uint32_t code, depth;
     struct frame *next_free;
@@ -32,12 +33,14 @@ struct warp {
     bool polled;         /* read or changed memory that others may change since the last jump back */
     const struct ins *code;
     struct block *block;
+    uint32_t started;                    /* lanes that the block has */
     uint32_t alive, collective, barrier; /* lanes that have not ended; those parked at a collective or a barrier */
     uint32_t forced;                     /* lanes whose collective runs with whoever is there */
     uint32_t pcs[LANES];
     struct frame *frames[LANES];
     const struct ins *barrier_at[LANES]; /* the barrier instruction at which a lane is parked */
     uint32_t barrier_id[LANES];
+    bool barrier_together; /* all lanes are parked at one: that of lane 0 */
     uint32_t index;
     uint32_t thread[3][LANES];
     uint8_t *local; /* of all lanes */
@@ -93,6 +96,7 @@ struct launch {
     uint32_t stop;     /* an error was met: everyone ends */
     uint32_t checks, workers;
     uint64_t id;
+    uint32_t workspace[2]; /* of a cooperative grid: its size, the counter that its blocks wait by */
     struct ptx_error *error;
 };
 

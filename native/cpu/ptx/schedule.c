@@ -41,6 +41,7 @@ static void frame_merge(struct warp *w, struct frame *to, struct frame *from, ui
         to->parent[i] = from->parent[i];
         to->return_pc[i] = from->return_pc[i];
         to->local[i] = from->local[i];
+        to->top[i] = from->top[i];
         w->frames[i] = to;
     }
     for (uint32_t k = 0; k < c->register_count; k++) {
@@ -61,7 +62,10 @@ static void frame_merge(struct warp *w, struct frame *to, struct frame *from, ui
 
 /* ---- lanes ---- */
 
-void warp_place(struct warp *w, uint32_t lanes, uint32_t pc) { EACH_LANE(i, lanes) w->pcs[i] = pc; }
+void warp_place(struct warp *w, uint32_t lanes, uint32_t pc) {
+    if (lanes == ALL_LANES) for (int i = 0; i < LANES; i++) w->pcs[i] = pc;
+    else EACH_LANE(i, lanes) w->pcs[i] = pc;
+}
 
 /* The deepest call first, in it the lowest instruction: lanes that left a loop or a branch wait for the others. */
 static uint32_t lowest(const struct warp *w, uint32_t lanes) {
@@ -73,13 +77,33 @@ static uint32_t lowest(const struct warp *w, uint32_t lanes) {
     return best;
 }
 
+static void run_next(struct warp *w, struct frame *f, uint32_t pc, uint32_t group, uint32_t others, uint32_t horizon) {
+    w->turn = TURN;
+    w->divergent = others != 0;
+    w->horizon = horizon;
+    w->active = group;
+    w->pc = pc;
+    w->current = f;
+    w->base[0] = f->registers;
+}
+
+/* All lanes of a full warp at one place: the usual case. */
+static bool in_step(const struct warp *w) {
+    uint32_t other = 0;
+    uintptr_t elsewhere = 0;
+    for (int i = 0; i < LANES; i++) other |= w->pcs[i] ^ w->pcs[0];
+    for (int i = 0; i < LANES; i++) elsewhere |= (uintptr_t)w->frames[i] ^ (uintptr_t)w->frames[0];
+    return !other && !elsewhere;
+}
+
 bool warp_select(struct warp *w) {
     uint32_t can = w->alive & ~w->collective & ~w->barrier;
     if (!can || w->slice <= 0 || __atomic_load_n(&w->block->launch->stop, __ATOMIC_RELAXED)) return false;
+    if (can == ALL_LANES && in_step(w)) return run_next(w, w->frames[0], w->pcs[0], ALL_LANES, 0, UINT32_MAX), true;
     bool turn = w->turn <= 0 && (can & ~w->active);
     uint32_t best = lowest(w, turn ? can & ~w->active : can), pc = w->pcs[best], horizon = UINT32_MAX;
     struct frame *f = w->frames[best];
-    uint32_t group = 0, other = 0;
+    uint32_t group = 0;
     EACH_LANE(i, can) {
         if (w->pcs[i] == pc && w->frames[i]->depth == f->depth) group |= 1u << i;
         else if (w->frames[i]->depth == f->depth && w->pcs[i] > pc && w->pcs[i] < horizon) horizon = w->pcs[i];
@@ -90,19 +114,14 @@ bool warp_select(struct warp *w) {
             EACH_LANE(k, group) same |= w->frames[k] == w->frames[i] ? 1u << k : 0;
             frame_merge(w, f, w->frames[i], same);
         }
-    other = can & ~group;
-    w->turn = TURN;
-    w->divergent = other != 0;
-    w->horizon = turn ? UINT32_MAX : horizon;
-    w->active = group;
-    w->pc = pc;
-    w->current = f;
-    w->base[0] = f->registers;
+    run_next(w, f, pc, group, can & ~group, turn ? UINT32_MAX : horizon);
     return true;
 }
 
 void warp_end_lanes(struct warp *w, uint32_t lanes) {
-    EACH_LANE(i, lanes) {
+    bool together = !w->current->depth && w->current->live == lanes;
+    if (together) frame_leave(w, w->current, lanes);
+    else EACH_LANE(i, lanes) {
         for (struct frame *f = w->frames[i], *parent; f; f = parent) {
             parent = f->parent[i];
             frame_leave(w, f, 1u << i);

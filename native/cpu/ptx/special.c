@@ -26,7 +26,7 @@ static const struct {
     {"%clusterid.x", S_CTAID_X}, {"%clusterid.y", S_CTAID_Y}, {"%clusterid.z", S_CTAID_Z}, {"%nclusterid.x", S_NCTAID_X},
     {"%nclusterid.y", S_NCTAID_Y}, {"%nclusterid.z", S_NCTAID_Z}, {"%is_explicit_cluster", S_ZERO}, {"%aggr_smem_size", S_TOTAL_SHARED},
     {"%reserved_smem_offset_begin", S_ZERO}, {"%reserved_smem_offset_end", S_ZERO}, {"%reserved_smem_offset_cap", S_ZERO},
-    {"%current_graph_exec", S_ZERO},
+    {"%current_graph_exec", S_ZERO}, {"%envreg1", S_WORKSPACE_HIGH}, {"%envreg2", S_WORKSPACE_LOW}, /* as cooperative_groups reads them */
 };
 
 enum special special_named(struct word w) {
@@ -64,6 +64,8 @@ static uint64_t special_value(const struct warp *w, uint32_t special, uint32_t l
     case S_ONE: return 1;
     case S_DYNAMIC_SHARED: return asked->shared_bytes;
     case S_TOTAL_SHARED: return b->shared_bytes;
+    case S_WORKSPACE_LOW: return asked->cooperative ? (uint32_t)(uintptr_t)b->launch->workspace : 0;
+    case S_WORKSPACE_HIGH: return asked->cooperative ? (uint64_t)(uintptr_t)b->launch->workspace >> 32 : 0;
     default: return 0;
     }
 }
@@ -72,6 +74,12 @@ bool run_special(struct warp *w, const struct ins *n, uint32_t mask) {
     bool time = n->mode >= S_CLOCK && n->mode <= S_GLOBALTIMER_HI;
     uint64_t now = time ? special_value(w, n->mode, 0) : 0; /* one time for all lanes */
     if (time) w->polled = true;
+    if (mask == ALL_LANES && n->bytes == 4 && n->mode <= S_NCTAID_Z) { /* what every kernel begins with */
+        uint32_t *to = (uint32_t *)(void *)at(w, n->d), value = (uint32_t)special_value(w, n->mode, 0);
+        if (n->mode <= S_TID_Z) memcpy(to, w->thread[n->mode - S_TID_X], sizeof w->thread[0]);
+        else for (int i = 0; i < LANES; i++) to[i] = value;
+        return true;
+    }
     EACH_LANE(i, mask) lane_set(w, n->d, n->bytes, (int)i, time ? now : special_value(w, n->mode, i));
     return true;
 }

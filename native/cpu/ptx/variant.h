@@ -54,5 +54,5 @@ static const struct compare_op COMPARE_OPS[] = {
 };
 
 const struct operations VARIANT = {
-    VEC_OPS, COMPARE_OPS, sizeof VEC_OPS / sizeof *VEC_OPS, sizeof COMPARE_OPS / sizeof *COMPARE_OPS, interpret,
+    VEC_OPS, COMPARE_OPS, sizeof VEC_OPS / sizeof *VEC_OPS, sizeof COMPARE_OPS / sizeof *COMPARE_OPS, interpret, shuffle,
 };
