@@ -12,7 +12,7 @@ from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Runtime, StackKind
 from scripts.records import dataclass
-from scripts.reporting.cudacheck import CheckVerdict, judge, parse_output
+from scripts.reporting.cudacheck import CORE, OPTIONAL, CheckVerdict, group_of, judge, parse_output
 from scripts.reporting.exchange import result_json
 from scripts.system.child import Captured
 
@@ -132,8 +132,9 @@ def judge_check(staged: Staged, captured: Captured) -> CheckVerdict:
 
 
 def _provided(runtime: Runtime) -> list[str]:
-    """Name the CUDA libraries that a runtime answers for."""
-    return [file.provides for file in runtime.files if file.provides]
+    """Name the CUDA libraries that a runtime answers for and that a check can ask."""
+    names = [file.provides for file in runtime.files if file.provides]
+    return [name for name in names if group_of(name) in CORE + OPTIONAL]
 
 
 def check_program(runtime: Runtime) -> Path:

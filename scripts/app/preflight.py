@@ -11,7 +11,7 @@ from scripts.app.stack_facts import runtime_of, stack_facts
 from scripts.app.staged import Staged, host_of, lock_of
 from scripts.app.workspace import Workspace
 from scripts.app.wrapping import Inspected
-from scripts.errors import ExitCode, TargetError, UsageError
+from scripts.errors import ExitCode, LaunchError, TargetError, UsageError
 from scripts.launch.via import ViaFacts
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.pins.resolve import find_stack
@@ -22,7 +22,7 @@ from scripts.preflight.loading import loading_of
 from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
-from scripts.preflight.verdict import SYSTEMS, Judged, judge
+from scripts.preflight.verdict import BUILD_SHARED, SYSTEMS, Judged, judge, static_runtime_refusal
 from scripts.records import dataclass
 from scripts.staging.generations import read_history
 
@@ -163,9 +163,11 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
 
     Raises:
         TargetError: ``anti-cheat``: foreign libraries in such a game get its players banned.
+        LaunchError: ``static-runtime``: NVIDIA's CUDA runtime is linked in, and this is the reference stack.
     """
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER)
     _refuse_guarded(staged.stack, examined)
+    _refuse_static_runtime(staged.stack, examined)
     about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
     _covered, judged = _judge(examined, about)
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
@@ -215,6 +217,14 @@ def _refuse_guarded(stack: Stack, examined: Examined) -> None:
     if guarded is not None and stack.kind is not StackKind.CONTROL:
         msg = "the program is guarded by an anti-cheat system; foreign libraries get players banned"
         raise TargetError("anti-cheat", msg, context=(guarded.sign,), hint="run it without this workspace")
+
+
+def _refuse_static_runtime(stack: Stack, examined: Examined) -> None:
+    """Refuse a program that would crash in NVIDIA's runtime: our own driver does not serve it."""
+    program = examined.closure.program
+    if stack.kind is StackKind.REFERENCE and program.facts.static_runtime:
+        msg = static_runtime_refusal(program.path.name)
+        raise LaunchError("static-runtime", msg, hint=BUILD_SHARED)
 
 
 def _notes(reasons: list[Reason]) -> tuple[str, ...]:

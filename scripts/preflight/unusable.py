@@ -22,11 +22,6 @@ def unusable(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
     if stack.kind is StackKind.CONTROL or not modules:
         return
     reached = [c for v, c in loaded if v.how != "package" and c.modules]
-    if stack.kind is StackKind.REFERENCE:
-        text = f"{stack.id} runs no GPU kernels, and {modules} modules of them are here"
-        effect = Verdict.REFUSES if reached else Verdict.PARTIAL
-        yield Reason(effect=effect, weight=88, text=text, file=loaded[0][0].path.name, count=modules)
-        return
     lost = bool(reached) and all(c.sass_only == c.modules for c in reached)
     for visited, code in loaded:
         unreached = visited.how == "package"

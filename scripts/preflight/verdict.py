@@ -27,6 +27,8 @@ from scripts.records import dataclass
 SHOWN: Final = 5
 #: The system that a file's format belongs to.
 SYSTEMS: Final = {"pe": "windows", "elf": "linux"}
+#: What to do about a program with NVIDIA's runtime inside.
+BUILD_SHARED: Final = "build it with `nvcc -cudart shared`"
 _ORDER: Final = {Verdict.REFUSES: 0, Verdict.PARTIAL: 1, Verdict.UNKNOWN: 2, Verdict.RUNS: 3}
 
 
@@ -191,6 +193,8 @@ def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
             text = f"{need.file} is not beside {asker}; it must come from an installed CUDA toolkit"
             yield _reason(Verdict.UNKNOWN, 35, text, asker)
         return
+    if library.part is Part.COMPILER and stack.kind is StackKind.REFERENCE:
+        return  # the program's own NVRTC is asked for PTX (native/cpu/nvrtc.c)
     if library.part is Part.COMPILER:
         effect = Verdict.UNKNOWN if stack.launcher else Verdict.PARTIAL
         more = "which cannot be seen" if stack.launcher else f"{stack.id} has no launcher to redirect it"
@@ -209,6 +213,11 @@ def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     yield _reason(Verdict.REFUSES if starts else Verdict.PARTIAL, 85 if starts else 50, text, asker)
 
 
+def static_runtime_refusal(name: str) -> str:
+    """Say why a program with NVIDIA's runtime inside does not run on the reference stack."""
+    return f"{name} has NVIDIA's CUDA runtime linked in, which runs on NVIDIA's driver only"
+
+
 def _static_runtime(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
     """The runtime inside a file hides which driver calls are used; our own driver does not serve it."""
     for visited in closure.visited:
@@ -216,10 +225,10 @@ def _static_runtime(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
             continue
         name = visited.path.name
         if stack.kind is StackKind.REFERENCE:
-            text = f"{name} has NVIDIA's CUDA runtime linked in, which runs on NVIDIA's driver only"
+            text = static_runtime_refusal(name)
             program = visited is closure.program
             effect = Verdict.REFUSES if program else Verdict.PARTIAL
-            then = "build it with `nvcc -cudart shared`" if program else ""
+            then = BUILD_SHARED if program else ""
             yield Reason(effect=effect, weight=96 if program else 65, text=text, file=name, then=then)
             continue
         text = f"{name} has the CUDA runtime linked in: which driver calls it makes cannot be seen"
