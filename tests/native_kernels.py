@@ -91,10 +91,10 @@ def function(cuda: Any, module: ctypes.c_void_p, name: bytes) -> ctypes.c_void_p
     return found
 
 
-def pack(*values: Any) -> ctypes.Array[ctypes.c_void_p]:
+def pack(*values: Any) -> Any:
     """Return the list of pointers to arguments that a launch takes; it keeps them alive."""
-    made = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(value) for value in values))
-    made.kept = values  # type: ignore[attr-defined]
+    made: Any = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(value) for value in values))
+    made.kept = values
     return made
 
 

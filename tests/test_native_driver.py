@@ -378,5 +378,6 @@ def test_the_vendors_private_tables_are_refused_in_a_sentence(
         assert cuda.cuGetExportTable(ctypes.byref(table), bytes(16)) == NOT_SUPPORTED
         assert table.value is None
     assert capfd.readouterr().err in {
-        "", "CPU reference: NVIDIA's CUDA runtime in this program runs on NVIDIA's driver only\n"
+        "",
+        "CPU reference: NVIDIA's CUDA runtime in this program runs on NVIDIA's driver only\n",
     }
