@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #else
 #define WIN32_LEAN_AND_MEAN
+#define NOGDI
 #include <windows.h>
 #endif
 #include "driver.h"

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #else
 #define WIN32_LEAN_AND_MEAN
+#define NOGDI
 #include <windows.h>
 #endif
 #include "runtime.h"
@@ -57,10 +58,10 @@ int driver(const char *name, Word a, Word b, Word c, Word d, Word e, Word f, Wor
 
 static int start(void) {
     if (!library) library = open_driver();
-    if (!library) return ERROR_INSUFFICIENT_DRIVER;
+    if (!library) return CUDART_INSUFFICIENT_DRIVER;
     int version = 0;
     DRIVER("cuDriverGetVersion", &version);
-    if (version / 1000 < RUNTIME_VERSION / 1000) return ERROR_INSUFFICIENT_DRIVER;
+    if (version / 1000 < RUNTIME_VERSION / 1000) return CUDART_INSUFFICIENT_DRIVER;
     return DRIVER("cuInit", 0);
 }
 

@@ -59,7 +59,7 @@ EXPORT int cudaGraphKernelNodeGetParams(Node *node, KernelNode *params) {
 /* ---- copies ---- */
 
 static int flat(void *to, const void *from, size_t size, int kind, Copy3D *copy) {
-    if (kind < 0 || kind > 4) return ERROR_INVALID_DIRECTION;
+    if (kind < 0 || kind > 4) return CUDART_INVALID_DIRECTION;
     *copy = (Copy3D){.from = {.host = (void *)(Word)from, .device = (Word)from, .type = kind == 1 ? MEMORY_HOST : kind == 2 || kind == 3 ? MEMORY_DEVICE : MEMORY_UNIFIED},
                      .to = {.host = to, .device = (Word)to, .type = kind == 2 ? MEMORY_HOST : kind == 1 || kind == 3 ? MEMORY_DEVICE : MEMORY_UNIFIED},
                      .width = size, .height = 1, .depth = 1};

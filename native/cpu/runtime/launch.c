@@ -22,7 +22,7 @@ EXPORT unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, size_t shared
 }
 
 EXPORT int __cudaPopCallConfiguration(Dim3 *grid, Dim3 *block, size_t *shared, Stream **stream) {
-    if (!depth) return keep(ERROR_MISSING_CONFIGURATION);
+    if (!depth) return keep(CUDART_MISSING_CONFIGURATION);
     const Configuration *top = &pushed[--depth];
     *grid = top->grid;
     *block = top->block;
@@ -32,7 +32,7 @@ EXPORT int __cudaPopCallConfiguration(Dim3 *grid, Dim3 *block, size_t *shared, S
 }
 
 /* The driver knows only "invalid value" for what the runtime calls an invalid configuration. */
-static int launched(int error) { return keep(error == CUDA_ERROR_INVALID_VALUE ? ERROR_INVALID_CONFIGURATION : error); }
+static int launched(int error) { return keep(error == CUDA_ERROR_INVALID_VALUE ? CUDART_INVALID_CONFIGURATION : error); }
 
 static int launch(const void *symbol, Dim3 grid, Dim3 block, void **arguments, size_t shared, Stream *stream, bool cooperative) {
     Function *function;

@@ -72,7 +72,7 @@ EXPORT int cudaPointerGetAttributes(PointerAttributes *out, const void *pointer)
 /* ---- copies ---- */
 
 static int direction(Copy3D *copy, int kind) {
-    if (kind < HOST_TO_HOST || kind > BY_ADDRESS) return ERROR_INVALID_DIRECTION;
+    if (kind < HOST_TO_HOST || kind > BY_ADDRESS) return CUDART_INVALID_DIRECTION;
     bool from_host = kind == HOST_TO_DEVICE, to_host = kind == DEVICE_TO_HOST, anywhere = kind == HOST_TO_HOST || kind == BY_ADDRESS;
     copy->from.type = anywhere ? MEMORY_UNIFIED : from_host ? MEMORY_HOST : MEMORY_DEVICE;
     copy->to.type = anywhere ? MEMORY_UNIFIED : to_host ? MEMORY_HOST : MEMORY_DEVICE;
@@ -180,14 +180,14 @@ int variable_part(const void *symbol, size_t size, size_t offset, void **place) 
 
 static int copy_to_symbol(const void *symbol, const void *from, size_t size, size_t offset, int kind, Stream *stream, bool now) {
     void *place;
-    TRY(kind == DEVICE_TO_HOST ? ERROR_INVALID_DIRECTION : 0);
+    TRY(kind == DEVICE_TO_HOST ? CUDART_INVALID_DIRECTION : 0);
     TRY(variable_part(symbol, size, offset, &place));
     return copy_flat(place, from, size, kind, stream, now);
 }
 
 static int copy_from_symbol(void *to, const void *symbol, size_t size, size_t offset, int kind, Stream *stream, bool now) {
     void *place;
-    TRY(kind == HOST_TO_DEVICE ? ERROR_INVALID_DIRECTION : 0);
+    TRY(kind == HOST_TO_DEVICE ? CUDART_INVALID_DIRECTION : 0);
     TRY(variable_part(symbol, size, offset, &place));
     return copy_flat(to, place, size, kind, stream, now);
 }

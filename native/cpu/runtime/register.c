@@ -151,13 +151,13 @@ int find_function(const void *host, Function **function) {
     if (!symbol) {
         TRY(ready());
         *function = (Function *)(Word)host; /* a handle of a kernel, perhaps */
-        return DRIVER("cuKernelGetFunction", function, host) ? ERROR_INVALID_FUNCTION : 0;
+        return DRIVER("cuKernelGetFunction", function, host) ? CUDART_INVALID_FUNCTION : 0;
     }
     if (!symbol->function) {
         Function *found;
         TRY(load(symbol->binary));
         int error = DRIVER("cuLibraryGetKernel", &found, symbol->binary->library, symbol->name);
-        if (error) return error == CUDA_ERROR_NOT_FOUND ? ERROR_INVALID_FUNCTION : error;
+        if (error) return error == CUDA_ERROR_NOT_FOUND ? CUDART_INVALID_FUNCTION : error;
         symbol->function = found;
     }
     *function = symbol->function;
@@ -166,10 +166,10 @@ int find_function(const void *host, Function **function) {
 
 int find_variable(const void *host, CUdeviceptr *address, size_t *size) {
     Symbol *symbol = find(host, true);
-    if (!symbol) return ERROR_INVALID_SYMBOL;
+    if (!symbol) return CUDART_INVALID_SYMBOL;
     int error = load(symbol->binary);
     if (!error) error = DRIVER("cuLibraryGetGlobal", address, size, symbol->binary->library, symbol->name);
-    return error == CUDA_ERROR_NOT_FOUND ? ERROR_INVALID_SYMBOL : error;
+    return error == CUDA_ERROR_NOT_FOUND ? CUDART_INVALID_SYMBOL : error;
 }
 
 EXPORT int cudaGetSymbolAddress(void **pointer, const void *symbol) {
