@@ -168,7 +168,7 @@ static bool parse_heading(struct unit *u, struct text *t, struct word w, bool *k
 static bool parse_directive(struct unit *u, struct text *t) {
     bool external = false, exported = false, weak = false, known;
     for (;;) {
-        struct word w = text_dotted(t);
+        struct word w = text_directive(t);
         if (word_is(w, ".extern")) external = true;
         else if (word_is(w, ".visible") || word_is(w, ".common")) exported = true;
         else if (word_is(w, ".weak")) exported = weak = true;
