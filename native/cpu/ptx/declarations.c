@@ -188,7 +188,7 @@ static bool dimensions(struct text *t, struct variable *v) {
 }
 
 static bool qualifier(struct text *t, struct variable *v, bool *more) {
-    struct word w = text_dotted(t);
+    struct word w = text_directive(t);
     struct number n;
     *more = w.size > 1 && *w.at == '.';
     if (!*more) {
@@ -255,7 +255,7 @@ bool function_formals(struct function *f, const struct text *list, struct variab
             if (!grown) return false;
             *out = grown;
         }
-        struct word kind = text_dotted(&t);
+        struct word kind = text_directive(&t);
         struct variable *v = &(*out)[*count];
         *v = (struct variable){.is_reg = word_is(kind, ".reg"), .space = SPACE_PARAM, .unit = f->unit};
         if (!v->is_reg && !word_is(kind, ".param")) return false;

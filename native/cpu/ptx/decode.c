@@ -269,7 +269,7 @@ static bool directive(struct decoder *d, struct word w) {
     if (word_is(w, ".local")) return declare(d, SPACE_LOCAL, ".local");
     if (word_is(w, ".param")) return declare(d, SPACE_LOCAL, ".param");
     if (word_is(w, ".shared")) return declare(d, SPACE_SHARED, ".shared");
-    if (word_is(w, ".extern")) return word_is(text_dotted(&d->t), ".shared") ? declare(d, SPACE_SHARED, ".shared") : bad(d, PTX_INVALID_PTX, "a declaration is not understood");
+    if (word_is(w, ".extern")) return word_is(text_directive(&d->t), ".shared") ? declare(d, SPACE_SHARED, ".shared") : bad(d, PTX_INVALID_PTX, "a declaration is not understood");
     if (word_is(w, ".loc") || word_is(w, ".file")) { /* up to the end of the line */
         while (d->t.at < d->t.end && *d->t.at != '\n' && *d->t.at != ';') d->t.at++;
         text_take(&d->t, ';');
@@ -328,7 +328,7 @@ static bool statement(struct decoder *d, uint32_t *depth) {
         d->scope = d->scopes[d->scope].parent;
         return true;
     }
-    if (text_is(&d->t, '.')) return directive(d, text_dotted(&d->t));
+    if (text_is(&d->t, '.')) return directive(d, text_directive(&d->t));
     struct text before = d->t;
     struct word name = text_name(&d->t);
     if (name.size && text_is(&d->t, ':') && !(d->t.end - d->t.at > 1 && d->t.at[1] == ':')) {

@@ -224,9 +224,11 @@ static enum ptx_result gather_parameters(struct launch *l, struct ptx_error *err
     struct function *f = l->function;
     const struct ptx_launch *asked = l->asked;
     l->parameter_bytes = f->formal_bytes;
-    l->parameters = host_aligned_alloc(f->formal_bytes + 64);
+    size_t room = (f->formal_bytes + 63) & ~(size_t)63;
+    l->parameters = host_aligned_alloc(room + GRID_BYTES);
     if (!l->parameters) return fail(error, PTX_OUT_OF_MEMORY, 0, "there is no memory for the kernel's parameters");
-    memset(l->parameters, 0, f->formal_bytes + 64);
+    memset(l->parameters, 0, room + GRID_BYTES);
+    l->grid_memory = l->parameters + room;
     if (asked->arguments) {
         for (uint32_t i = 0; i < f->formal_count; i++) memcpy(l->parameters + f->formals[i].offset, asked->arguments[i], f->formals[i].bytes);
     } else if (asked->buffer) {

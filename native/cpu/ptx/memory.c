@@ -67,7 +67,7 @@ static bool allowed(struct warp *w, uint64_t address, unsigned bytes, bool write
     return range_known(w, address, address + bytes) || within(address, bytes, (uint64_t)(uintptr_t)b->shared, b->shared_bytes) ||
            within(address, bytes, (uint64_t)(uintptr_t)w->local, LANES * w->local_bytes) ||
            (!write && within(address, bytes, (uint64_t)(uintptr_t)l->parameters, l->parameter_bytes)) ||
-           within(address, bytes, (uint64_t)(uintptr_t)l->workspace, sizeof l->workspace) || range_asked(w, address, bytes, write);
+           within(address, bytes, (uint64_t)(uintptr_t)l->grid_memory, GRID_BYTES) || range_asked(w, address, bytes, write);
 }
 
 bool addresses_check(struct warp *w, const struct ins *n, uint32_t mask, const uint64_t *addresses, unsigned bytes, bool write) {

@@ -168,7 +168,7 @@ static bool parse_heading(struct unit *u, struct text *t, struct word w, bool *k
 static bool parse_directive(struct unit *u, struct text *t) {
     bool external = false, exported = false, weak = false, known;
     for (;;) {
-        struct word w = text_dotted(t);
+        struct word w = text_directive(t);
         if (word_is(w, ".extern")) external = true;
         else if (word_is(w, ".visible") || word_is(w, ".common")) exported = true;
         else if (word_is(w, ".weak")) exported = weak = true;
@@ -288,13 +288,14 @@ static enum ptx_result place_variables(struct ptx_module *m, struct ptx_error *e
                 if (pass == 1) v->memory = m->arena + at;
                 if (pass == 0 && v->space == SPACE_CONST) m->const_bytes += v->bytes;
                 at += v->bytes ? v->bytes : 1;
-                if (at > (size_t)1 << 44) return fail(error, PTX_OUT_OF_MEMORY, 0, "the module's variables are too large");
+                if (at > (size_t)1 << 40) return fail(error, PTX_OUT_OF_MEMORY, 0, "the module's variables are too large");
             }
         if (pass == 0) {
             m->arena_bytes = at;
-            m->arena = host_aligned_alloc(at + 256);
-            if (!m->arena) return fail(error, PTX_OUT_OF_MEMORY, 0, "there is no memory for the module's variables");
-            memset(m->arena, 0, at + 256);
+            uint64_t most = host_memory_bytes();
+            m->arena_block = most && at > most ? NULL : calloc(1, at + 512); /* large ones are not touched before they are used */
+            if (!m->arena_block) return fail(error, PTX_OUT_OF_MEMORY, 0, "there is no memory for the module's variables");
+            m->arena = (uint8_t *)(((uintptr_t)m->arena_block + 255) & ~(uintptr_t)255);
         }
     }
     for (size_t i = 0; i < m->unit_count; i++)
@@ -403,7 +404,6 @@ void ptx_module_unload(struct ptx_module *m) {
     }
     names_free(&m->functions);
     names_free(&m->variables);
-    host_aligned_free(m->arena);
-    free(m->units), free(m->entries), free(m->all), free(m->taken);
+    free(m->arena_block), free(m->units), free(m->entries), free(m->all), free(m->taken);
     free(m);
 }

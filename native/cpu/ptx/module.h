@@ -66,7 +66,8 @@ struct ptx_module {
     size_t entry_count, all_count, all_room;
     struct function **taken; /* functions whose address a variable holds */
     size_t taken_count;
-    uint8_t *arena; /* the memory of all variables */
+    void *arena_block;
+    uint8_t *arena; /* the memory of all variables, inside of the block */
     size_t arena_bytes, const_bytes;
     struct ptx_module *next; /* of all loaded modules */
 };

@@ -72,7 +72,7 @@ struct block {
     struct block *next;
 };
 
-enum { RANGES = 8 };
+enum { RANGES = 8, GRID_BYTES = 64 };
 struct worker {
     struct launch *launch;
     struct {
@@ -88,6 +88,7 @@ struct launch {
     struct function *function;
     struct program *program;
     uint8_t *parameters;
+    uint8_t *grid_memory; /* GRID_BYTES behind the parameters */
     uint64_t parameter_bytes;
     uint64_t shared_bytes, dynamic_at;
     uint32_t threads, warps; /* of a block */
@@ -96,7 +97,6 @@ struct launch {
     uint32_t stop;     /* an error was met: everyone ends */
     uint32_t checks, workers;
     uint64_t id;
-    uint32_t workspace[2]; /* of a cooperative grid: its size, the counter that its blocks wait by */
     struct ptx_error *error;
 };
 

@@ -26,7 +26,7 @@ static const struct {
     {"%clusterid.x", S_CTAID_X}, {"%clusterid.y", S_CTAID_Y}, {"%clusterid.z", S_CTAID_Z}, {"%nclusterid.x", S_NCTAID_X},
     {"%nclusterid.y", S_NCTAID_Y}, {"%nclusterid.z", S_NCTAID_Z}, {"%is_explicit_cluster", S_ZERO}, {"%aggr_smem_size", S_TOTAL_SHARED},
     {"%reserved_smem_offset_begin", S_ZERO}, {"%reserved_smem_offset_end", S_ZERO}, {"%reserved_smem_offset_cap", S_ZERO},
-    {"%current_graph_exec", S_ZERO}, {"%envreg1", S_WORKSPACE_HIGH}, {"%envreg2", S_WORKSPACE_LOW}, /* as cooperative_groups reads them */
+    {"%current_graph_exec", S_ZERO},
 };
 
 enum special special_named(struct word w) {
@@ -35,8 +35,13 @@ enum special special_named(struct word w) {
     for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
         if (word_is(w, OTHERS[i].name)) return OTHERS[i].special;
     if (w.size > 3 && memcmp(w.at, "%pm", 3) == 0) return S_ZERO;
+    if (word_is(w, "%envreg1")) return S_GRID_HIGH;
+    if (word_is(w, "%envreg2")) return S_GRID_LOW;
     return w.size > 7 && memcmp(w.at, "%envreg", 7) == 0 ? S_ZERO : SPECIAL_NONE;
 }
+
+/* Where cooperative groups count the blocks that have arrived: %envreg1 and %envreg2 hold its address. */
+static uint64_t grid_memory(const struct launch *l) { return l->asked->cooperative ? (uint64_t)(uintptr_t)l->grid_memory : 0; }
 
 static uint64_t special_value(const struct warp *w, uint32_t special, uint32_t lane) {
     const struct block *b = w->block;
@@ -62,10 +67,10 @@ static uint64_t special_value(const struct warp *w, uint32_t special, uint32_t l
     case S_LANEMASK_GE: return ~(bit - 1);
     case S_WARP_SZ: return LANES;
     case S_ONE: return 1;
+    case S_GRID_LOW: return grid_memory(b->launch);
+    case S_GRID_HIGH: return grid_memory(b->launch) >> 32;
     case S_DYNAMIC_SHARED: return asked->shared_bytes;
     case S_TOTAL_SHARED: return b->shared_bytes;
-    case S_WORKSPACE_LOW: return asked->cooperative ? (uint32_t)(uintptr_t)b->launch->workspace : 0;
-    case S_WORKSPACE_HIGH: return asked->cooperative ? (uint64_t)(uintptr_t)b->launch->workspace >> 32 : 0;
     default: return 0;
     }
 }
@@ -143,7 +148,10 @@ static bool put_converted(struct warp *w, const struct ins *n, int lane, struct 
     for (size_t i = 0; i + 1 < size && used < sizeof format - 8; i++) {
         if (spec[i] == '*' && star_count < 2) {
             uint32_t value;
-            memcpy(&value, (void *)(uintptr_t)(*arguments = (*arguments + 3) & ~3ull), 4);
+            char first;
+            *arguments = (*arguments + 3) & ~3ull;
+            if (!byte_at(w, n, *arguments, lane, &first) || !byte_at(w, n, *arguments + 3, lane, &first)) return false;
+            memcpy(&value, (void *)(uintptr_t)*arguments, 4);
             stars[star_count++] = (int)value % 500;
             *arguments += 4;
             used += (size_t)snprintf(format + used, sizeof format - used, "%d", stars[star_count - 1]);

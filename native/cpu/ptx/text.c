@@ -72,6 +72,14 @@ struct word text_dotted(struct text *t) {
     return w;
 }
 
+struct word text_directive(struct text *t) {
+    struct word w = text_dotted(t);
+    for (uint32_t i = 1; i < w.size; i++)
+        if (w.at[0] == '.' && w.at[i] == '.') w.size = i;
+    t->at = w.at + w.size;
+    return w;
+}
+
 bool text_take_word(struct text *t, const char *word) {
     struct text before = *t;
     if (word_is(text_dotted(t), word)) return true;

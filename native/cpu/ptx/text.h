@@ -29,6 +29,7 @@ bool text_take(struct text *t, char c);            /* the same, and go past it *
 bool text_take_word(struct text *t, const char *word);
 struct word text_name(struct text *t);             /* an identifier; size 0 when there is none */
 struct word text_dotted(struct text *t);           /* an opcode or directive with its dots: `.reg`, `ld.shared::cta.u32` */
+struct word text_directive(struct text *t);          /* one directive, though `.reg.b32` may follow without a blank */
 bool text_string(struct text *t, struct word *out); /* between quotes */
 bool text_block(struct text *t);                   /* past the `}` that closes the `{` just taken */
 bool text_until(struct text *t, char c);           /* past the next such character outside strings and comments */
