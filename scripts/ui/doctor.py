@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.doctor import DoctorResult
+from scripts.app.doctor.doctor import DoctorResult
 from scripts.doctor.diagnose import SURE, Finding
 from scripts.doctor.machine import Status
 from scripts.ui.console import Out

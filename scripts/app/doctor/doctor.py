@@ -1,0 +1,115 @@
+"""``doctor``: is anything wrong here, and why does a program fail?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from scripts.app.context import Workspace, host_of
+from scripts.app.doctor.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
+from scripts.app.doctor.machine_look import facts_of, look_around, with_machine
+from scripts.app.wrap.plan import named_program
+from scripts.doctor.beside import Beside, judge_folder
+from scripts.doctor.closure import missing_lines
+from scripts.doctor.diagnose import SURE, Finding, diagnose
+from scripts.doctor.examine import examine
+from scripts.doctor.machine import Line, Status
+from scripts.errors import ExitCode, UsageError
+from scripts.model import Host
+from scripts.records import dataclass
+
+#: Of a longer log, so much of its begin and of its end is read.
+HALF: Final = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorResult:
+    """What the doctor found.
+
+    Attributes:
+        lines: how everything that was looked at stands; empty where only a text was read.
+        findings: explanations of the text, best first; empty where nothing is known.
+        log: whether a text was given.
+        program: the program that was asked about.
+    """
+
+    lines: tuple[Line, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    log: bool = False
+    program: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """3 where a line is ``fail`` or a finding is more likely than not, else 0: unknown is no failure."""
+        bad = any(line.status is Status.FAIL for line in self.lines)
+        explained = any(finding.confidence > SURE for finding in self.findings)
+        return int(ExitCode.NEGATIVE if bad or explained else ExitCode.OK)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "program": str(self.program) if self.program else None,
+            "lines": [line.to_json() for line in self.lines],
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def doctor(ws: Workspace, *, log: str = "", exe: str = "") -> DoctorResult:
+    """Examine this machine; explain a program's output; look into a program's folder.
+
+    With ``log`` alone only the text is explained, with the machine's facts in mind; with ``exe`` the machine
+    and the program's folder are examined as well.
+
+    Args:
+        ws: where we are.
+        log: a file with a program's output, ``-`` for standard input.
+        exe: the program that fails.
+
+    Raises:
+        UsageError: the log cannot be read, or no such program is there.
+        LaunchError: the program is not there.
+    """
+    program = named_program(ws, exe) if exe else None
+    text = _read(log) if log else b""
+    host = host_of(ws)
+    facts = facts_of(ws, host)
+    lines: tuple[Line, ...] = ()
+    if not log or program is not None:
+        machine = look_around(ws, host)
+        lines = examine(machine)
+        facts = with_machine(facts, machine)
+    if program is not None:
+        beside = _beside(ws, program, host)
+        lines = (*lines, *beside.lines)
+        facts = replace(facts, overwritten=beside.overwritten)
+    findings = diagnose(text, facts) if log else ()
+    return DoctorResult(lines=lines, findings=findings, log=bool(log), program=program)
+
+
+def _beside(ws: Workspace, program: Path, host: Host) -> Beside:
+    """Judge the CUDA libraries in the program's folder, and name what is missing behind them."""
+    libraries = libraries_of(program)
+    judged = judge_folder(libraries, pinned_hashes(ws), placed_files(program.parent))
+    missing = missing_lines(missing_imports(ws, program, libraries, host))
+    return replace(judged, lines=(*judged.lines, *missing))
+
+
+def _read(name: str) -> bytes:
+    """Read a log, of an enormous one its begin and end."""
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read() if sys.stdin else b""
+        with Path(name).open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(0)
+            if size <= 2 * HALF:
+                return stream.read()
+            begin = stream.read(HALF)
+            stream.seek(-HALF, 2)
+            return begin + stream.read()  # no line feed between: characters may be wide
+    except OSError as error:
+        msg = f"{name} cannot be read"
+        hint = "name the file that holds the program's output, or - for standard input"
+        raise UsageError("log-unreadable", msg, context=(str(error),), hint=hint) from error
