@@ -499,7 +499,22 @@ def relu(x: ref.Number) -> ref.Number:
     return ref.Number(negative=False) if x.negative and not x.nan else x
 
 
-FLOAT_TESTS: Final = "eq ne lt le gt ge equ neu ltu leu gtu geu num nan".split()
+FLOAT_TESTS: Final = [
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "equ",
+    "neu",
+    "ltu",
+    "leu",
+    "gtu",
+    "geu",
+    "num",
+    "nan",
+]
 
 
 def tests() -> None:

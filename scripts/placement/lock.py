@@ -8,8 +8,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.errors import ConflictError
 from scripts.osal.file_operations import Fs
@@ -122,8 +123,7 @@ _NAME: Final = re.compile(r"([0-9]{1,10})-([0-9A-Za-z]{1,64})")
 StartTime = Callable[[int], str | None]
 
 
-@dataclass(frozen=True)
-class User:
+class User(Struct, frozen=True):
     """A process, told apart from any later one with the same id."""
 
     pid: int
@@ -158,6 +158,13 @@ def live(layout: Layout, fs: Fs, *, start_time: StartTime = process_start_time) 
     found = (_NAME.fullmatch(name) for name in fs.names(layout.users))
     users = (User(int(match[1]), match[2]) for match in found if match)
     return tuple(user for user in users if start_time(user.pid) == user.start)
+
+
+def running(name: str, *, start_time: StartTime = process_start_time) -> User | None:
+    """Return the user of that name if its process still runs."""
+    match = _NAME.fullmatch(name)
+    user = User(int(match[1]), match[2]) if match else None
+    return user if user is not None and start_time(user.pid) == user.start else None
 
 
 def kept(layout: Layout, fs: Fs) -> bool:

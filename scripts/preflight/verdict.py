@@ -11,17 +11,19 @@ A known failure outweighs what is unknown, and what is unknown outweighs what is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import Covered, StackFacts
-from scripts.preflight.kinds import Recognised
 from scripts.preflight.libraries import Part
+from scripts.preflight.missing_kernels import FileKernels
 from scripts.preflight.needs import Closure, Visited
+from scripts.preflight.packaging_detection import Recognised
 from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
 from scripts.preflight.unusable import unusable
-from scripts.records import dataclass
 
 #: How many names a sentence lists.
 SHOWN: Final = 5
@@ -32,8 +34,7 @@ BUILD_SHARED: Final = "build it with `nvcc -cudart shared`"
 _ORDER: Final = {Verdict.REFUSES: 0, Verdict.PARTIAL: 1, Verdict.UNKNOWN: 2, Verdict.RUNS: 3}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged:
+class Judged(Struct, frozen=True, kw_only=True):
     """The word and why."""
 
     verdict: Verdict
@@ -41,14 +42,18 @@ class Judged:
 
 
 def judge(
-    closure: Closure, covered: Sequence[Covered], kinds: Sequence[Recognised], stack: StackFacts
+    closure: Closure,
+    covered: Sequence[Covered],
+    kinds: Sequence[Recognised],
+    stack: StackFacts,
+    kernels: Sequence[FileKernels] = (),
 ) -> Judged:
-    """Judge a program against a stack."""
+    """Judge a program against a stack; ``kernels`` is what its release makes of those in the files."""
     found = [
         *_machine(closure.program, stack),
         *_kinds(kinds),
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
-        *unusable(closure, stack),
+        *unusable(closure, stack, kernels),
         *_static_runtime(closure, stack),
         *_limits(closure),
     ]
