@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 REGISTERS = """    .reg .pred %p<8>; .reg .b16 %h<16>; .reg .b32 %r<40>; .reg .b64 %d<32>; .reg .f32 %f<40>; .reg .f64 %g<16>;
     .reg .u32 %i, %t, %lane, %block, %size;
 """
 THREAD = """    mov.u32 %t, %tid.x; mov.u32 %block, %ctaid.x; mov.u32 %size, %ntid.x; mad.lo.u32 %i, %block, %size, %t;
     and.b32 %lane, %t, 31;
 """
+
+#: Declarations in a body; they go before all instructions.
+ARRAY = re.compile(r"\.(?:shared|local) [^;]*;")
 
 
 def entry(name: str, parameters: str, body: str, *, directives: str = "", guard: bool = True) -> str:
@@ -23,9 +28,10 @@ def entry(name: str, parameters: str, body: str, *, directives: str = "", guard:
     """
     pairs = [word.split() for word in parameters.split(",")]
     heads = ", ".join(".param .%s p_%s" % (kind, word) for kind, word in pairs)
-    loads = ""
+    arrays = "".join("    %s\n" % found for found in ARRAY.findall(body))
+    body, loads = ARRAY.sub("", body), "".join("    .reg .%s %%%s;\n" % pair for pair in map(tuple, pairs)) + arrays
     for kind, word in pairs:
-        loads += "    .reg .%s %%%s; ld.param.%s %%%s, [p_%s];" % (kind, word, kind, word, word)
+        loads += "    ld.param.%s %%%s, [p_%s];" % (kind, word, word)
         loads += " cvta.to.global.u64 %%%s, %%%s;\n" % (word, word) if kind == "u64" else "\n"
     stop = "    setp.ge.u32 %p0, %i, %n; @%p0 ret;\n" if guard else ""
     lines = "\n".join("    " + line.strip() for line in body.strip().splitlines())

@@ -216,7 +216,7 @@ def atomics(s: Session) -> None:
 HISTOGRAM = """
     .shared .align 4 .u32 bins[64];
     mov.u32 %r0, bins; setp.ge.u32 %p0, %t, 64; @%p0 bra cleared;
-    shl.b32 %r1, %t, 2; add.u32 %r1, %r1, %r0; st.shared.u32 [%r1], 0;
+    shl.b32 %r1, %t, 2; add.u32 %r1, %r1, %r0; mov.u32 %r9, 0; st.shared.u32 [%r1], %r9;
 cleared:
     bar.sync 0; setp.ge.u32 %p1, %i, %n; @%p1 bra counted;
     mad.wide.u32 %d0, %i, 4, %a; ld.global.u32 %r2, [%d0]; shr.u32 %r2, %r2, 26; shl.b32 %r2, %r2, 2;
@@ -247,7 +247,7 @@ SHUFFLES = """
     vote.sync.ballot.b32 %r17, %p2, 0xffffffff; vote.sync.any.pred %p3, %p2, 0xffffffff;
     selp.u32 %r18, 1, 0, %p3; vote.sync.all.pred %p4, %p2, 0xffffffff; selp.u32 %r19, 1, 0, %p4;
     and.b32 %r3, %r1, 3; match.any.sync.b32 %r20, %r3, 0xffffffff;
-    setp.lt.u32 %p5, %lane, 13; mov.u32 %r21, 0; @!%p5 bra apart;
+    setp.lt.u32 %p5, %lane, 12; mov.u32 %r21, 0; @!%p5 bra apart;
     shfl.sync.bfly.b32 %r21, %r1, 1, 31, 0xfff;
 apart:
     bar.warp.sync 0xffffffff;
@@ -258,12 +258,11 @@ def warps(s: Session) -> None:
     """Lanes read each other's values, and vote."""
     cuda, count = s.cuda, 32 * 96
     data = s.rng.integers(0, 1 << 32, count, dtype=np.uint32)
-    body = SHUFFLES.replace("%p5, %lane, 13", "%p5, %lane, 12")
     stores = "mov.u32 %r0, %i;\n" + "\n".join(
         "%s st.global.u32 [%%d9], %%r%d; add.u32 %%r0, %%r0, %%n;" % (at("%d9", "%out", 4, "%r0"), 10 + n)
         for n in range(12)
     )
-    kernel = cuda.kernel(entry("run", "u64 a, u64 out, u32 n", body + stores, guard=False), "run")
+    kernel = cuda.kernel(entry("run", "u64 a, u64 out, u32 n", SHUFFLES + stores, guard=False), "run")
     out = cuda.empty(np.uint32, 12, count)
     cuda.launch(kernel, count // 96, 96, cuda.given(data), out, number(count))
     got, rows, lane = out.get(np.uint32, 12, count), data.reshape(-1, 32), np.arange(32)
