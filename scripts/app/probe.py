@@ -77,8 +77,8 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
     compared: tuple[str, ...] = ()
 
     JSON = (
-        "stack simulated program score percent=score.percent results attempts kept evidence policies compared "
-        "differences"
+        "stack simulated program score percent=score.percent results attempts kept evidence policies "
+        "compared differences"
     )
 
     @property

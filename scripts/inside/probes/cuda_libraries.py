@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 from kit import WINDOWS, Api, CallFailed, NotFound, Session, load_first, path_of  # type: ignore[import-not-found]
@@ -42,7 +43,9 @@ class Library(Api):  # type: ignore[misc]  # see kit
         library, file = load_first(files(name, s.cuda.driver_version // 1000))
         super().__init__(library)
         self.refusals = REFUSALS[name]
-        s.files[name] = path_of(library, file)
+        path = path_of(library, file)
+        if Path(path).is_absolute():  # a file of another name than the library's is not found in the list
+            s.files[name] = path
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function that must succeed.

@@ -6,8 +6,9 @@ import ctypes
 
 import numpy as np
 from assembly import entry  # type: ignore[import-not-found]
+from images import refused  # type: ignore[import-not-found]
 from kernels import number  # type: ignore[import-not-found]
-from kit import HANDLE, SIZE, U64, Session  # type: ignore[import-not-found]
+from kit import SIZE, U64, Session  # type: ignore[import-not-found]
 
 FILL = "mad.wide.u32 %d0, %i, 4, %out; st.global.u32 [%d0], %n;"
 STICKY = (700, 715, 716, 717, 718, 719)
@@ -48,7 +49,7 @@ def recovery(s: Session) -> None:
         out = cuda.empty(np.uint32, count)
         s.refuses("a block too large", cuda.launch_code(kernel, 1, 5000, out, number(count)))
         s.refuses("too much memory", cuda.code("cuMemAlloc_v2", ctypes.byref(U64()), SIZE(1 << 55)), 2)
-        s.refuses("no PTX", cuda.code("cuModuleLoadData", ctypes.byref(HANDLE()), b".version 7.0\n.target nothing\n\0"))
+        s.need("no PTX", refused(s, b".version 7.0\n.target sm_75\n.address_size 64\nnothing\n\0"), "it was accepted")
         cuda.launch(kernel, (count + 127) // 128, 128, out, number(count))
         if not s.equal("turn %d" % turn, out.get(np.uint32), np.full(count, count)):
             return

@@ -53,23 +53,33 @@ def selection(s: Session) -> None:
         cuda.call("cuModuleUnload", module)
 
 
+def refused(s: Session, text: bytes) -> bool:
+    """Whether a text is refused: when it is loaded, or at the latest when its kernel is launched."""
+    module, function, out = HANDLE(), HANDLE(), s.cuda.given(np.zeros(1, np.uint32))
+    if s.cuda.code("cuModuleLoadData", ctypes.byref(module), text):
+        return True
+    code = s.cuda.code("cuModuleGetFunction", ctypes.byref(function), module, b"run")
+    code = code or s.cuda.launch_code(function, 1, 1, out, number(1)) or s.cuda.code("cuCtxSynchronize")
+    return bool(code)
+
+
 def refusals(s: Session) -> None:
-    """Text that is no PTX, a target nobody has, and half a file do not load; then the right one does."""
-    cuda, module = s.cuda, HANDLE()
+    """Text that is no PTX, a target nobody has, and half a file do not run; then the right one does."""
+    good = image(75, 1).decode().rstrip("\0")
     cases = (
-        ("an instruction that does not exist", ptx(entry("run", "u64 out, u32 n", "frobnicate.u32 %r1, %r2;"))),
-        ("a register that was not declared", ptx(entry("run", "u64 out, u32 n", "add.u32 %nothing, %r1, %r2;"))),
-        ("half of a kernel", image(75, 1)[:-40] + b"\0"),
-        ("a target for no device yet", ptx(entry("run", "u64 out, u32 n", ""), target="sm_999")),
-        ("a version that does not exist", ptx(entry("run", "u64 out, u32 n", ""), version="99.9")),
+        ("no PTX at all", "this is no PTX"),
+        ("an instruction that does not exist", good.replace("mov.u32 %r1, 1;", "frobnicate.u32 %r1, %r2;")),
+        ("a register that was not declared", good.replace("mov.u32 %r1, 1;", "mov.u32 %r1, %nothing;")),
+        ("a label that does not exist", good.replace("mov.u32 %r1, 1;", "mov.u32 %r1, 1; bra nowhere;")),
+        ("half of a kernel", good[: good.rindex("mad.wide")]),
+        ("a target for no device yet", good.replace("sm_75", "sm_999")),
+        ("a version that does not exist", good.replace(".version 7.0", ".version 99.9")),
     )
     for case, text in cases:
-        code = cuda.code("cuModuleLoadData", ctypes.byref(module), text)
-        if code == 0:  # some compile a kernel at its first use
-            code = cuda.code("cuModuleGetFunction", ctypes.byref(HANDLE()), module, b"run")
-        s.refuses(case, code)
-    s.refuses("a file that does not exist", cuda.code("cuModuleLoad", ctypes.byref(module), b"no such file"), 301)
-    cuda.call("cuModuleLoadData", ctypes.byref(module), image(75, 7))
+        s.need(case, refused(s, text.encode() + b"\0"), "it was accepted, and its kernel launched")
+    module = HANDLE()
+    s.refuses("a file that does not exist", s.cuda.code("cuModuleLoad", ctypes.byref(module), b"no such file"), 301)
+    s.cuda.call("cuModuleLoadData", ctypes.byref(module), image(75, 7))
     s.equal("then the right one", ran(s, module), 7)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict
 
 import numpy as np
-from kit import Refused, Session, Unavailable, u  # type: ignore[import-not-found]
+from kit import Session, Unavailable, u  # type: ignore[import-not-found]
 from torch_kit import Torch  # type: ignore[import-not-found]
 
 F32 = u(np.float32)
@@ -97,7 +97,7 @@ def graphs(s: Session) -> None:
     torch = t.torch
     if not t.on_gpu:
         msg = "PyTorch's CPU device has no graphs"
-        raise Refused(msg)
+        raise Unavailable(msg)
     model, still = network(torch, 4, torch.float32).to(t.device), torch.zeros(32, 20, device=t.device)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -123,7 +123,7 @@ def streams(s: Session) -> None:
     torch = t.torch
     if not t.on_gpu:
         msg = "PyTorch's CPU device has no streams"
-        raise Refused(msg)
+        raise Unavailable(msg)
     a = s.floats(1 << 18)
     pinned = torch.as_tensor(a).pin_memory()
     first, second = torch.cuda.Stream(), torch.cuda.Stream()
@@ -178,7 +178,7 @@ def memory(s: Session) -> None:
     torch = t.torch
     if not t.on_gpu:
         msg = "the CPU's memory is not PyTorch's to refuse"
-        raise Refused(msg)
+        raise Unavailable(msg)
     kept = s.floats(1 << 20)
     x = t.up(kept)
     for turn in range(3):
