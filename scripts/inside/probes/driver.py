@@ -138,7 +138,7 @@ def refused_entries(s: Session, cuda: Cuda) -> None:
 
 
 def contexts(s: Session) -> None:
-    """Contexts are a stack; the primary one is counted; a destroyed one is no context."""
+    """Contexts are a stack; the primary one is counted; without one there is no memory."""
     cuda = s.cuda
     again = HANDLE()
     cuda.call("cuDevicePrimaryCtxRetain", ctypes.byref(again), cuda.number)
@@ -181,13 +181,6 @@ def bad_handles(s: Session) -> None:
     s.equal("the context still works", len(buffer.bytes()), 256)
 
 
-def context_is_alive(cuda: Cuda) -> bool:
-    """Whether simple things still work."""
-    try:
-        cuda.call("cuCtxSynchronize")
-    except CallFailed:
-        return False
-    return True
 
 
 PROBES = {

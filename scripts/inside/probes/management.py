@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from kit import HANDLE, SIZE, WINDOWS, Api, CallFailed, Session, load_first, path_of  # type: ignore[import-not-found]
+from kit import HANDLE, SIZE, WINDOWS, Api, CallFailed, Refused, Session, load_first, path_of  # type: ignore[import-not-found]
+
+
+NOT_SUPPORTED = 3
 
 
 class Memory(ctypes.Structure):
@@ -26,7 +29,11 @@ def nvml(s: Session) -> None:
     s.need("as many devices or more", count.value >= cuda.ask("cuDeviceGetCount"), count.value)
     pci = ctypes.create_string_buffer(64)
     cuda.call("cuDeviceGetPCIBusId", pci, 64, cuda.number)
-    api.call("nvmlDeviceGetHandleByPciBusId_v2", pci, ctypes.byref(handle))
+    found = code(api, "nvmlDeviceGetHandleByPciBusId_v2", pci, ctypes.byref(handle))
+    if found == NOT_SUPPORTED:
+        msg = "nvmlDeviceGetHandleByPciBusId_v2 returned %d: not supported" % found
+        raise Refused(msg)
+    s.equal("the device by its PCI id", found, 0)
     text = ctypes.create_string_buffer(96)
     api.call("nvmlDeviceGetName", handle, text, 96)
     s.equal("the name", text.value.decode(), cuda.device)

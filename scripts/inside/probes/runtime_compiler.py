@@ -9,7 +9,7 @@ import numpy as np
 from cuda_libraries import Library  # type: ignore[import-not-found]
 from kernels import number  # type: ignore[import-not-found]
 from kernels_types import capability  # type: ignore[import-not-found]
-from kit import HANDLE, SIZE, Session, u  # type: ignore[import-not-found]
+from kit import HANDLE, SIZE, Session, Unavailable, u  # type: ignore[import-not-found]
 
 SOURCE = b"""
 template <typename T, int factor> __device__ T scaled(T value) { return value * T(factor); }
@@ -43,8 +43,15 @@ def compiled(library: Library, source: bytes, options: List[bytes], names: Tuple
 
 
 def target(s: Session, library: Library) -> bytes:
-    """The newest architecture that compiler and device both know."""
-    count = ctypes.c_int()
+    """The newest architecture that compiler and device both know.
+
+    Raises:
+        Unavailable: the library is there, and no compiler.
+    """
+    count, release = ctypes.c_int(), ctypes.c_int()
+    if library.code("nvrtcVersion", ctypes.byref(release), ctypes.byref(count)):
+        msg = "the library has no compiler behind it"
+        raise Unavailable(msg)
     library.call("nvrtcGetNumSupportedArchs", ctypes.byref(count))
     known = (ctypes.c_int * count.value)()
     library.call("nvrtcGetSupportedArchs", known)
