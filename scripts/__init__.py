@@ -14,7 +14,7 @@ __version__: Final = "0.1.0"
 #: Layer by layer, lowest first. A name is a module or a sub-package of ``scripts``.
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("records",),
-    ("errors", "model"),
+    ("errors", "model", "statuses"),
     ("system", "binary"),
     ("pins", "store", "host"),
     ("staging",),

@@ -256,23 +256,16 @@ def _nothing() -> None:
     """Look at nothing."""
 
 
-@cache
-def _statuses() -> dict[int, tuple[str, str]]:
-    """Read the table of NTSTATUS codes."""
-    import tomllib  # noqa: PLC0415 - a program that ends well needs no such table
-
-    text = (Path(__file__).parents[1] / "data" / "ntstatus.toml").read_text(encoding="utf-8")
-    return {int(key, 16): (row["name"], row["meaning"]) for key, row in tomllib.loads(text).items()}
-
-
 def name_exit(code: int, *, platform: str = sys.platform) -> str:
     """Return what an exit code says, or an empty string for a plain one.
 
     Windows: the NTSTATUS behind a negative (or unsigned) code. POSIX: the signal behind a negative one.
     """
     if platform == "win32":
-        name, meaning = _statuses().get(code & 0xFFFFFFFF, ("", ""))
-        return f"{name}: {meaning}" if name else ""
+        from scripts.statuses import tables  # noqa: PLC0415 - a program that ends well needs no such table
+
+        status = tables().values["ntstatus"].get(code & 0xFFFFFFFF)
+        return f"{status.name}: {status.meaning}" if status else ""
     if code >= 0:
         return ""
     try:

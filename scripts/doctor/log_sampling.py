@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from scripts.doctor.letters import ANSI, as_utf8, plain
+from scripts.doctor.decoding import ANSI, as_utf8, plain
 from scripts.records import dataclass
 
 #: Bytes that are looked at; of a longer log begin and end.
@@ -39,13 +39,13 @@ _MORE: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class LogSample:
     """The lines of a log that are worth reading.
 
     Attributes:
         numbers: their numbers, from 1.
         lines: as they were, without colours.
-        text: the same lines as they are compared, joined by line feeds; see ``letters.plain``.
+        text: the same lines as they are compared, joined by line feeds; see ``decoding.plain``.
     """
 
     numbers: tuple[int, ...]
@@ -87,7 +87,7 @@ class Reading:
             end = self._starts[line]
 
 
-def read(data: bytes, strong: Sequence[str] = ()) -> Reading:
+def sample_log(data: bytes, strong: Sequence[str] = ()) -> LogSample:
     """Choose the lines of a log; ``strong`` words are found wherever they stand."""
     raw = as_utf8(data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if len(raw) > CAP:
@@ -95,7 +95,7 @@ def read(data: bytes, strong: Sequence[str] = ()) -> Reading:
     kept = list(_different(_parts(raw, strong)))
     numbers = tuple(number for number, _ in kept)
     lines = tuple(ANSI.sub("", line.decode("utf-8", errors="replace")) for _, line in kept)
-    return Reading(numbers=numbers, lines=lines, text="\n".join(_unwrapped(numbers, lines)))
+    return LogSample(numbers=numbers, lines=lines, text="\n".join(_unwrapped(numbers, lines)))
 
 
 def _unwrapped(numbers: Sequence[int], lines: Sequence[str]) -> Iterator[str]:
