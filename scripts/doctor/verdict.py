@@ -32,6 +32,8 @@ REFERENCES: Final = (
 )
 #: Which explanation goes before which, and what stays silent; within one rank the earlier row of the table wins.
 RANKS: Final = ("decisive", "specific", "general", "hint", "topic", "silent")
+#: Kinds that say how it looks, not why: between a person's guesses they go last.
+_SYMPTOMS: Final = frozenset({"first-run-compile", "wrong-results", "cpu-fallback"})
 #: What a person writes between a program's lines is no more than this.
 _UNRELIABLE: Final = "hint"
 _KEYS: Final = frozenset(
@@ -181,7 +183,12 @@ def fitting_causes(event: Event, facts: Facts, known: Knowledge, *, silent: bool
     order = {cause.id: number for number, cause in enumerate(known.causes)}
     fits = [fit for cause in known.causes if (fit := _fit(cause, event, facts, about_amd=about_amd))]
     chosen = [fit for fit in fits if silent or fit.rank != "silent"]
-    return sorted(chosen, key=lambda fit: (RANKS.index(fit.rank), fit.unreliable, order[fit.cause.id]))
+
+    def place(fit: Fit) -> tuple[int, int, int]:
+        symptom = fit.unreliable and fit.cause.reference in _SYMPTOMS
+        return RANKS.index(fit.rank), fit.unreliable + symptom, order[fit.cause.id]
+
+    return sorted(chosen, key=place)
 
 
 def confidence_of(fit: Fit, known: Knowledge) -> Confidence:
