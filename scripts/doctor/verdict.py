@@ -66,7 +66,7 @@ class Confidence(StrEnum):
 _SUREST: Final = {
     "decisive": Confidence.CERTAIN,
     "specific": Confidence.CERTAIN,
-    "general": Confidence.LIKELY,
+    "general": Confidence.POSSIBLE,
     "hint": Confidence.POSSIBLE,
     "topic": Confidence.WEAK,
     "silent": Confidence.UNKNOWN,
