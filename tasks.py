@@ -100,8 +100,8 @@ def scan(c: Context, gpu="", hip_root="", from_hipinfo="", json=False):
     call("scan", locals())
 
 
-@task(help={"log": HELP["read-log"], "exe": HELP["exe"], "json": HELP["json"]})
-def doctor(c: Context, log="", exe="", json=False):
+@task(help={"log": HELP["read-log"], "exe": HELP["exe"], "code": HELP["code"], "json": HELP["json"]})
+def doctor(c: Context, log="", exe="", code="", json=False):
     """Say whether anything is wrong here, and why a program fails."""
     call("doctor", locals())
 

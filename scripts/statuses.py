@@ -1,7 +1,7 @@
-"""Status codes of CUDA, HIP, their libraries, Windows and POSIX: by name, by number in any spelling, by text.
+"""Status codes of CUDA, HIP, their libraries, Windows and POSIX: by name, number in any spelling, or text.
 
-The tables are ``data/status/*.toml``; each names its public source. Every code has a class (``out-of-memory``,
-``no-binary`` …), which is what the doctor decides by.
+The tables are ``data/status/*.toml``; each names its public source. Every code has a class
+(``out-of-memory``, ``no-binary`` …), which is what the doctor decides by.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _FACILITY_WIN32: Final = 0x8007
 #: A shell adds this to the signal that ended a program; Windows' own codes begin far above.
 _SIGNALLED: Final = 128
 _LARGEST_SIGNAL: Final = 64
+_LARGEST_EXIT: Final = 0xFFFF
 #: Of codes that cannot be told apart, the ones that programs really end with.
 _USUAL: Final = (0xC0000005, 0xC0000409, 0xC0000135, 0xC0000374, 0xC000001D, 0xE06D7363)
+#: Of those that cannot be told apart, so many are worth naming.
+_MOST: Final = 4
 #: A bare number is looked up in these, in this order.
 _BARE: Final = ("cuda-driver", "cuda-runtime", "hip", "win32", "exit", "errno", "signal", "bugcheck")
 #: Other ways to write the names of an enumeration.
@@ -105,7 +108,7 @@ def tables() -> StatusTables:
                     msg = f"{path.name}: {code.name} or its number stands there twice"
                     raise ValueError(msg)
                 numbers[code.value] = names[lower] = code
-                texts[code.enumeration] |= {text: code for text in code.texts}
+                texts[code.enumeration] |= dict.fromkeys(code.texts, code)
     return StatusTables(values=values, names=names, texts=texts)
 
 
@@ -153,7 +156,7 @@ def windows_status(number: int) -> tuple[StatusCode, ...]:
     """Find what a Windows process ended with: 32 or 64 bits, signed or not, the likeliest first.
 
     A number of 64 bits that was printed through a floating point number lost its last digits: its low 32 bits
-    are not the status. Then every code is returned that would print so.
+    are not the status. Then the codes are returned that would print so.
     """
     if number >= _BITS32 and _rounded(number):
         near = number - (_BITS64 - _BITS32)
@@ -161,7 +164,7 @@ def windows_status(number: int) -> tuple[StatusCode, ...]:
             code for value, code in tables().values["ntstatus"].items() if abs(value - near) <= 2 * _ROUNDED
             and float(value + _BITS64 - _BITS32) == float(number)
         ]  # fmt: skip
-        return tuple(sorted(found, key=lambda code: (code.value not in _USUAL, code.value)))
+        return tuple(sorted(found, key=lambda code: (code.value not in _USUAL, code.value)))[:_MOST]
     if number >= _BITS64 - _BITS32 // 2:
         number -= _BITS64
     low = number & 0xFFFFFFFF
@@ -184,12 +187,12 @@ def hresult(number: int) -> StatusCode | None:
 
 
 def exit_status(number: int) -> tuple[StatusCode, ...]:
-    """Find what a process ended with where the system is not known: a signal, a shell's code, Windows' own."""
+    """Find what a process ended with, on whatever system: a signal, a shell's code, or Windows' own."""
     if -_LARGEST_SIGNAL <= number < 0:
         code = valued("signal", -number)
     elif _SIGNALLED < number <= _SIGNALLED + _LARGEST_SIGNAL:
         code = valued("signal", number - _SIGNALLED)
-    elif 0 <= number <= 0xFFFF:
+    elif 0 <= number <= _LARGEST_EXIT:
         code = tables().values["exit"].get(number)
     else:
         return windows_status(number)

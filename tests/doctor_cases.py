@@ -26,7 +26,7 @@ class Case:
 
     ``also``: what is defensible too. ``sure``: whoever read the thread is confident of the kind, at least
     fairly. ``round``: which later gathering it is from; the rules had not seen it when it was labelled.
-    ``first_row``: what answered it at first sight, before any row was mended; ``first_right``: whether rightly.
+    ``first_row``: what answered it at first sight, before any row was mended, ``first_right``: rightly.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """Fits how sure each row of the doctor's table is, from reports, and writes ``scripts/data/confidence.toml``.
 
-A row's share of right first answers is estimated over threads (several reports of one thread count as one), with
-a prior of 0.6 that weighs as much as three threads: with one thread a row is ``possible`` at most. What a row
+A row's share of right first answers is estimated over threads (several reports of one thread count as one),
+with a prior of 0.6 that weighs as much as three threads: with one thread a row is ``possible`` at most. What a row
 answered at first sight counts in full; a report that it was written or mended with counts a quarter. How true
 the words are is measured with whole threads left out: each report is judged by a fit without its thread.
 
@@ -16,14 +16,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scripts.doctor.verdict import CONFIDENCE, Confidence
+from scripts.doctor.knowledge import CONFIDENCE, Confidence
 from tests.doctor_cases import Case, cases, first_finding, reports
 
 PRIOR, WEIGHT = 0.6, 3.0
 #: What an answer counts that the row was written or mended with.
 KNOWN = 0.25
 #: The estimated share of right answers from which a word is used.
-STEPS = ((0.9, Confidence.CERTAIN), (0.75, Confidence.LIKELY), (0.4, Confidence.POSSIBLE), (0.0, Confidence.WEAK))
+STEPS = (
+    (0.9, Confidence.CERTAIN),
+    (0.75, Confidence.LIKELY),
+    (0.4, Confidence.POSSIBLE),
+    (0.0, Confidence.WEAK),
+)
 _HEAD = """\
 # How sure each row of knowledge.toml is, as measured on reports; made by `python -m tests.generated_docs`.
 # certain: an estimated share of right answers of 0.9 and more, likely: 0.75, possible: 0.4, weak: below.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from scripts.reporting.site import refresh
 from tests import comparison_picture
+from tests.doctor_confidence import write as confidence
 from tests.doctor_page import write as diagnoses
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +25,7 @@ def status_table(*, check: bool) -> bool:
 
 GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("README.md: what is known to work", status_table),
+    ("scripts/data/confidence.toml", confidence),
     ("docs/diagnoses.md", diagnoses),
     ("docs/ppo-ab.svg", comparison_picture.write),
 )

@@ -37,18 +37,23 @@ _WINDOWS: Final = re.compile(
 )
 _LINUX: Final = re.compile(r"/home/|/usr/|/opt/|\.so\b|ubuntu|\blinux\b|debian|fedora|\barch linux|posixpath")
 _WSL: Final = re.compile(r"\bwsl2?\b|microsoft-standard|/dev/dxg|rocr4wsl")
-_CONTAINER: Final = re.compile(r"\bdocker|podman|\bcontainers?\b|docker-?compose|compose\.|kubernetes|\bpods?\b")
+_CONTAINER: Final = re.compile(
+    r"\bdocker|podman|\bcontainers?\b|docker-?compose|compose\.|kubernetes|\bpods?\b"
+)
 _LAYER: Final = re.compile(r"zluda|\bscale(?:-lang| sdk| compiler)")
 _AMD: Final = re.compile(
-    r"radeon|\bamd\b|rocm|\bhip (?:error|out of|sdk)|amdgpu|\brx ?[4-9]\d{2,3}\b|\bgfx\d|\b[67][0-9]{3} ?xtx?\b|ryzen"
+    r"radeon|\bamd\b|rocm|\bhip (?:error|out of|sdk)|amdgpu|\brx ?[4-9]\d{2,3}\b|\bgfx\d|\b[67][0-9]{3} ?xtx?\b"
+    r"|ryzen"
 )
 _NVIDIA: Final = re.compile(
-    r"geforce|\btesla [a-z]\d|\brtx ?(?:a\d{4}|\d{4})|quadro|nvidia-smi \d|nvidia [ahl]\d{2,3}\b|gpu here is an nvidia"
+    r"geforce|\btesla [a-z]\d|\brtx ?(?:a\d{4}|\d{4})|quadro|nvidia-smi \d|nvidia [ahl]\d{2,3}\b"
+    r"|gpu here is an nvidia"
 )
 #: The ROCm that PyTorch was built for, and the one that a person or tool says the machine has.
 _TORCH_ROCM: Final = re.compile(r"torch\D{0,30}\d+\.\d+\S{0,20}\+rocm(\d+)\.(\d+)")
 _MACHINE_ROCM: Final = re.compile(
-    r"(?:rocm|hip sdk)(?: on this machine| version| installed)?(?: is|:|=| version)? ?v?(\d+)\.(\d+)(?:\.\d+)?\b(?! ?wheel)"
+    r"(?:rocm|hip sdk)(?: on this machine| version| installed)?(?: is|:|=| version)? ?v?(\d+)\.(\d+)"
+    r"(?:\.\d+)?\b(?! ?wheel)"
     r"|/rocm-(\d+)\.(\d+)"
 )
 
@@ -142,7 +147,9 @@ def _differ(text: str) -> bool:
     """Whether PyTorch's ROCm is of another generation than the one that the machine is said to have."""
     built = {(int(a), int(b)) for a, b in _TORCH_ROCM.findall(text)}
     said = {tuple(int(part) for part in found if part) for found in _MACHINE_ROCM.findall(text)}
-    return bool(built) and bool(said) and all(ours[0] != theirs[0] for ours in built for theirs in said - built)
+    return (
+        bool(built) and bool(said) and all(ours[0] != theirs[0] for ours in built for theirs in said - built)
+    )
 
 
 @cache

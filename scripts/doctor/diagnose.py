@@ -10,7 +10,8 @@ import msgspec
 from scripts.doctor.context import naming_lines
 from scripts.doctor.event import Event, read_event
 from scripts.doctor.facts import Facts, with_text
-from scripts.doctor.verdict import Confidence, Fit, Knowledge, confidence_of, fitting_causes, knowledge
+from scripts.doctor.knowledge import Confidence, Knowledge, knowledge
+from scripts.doctor.verdict import Fit, confidence_of, fitting_causes
 
 #: Findings that are shown, and lines of evidence for each.
 MOST: Final = 5
@@ -133,12 +134,19 @@ def _filled(text: str, fit: Fit, event: Event, facts: Facts) -> str:
 
 
 def _one_of_each(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Keep the best finding of each kind; what else spoke for it becomes evidence."""
+    """Keep the best finding of each kind; what else spoke for it becomes evidence.
+
+    Only the first was measured: what comes behind it is possible at most, and no surer than the first.
+    """
     best: dict[str, Finding] = {}
     for finding in ranked:
         first = best.get(finding.reference)
-        if first is None:
+        if first is None and not best:
             best[finding.reference] = finding
+        elif first is None:
+            words = (finding.confidence, Confidence.POSSIBLE, ranked[0].confidence)
+            word = max(words, key=lambda word: word.order)
+            best[finding.reference] = msgspec.structs.replace(finding, confidence=word)
         else:
             lines = tuple(dict.fromkeys((*first.evidence, *finding.evidence)))[:EVIDENCE]
             best[finding.reference] = msgspec.structs.replace(first, evidence=lines)

@@ -26,7 +26,8 @@ _ACTIVITIES: Final = {
     "find a device": ("no-device", "invalid-device", "old-driver", "driver-mismatch", "device-busy"),
     "start": ("not-initialized", "stub-library"),
     "load GPU code": ("no-binary", "invalid-image", "invalid-ptx", "symbol-not-found", "jit-missing"),
-    "run a kernel": ("gpu-fault", "gpu-timeout", "launch-resources", "device-assert", "execution", "device-lost"),
+    "run a kernel": ("gpu-fault", "gpu-timeout", "launch-resources", "device-assert", "execution"),
+    "use the GPU": ("device-lost", "gpu-reset", "gpu-resources"),
     "compile a kernel": ("compile",),
     "load a library": ("dll-not-found", "entry-point", "dll-init", "bitness", "library-load", "blocked"),
     "transfer data": ("network",),
@@ -71,7 +72,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def main_object(self) -> ObjectSighting | None:
-        """The thing that is missing or refused: one that is named itself before one behind which it stands."""
+        """The thing that is missing or refused: one that is named itself goes before one behind which it is."""
         known = [thing for thing in self.objects if thing.owner.group != "unknown"]
         return min(known or self.objects, key=lambda thing: (thing.behind, thing.line), default=None)
 
@@ -112,10 +113,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         thing = self.main_object
         for seen in sorted(self.objects, key=lambda seen: seen is not thing)[:3]:
             if seen.owner.owner:
-                what = f"{seen.name} is {seen.state}" if not seen.behind else f"{seen.name} could not be loaded"
+                what = (
+                    f"{seen.name} is {seen.state}" if not seen.behind else f"{seen.name} could not be loaded"
+                )
                 yield f"{what}: {seen.owner.owner}; {seen.owner.meaning}"
             elif seen.kind in {"library", "device"}:
-                yield f"{seen.name} is {seen.state}; it belongs to the program or to a part that is not known here"
+                yield f"{seen.name} is {seen.state}; whose it is, is not known here: mostly the program's own"
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""

@@ -14,6 +14,7 @@ from scripts.doctor.context import architectures, hip_versions, lists_both_kinds
 from scripts.host.support import support
 from scripts.records import dataclass
 
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What a doctor on the machine knows.

@@ -1,4 +1,4 @@
-"""What was missing or refused, by name, and whose it is: files, libraries, symbols, devices, modules. Pure."""
+"""What was missing or refused, and whose it is: files, libraries, symbols, devices, modules. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,19 @@ class ObjectSighting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _WORDS: Final = (
-    *(".so", ".dll", ".pyd", ".node", "-l", ".lib", ".h", "undefined", "unresolved", "no module named", "/dev/"),
+    *(
+        ".so",
+        ".dll",
+        ".pyd",
+        ".node",
+        "-l",
+        ".lib",
+        ".h",
+        "undefined",
+        "unresolved",
+        "no module named",
+        "/dev/",
+    ),
     *("missing from", "entry point", "einsprungpunkt", "libra", "not found", "cannot find", "attributeerror"),
     *("importerror", "is not recognized", "no such file"),
 )
@@ -68,12 +80,18 @@ _LIBRARIES: Final[tuple[tuple[re.Pattern[str], bool], ...]] = tuple(
         (rf"error loading {_PATH}{_LIB}", True),
         (rf"(?<![\w+.-]){_LIB}[\"'`]? (?:was|were|is|are|could) ?(?:not|missing)", False),
         (rf"(?<![\w+.-]){_LIB}[\"'`]?:? (?:not found|missing|cannot be (?:found|loaded))", False),
-        (rf"(?:cannot|can ?not|can't|could not|unable to|failed to|fails to|failure to) (?:dynamically )?(?:load|open|find"
-         rf"|locate|dlopen)(?:ing)? (?:the |any of |dynamic |shared |native |library |libraries |dll |file )*{_PATH}{_LIB}",
-         True),
-        (rf"(?:no|missing|lacks?|without|not find|loadlibrary\w*(?: failed| error)?.{{0,20}}(?:for|on|of)) (?:the )?{_PATH}{_LIB}\b",
-         False),
-        (rf"loadlibrary\w*\(?{_PATH}{_LIB}", True),
+        (
+            r"(?:cannot|can ?not|can't|could not|unable to|failed to|fails to|failure to) (?:dynamically )?"
+            r"(?:load|open|find|locate|dlopen)(?:ing)? "
+            rf"(?:the |any of |dynamic |shared |native |library |libraries |dll |file ){{0,5}}{_PATH}{_LIB}",
+            True,
+        ),
+        (
+            r"\b(?:no|missing|lacks?|without|not find|loadlibrary\w{0,4}(?: failed| error)?.{0,20}(?:for|on|of)) "
+            rf"(?:the )?{_PATH}{_LIB}\b",
+            False,
+        ),
+        (rf"loadlibrary\w{{0,4}}\(?{_PATH}{_LIB}", True),
         (rf"because {_PATH}{_LIB} was not found", False),
         (rf"由于找不到 ?{_PATH}{_LIB}|da {_PATH}{_LIB} nicht gefunden", False),
         (rf"failed to load (?:library )?{_PATH}{_LIB} with error: {_PATH}{_LIB}", False),
@@ -86,17 +104,21 @@ _SYMBOL: Final = re.compile(
     r"|function [\"'`](\w{4,80})[\"'`] not found|version [\"'`]([a-z_]+_[\d.]{1,12})[\"'`] not found"
 )
 _BUILD: Final = re.compile(
-    r"cannot open (?:input )?file [\"'`]?([\w.+-]{1,60}\.(?:lib|obj|a))|could not open [\"'`]?([\w.+-]{1,60}\.lib)"
+    r"cannot open (?:input )?file [\"'`]?([\w.+-]{1,60}\.(?:lib|obj|a))"
+    r"|could not open [\"'`]?([\w.+-]{1,60}\.lib)"
     r"|(?:cannot|unable to) find (-l[\w+.-]{1,60})|library not found for (-l[\w+.-]{1,60})"
     r"|[\"'`]?([\w/.+-]{1,80}\.h(?:pp)?)[\"'`]?(?: file not found|: no such file)"
     r"|([\w.+-]{1,40}\.(?:lib)) (?:is )?(?:missing|not found)"
 )
 _DEVICE: Final = re.compile(r"(/dev/(?:kfd|dri(?:/\w{1,20})?|dxg))\b(.{0,120})")
 _DENIED: Final = re.compile(r"permission|denied|not permitted|cannot access|not accessible|no permission")
-_ABSENT: Final = re.compile(r"no such|not found|missing|does not exist|doesn't exist|unable to open|failed to open")
+_ABSENT: Final = re.compile(
+    r"no such|not found|missing|does not exist|doesn't exist|unable to open|failed to open"
+)
 _MODULE: Final = re.compile(r"(?:no module named|cannot import name) [\"'`]?([\w.]{2,60})")
 _COMMAND: Final = re.compile(
-    r"(?<![\w/.-])[\"'`]?([a-z][\w.+-]{1,40})[\"'`]?(?:: | )(?:command not found|is not recognized as|not found on \$?path)"
+    r"(?<![\w/.-])[\"'`]?([a-z][\w.+-]{1,40})[\"'`]?(?:: | )"
+    r"(?:command not found|is not recognized as|not found on \$?path)"
 )
 
 
@@ -126,7 +148,7 @@ def _in_line(text: str, line: int) -> Iterator[ObjectSighting]:
 
 
 def _libraries(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield libraries that are not there; the one that is said to be missing goes before the one behind which."""
+    """Yield libraries that are not there, the ones that are named themselves before those of which one is."""
     if ".so" not in text and ".dll" not in text and ".pyd" not in text and ".node" not in text:
         return
     named: dict[str, bool] = {}
@@ -141,9 +163,7 @@ def _sighting(
     name: str, kind: str, line: int, *, state: str = "missing", behind: bool = False
 ) -> ObjectSighting:
     """Make a sighting; who owns the name is looked up."""
-    return ObjectSighting(
-        name=name, kind=kind, state=state, owner=owner_of(name), line=line, behind=behind
-    )
+    return ObjectSighting(name=name, kind=kind, state=state, owner=owner_of(name), line=line, behind=behind)
 
 
 def owner_of(name: str) -> Owner:
@@ -151,7 +171,11 @@ def owner_of(name: str) -> Owner:
     base = name if name.startswith("/dev/") else name.rpartition("/")[2]
     bare = re.sub(r"(?:\.so(?:\.\d+)*|\.dll|\.pyd|\.node|\.dylib|\.exe)$", "", base)
     for owner in owners():
-        if any(pattern.fullmatch(form) for form in (bare, bare.removeprefix("lib"), base) for pattern in owner.names):
+        if any(
+            pattern.fullmatch(form)
+            for form in (bare, bare.removeprefix("lib"), base)
+            for pattern in owner.names
+        ):
             return owner
     return UNKNOWN
 

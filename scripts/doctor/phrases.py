@@ -57,7 +57,7 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PhraseBook(msgspec.Struct, frozen=True, kw_only=True):
-    """All phrases, the words that are looked for even in the middle of an enormous log, and what is no evidence."""
+    """All phrases, the words to find even in the middle of an enormous log, and what is no evidence."""
 
     phrases: Mapping[str, Phrase]
     strong: tuple[str, ...]
@@ -115,7 +115,7 @@ def without_harmless(sample: LogSample, book: PhraseBook) -> LogSample:
 
 def _same_subject(line: str, note: str) -> bool:
     """Whether a note below a line speaks of the same thing as the line."""
-    names = {word for word in re.findall(r"[a-z][\w-]{4,}", note[:120])}
+    names = set(re.findall(r"[a-z][\w-]{4,}", note[:120]))
     return any(word in names for word in re.findall(r"[a-z][\w-]{4,}", line[:120])[:3])
 
 

@@ -1,4 +1,4 @@
-"""Which status codes a log holds: by name, by number in a context that says whose it is, by the API's text. Pure.
+"""Which status codes a log holds: by name, by a number whose owner is plain, by the API's text. Pure.
 
 A number alone means nothing: it is read behind a call (``cuInit failed with error 100``), behind a label
 (``[WinError 126]``, ``exit status``), or where its form tells (``0xC0000005``, ``-1073741515``).
@@ -37,11 +37,51 @@ class StatusSighting(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Lines that may hold a code have one of these words.
 _WORDS: Final = (
-    *("error", "fail", "code", "status", "exit", "returned", "signal", "sig", "errno", "0x", "panicked", "->"),
+    *(
+        "error",
+        "fail",
+        "code",
+        "status",
+        "exit",
+        "returned",
+        "signal",
+        "sig",
+        "errno",
+        "0x",
+        "panicked",
+        "->",
+    ),
     *("184467440", "-107374", "out of memory", "encountered", "not supported", "not found", "kernel image"),
-    *("device function", "not permitted", "segmentation", "core dumped", "illegal", "access violation", "bus"),
-    *("blue screen", "bugcheck", "livekernel", "nccl", "vk_", "cl_", "video_", "miopenstatus", "abort", "busy"),
-    *("capable device", "device ordinal", "resource handle", "timed out", "insufficient", "is invalid", "killed"),
+    *(
+        "device function",
+        "not permitted",
+        "segmentation",
+        "core dumped",
+        "illegal",
+        "access violation",
+        "bus",
+    ),
+    *(
+        "blue screen",
+        "bugcheck",
+        "livekernel",
+        "nccl",
+        "vk_",
+        "cl_",
+        "video_",
+        "miopenstatus",
+        "abort",
+        "busy",
+    ),
+    *(
+        "capable device",
+        "device ordinal",
+        "resource handle",
+        "timed out",
+        "insufficient",
+        "is invalid",
+        "killed",
+    ),
 )
 #: Calls by the begin of their names; the longer begin goes first.
 _CALLS: Final = {
@@ -50,10 +90,10 @@ _CALLS: Final = {
     **{name: name for name in ("hipblas", "hipsparse", "hipfft", "hipsolver", "hiprand", "amd_comgr")},
     "hsa_": "hsa",
     "cuda": "cuda-runtime",
-    "cu(?:init|device|ctx|module|mem|launch|stream|event|func|link|graph|array|tex|surf|occup|ipc|driver|lib)": (
+    "cu(?:init|device|ctx|module|mem|launch|stream|event|func|link|graph|array|tex|surf|occup|ipc|lib)": (
         "cuda-driver"
     ),
-    "hip(?:init|get|set|malloc|free|mem|module|launch|stream|event|func|device|graph|ctx|drv|host|array|tex)": (
+    "hip(?:init|get|set|malloc|free|mem|module|launch|stream|event|func|device|graph|ctx|drv|host|array)": (
         "hip"
     ),
     "cl(?:enqueue|create|build|get|set|finish|flush|wait)": "opencl",
@@ -140,9 +180,11 @@ _NAME: Final = re.compile(
 )
 #: Texts that say nothing unless something before them says whose they are.
 _LABELLED: Final = re.compile(
-    r"\b(cuda|hip|rocm|nvidia|gpu)\w{0,16}[ _](?:runtime |driver |api |internal |kernel )?(?:error|failure|failed|call)\b"
-    r"|\b(?:error|failed|failure) (?:in|at|calling|code) .{0,60}\b(cu|hip)[a-z]\w{3,}|(cuda|hip)(?= out of memory)"
-    r"|\b(cu|hip)(?:da)?(?:malloc|mem|launch|module|stream|ctx|device|get|init)\w{0,30}\(?\)?.{0,40}(?:fail|error|:)"
+    r"\b(cuda|hip|rocm|nvidia|gpu)\w{0,16}[ _](?:runtime |driver |api |internal |kernel )?"
+    r"(?:error|failure|failed|call)\b|(cuda|hip)(?= out of memory)"
+    r"|\b(?:error|failed|failure) (?:in|at|calling|code) .{0,60}\b(cu|hip)[a-z]\w{3,}"
+    r"|\b(cu|hip)(?:da)?(?:malloc|mem|launch|module|stream|ctx|device|get|init)\w{0,30}\(?\)?.{0,40}"
+    r"(?:fail|error|:)"
 )
 _LEAST: Final = 17
 _OF_CUDA: Final = "cuda-runtime"
@@ -189,7 +231,9 @@ def _named(text: str) -> Iterator[tuple[StatusCode, str, str]]:
     for match in _NAME.finditer(text):
         code = named(match[0])
         if code is not None:
-            before = re.search(r"\b((?:cu|hip|roc|miopen|nv|hsa_)\w{3,40})[ (].{0,200}$", text[: match.start()])
+            before = re.search(
+                r"\b((?:cu|hip|roc|miopen|nv|hsa_)\w{3,40})[ (].{0,200}$", text[: match.start()]
+            )
             after = re.match(r" when calling .{0,3}?([a-z]\w{4,40})", text[match.end() :])
             called = after or before
             yield code, match[0], called[1] if called else ""
@@ -247,9 +291,7 @@ def _texted(text: str, *, hip: bool) -> Iterator[tuple[StatusCode, str]]:
     match = _texts().search(text)
     if match is None:
         return
-    label = None
-    for label in _LABELLED.finditer(text[: match.end()]):
-        pass
+    label = max(_LABELLED.finditer(text[: match.end()]), key=re.Match.start, default=None)
     if label is None and (len(match[1]) < _LEAST or " " not in match[1]):
         quoted = text[match.start(1) - 1 : match.start(1)] in {'"', "'", "`"}
         if not quoted or len(match[1]) < len("out of memory"):
@@ -282,5 +324,3 @@ def _owner(begin: str, table: dict[str, str]) -> str:
 def _number(digits: str) -> int:
     """Read a number in decimal or hexadecimal."""
     return int(digits, 16) if digits.startswith("0x") else int(digits)
-
-

@@ -29,6 +29,7 @@ HELP: Final[Mapping[str, str]] = {
     "cwd": "the folder the program starts in",
     "log": "also write the program's output to this file",
     "read-log": "explain a program's output: the file that holds it, or - for standard input",
+    "code": "explain one status code: a name (CUBLAS_STATUS_NOT_SUPPORTED) or a number (700, 0xC0000139)",
     "require": "stacks or architectures, comma separated, that must really have been run",
     "report": "write what was done as JSON to this file",
     "explain": "show what would be done and why, and do nothing",

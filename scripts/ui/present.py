@@ -193,11 +193,11 @@ def _discard_stdout() -> None:
 
 
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
-    """Let the doctor explain what a task of ours printed, if it knows."""
-    from scripts.app.advice import EXPLAINED, best_finding, words_of  # noqa: PLC0415 - only after a failure
+    """Let the doctor explain what a program that a task ran has printed, if it knows."""
+    from scripts.app.advice import EXPLAINED, best_finding, output_of  # noqa: PLC0415 - only after a failure
     from scripts.ui.doctor import note_finding  # noqa: PLC0415 - as above
 
-    found = best_finding(ws, words_of(failed, log=log)) if task in EXPLAINED else None
+    found = best_finding(ws, output_of(failed, log=log)) if task in EXPLAINED else None
     if found is not None:
         note_finding(found, out)
 
