@@ -1,9 +1,10 @@
 """Fits how sure each row of the doctor's table is, from reports, and writes ``scripts/data/confidence.toml``.
 
 A row's share of right first answers is estimated over threads (several reports of one thread count as one),
-with a prior of 0.6 that weighs as much as three threads: with one thread a row is ``possible`` at most. What a row
-answered at first sight counts in full; a report that it was written or mended with counts a quarter. How true
-the words are is measured with whole threads left out: each report is judged by a fit without its thread.
+with a prior of 0.6 that weighs as much as three threads: with one thread a row is ``possible`` at most. What
+a row answered at first sight counts in full; a report that it was written or mended with counts a quarter.
+How true the words are is measured with whole threads left out: each report is judged by a fit without its
+thread.
 
 Usage: ``python -m tests.doctor_confidence [--check]`` prints that measurement.
 """

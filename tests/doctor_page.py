@@ -44,9 +44,10 @@ def _page() -> Iterator[str]:
     yield "`reports.jsonl`)."
     yield ""
     yield "`invoke doctor --log=FILE` first reads what happened (codes, names of what is missing, phrases,"
-    yield "surroundings; `--json` shows this event), then names a kind of failure and what to do. Where no cause"
-    yield "is known it says what the codes and names mean, and that it is no diagnosis. `invoke doctor --code=700`"
-    yield "(or `0xC0000139`, `CUBLAS_STATUS_NOT_SUPPORTED`, `-1073741515`) explains one status code."
+    yield "surroundings; `--json` shows this event), then names a kind of failure and what to do. Where no"
+    yield "cause is known it says what the codes and names mean, and that it is no diagnosis."
+    yield "`invoke doctor --code=700` (or `0xC0000139`, `CUBLAS_STATUS_NOT_SUPPORTED`, `-1073741515`) explains one"
+    yield "status code."
     yield ""
     yield from _confidence()
     yield f"Of {count} short reports whose cause is known well, the right kind is named first for {first},"
@@ -60,7 +61,7 @@ def _page() -> Iterator[str]:
     yield from BLIND
     yield from _rounds()
     yield ""
-    yield "In rounds 2 and 3 a defensible answer is right too, and silence where the thread does not tell the"
+    yield "In rounds 2 to 4 a defensible answer is right too, and silence where the thread does not tell the"
     yield "cause."
     yield ""
     for reference in REFERENCES:
@@ -75,7 +76,7 @@ def _page() -> Iterator[str]:
 
 
 def _rounds() -> Iterator[str]:
-    for name, title in (("2", "76 as they were pasted (2)"), ("3", "70 as they were pasted (3)")):
+    for name, title in (("2", "76 as they were pasted (2)"), ("3", "70 as they were pasted (3)"), ("4", "33 of kinds that were new then (4)")):
         some = [case for case in reports() if case.round == name]
         right = sum(case.first_right for case in some)
         now = sum(
@@ -89,8 +90,8 @@ def _rounds() -> Iterator[str]:
 def _confidence() -> Iterator[str]:
     """Say how often each word was right."""
     known = [*judged(), *at_first_sight()]
-    yield "How sure an answer is stands there as a word. How often each word was right, every report judged by"
-    yield "a fit without its thread, with 95 % intervals (*at first sight*: before the table was mended):"
+    yield "How sure an answer is stands there as a word. How often each word was right, every report judged"
+    yield "by a fit without its thread, with 95 % intervals (*at first sight*: before the table was mended):"
     yield ""
     yield "| word | at first sight | today |"
     yield "|---|---|---|"

@@ -14,7 +14,9 @@ from tests.doctor_cases import Case, cases
 #: Every fifth report, so that the table stays quick.
 SOME = [case for case in cases() if case.sure][::5]
 NOISE = "\n".join(f"[INFO] step {number} of 32 done" for number in range(40))
-TOLD = {cause.id for cause in knowledge().causes if any(knowledge().book.phrases[name].user for name in cause.on)}
+TOLD = {
+    cause.id for cause in knowledge().causes if any(knowledge().book.phrases[name].user for name in cause.on)
+}
 
 
 def each(text: str, before: str, after: str = "") -> str:

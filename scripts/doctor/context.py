@@ -42,8 +42,8 @@ _CONTAINER: Final = re.compile(
 )
 _LAYER: Final = re.compile(r"zluda|\bscale(?:-lang| sdk| compiler)")
 _AMD: Final = re.compile(
-    r"radeon|\bamd\b|rocm|\bhip (?:error|out of|sdk)|amdgpu|\brx ?[4-9]\d{2,3}\b|\bgfx\d|\b[67][0-9]{3} ?xtx?\b"
-    r"|ryzen"
+    r"radeon|\bamd\b|rocm|\bhip (?:error|out of|sdk)|amdgpu|\brx ?[4-9]\d{2,3}\b|\bgfx\d"
+    r"|\b[67][0-9]{3} ?xtx?\b|ryzen"
 )
 _NVIDIA: Final = re.compile(
     r"geforce|\btesla [a-z]\d|\brtx ?(?:a\d{4}|\d{4})|quadro|nvidia-smi \d|nvidia [ahl]\d{2,3}\b"
@@ -145,11 +145,10 @@ def _system(text: str) -> str:
 
 def _differ(text: str) -> bool:
     """Whether PyTorch's ROCm is of another generation than the one that the machine is said to have."""
-    built = {(int(a), int(b)) for a, b in _TORCH_ROCM.findall(text)}
-    said = {tuple(int(part) for part in found if part) for found in _MACHINE_ROCM.findall(text)}
-    return (
-        bool(built) and bool(said) and all(ours[0] != theirs[0] for ours in built for theirs in said - built)
-    )
+    built = {int(major) for major, _ in _TORCH_ROCM.findall(text)}
+    elsewhere = _TORCH_ROCM.sub(" ", text)
+    said = {int(a or b) for a, _, b, _ in _MACHINE_ROCM.findall(elsewhere)}
+    return bool(built) and bool(said) and not built & said
 
 
 @cache

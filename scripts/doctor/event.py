@@ -72,7 +72,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def main_object(self) -> ObjectSighting | None:
-        """The thing that is missing or refused: one that is named itself goes before one behind which it is."""
+        """The thing that is missing or refused: one named itself before one behind which it is."""
         known = [thing for thing in self.objects if thing.owner.group != "unknown"]
         return min(known or self.objects, key=lambda thing: (thing.behind, thing.line), default=None)
 

@@ -69,6 +69,15 @@ _WORDS: Final = (
 _LIB: Final = r"((?:lib)?[\w+.-]{1,80}?(?:\.so(?:\.\d+){0,4}|\.dll|\.pyd|\.node|\.dylib))"
 _PATH: Final = r"[\"'b`]{0,3}(?:[^\s\"'`<>|]{0,300}/)?"
 _QUOTED_PATH: Final = r"[\"'`](?:[^\"'`<>|]{0,300}/)?"
+_CANNOT: Final = (
+    r"(?:cannot|can ?not|can't|could not|couldn't|unable to|failed to|fails to|failure to) (?:dynamically )?"
+    r"(?:load|open|find|locate|dlopen)(?:ing)? "
+)
+_ARTICLES: Final = r"(?:the |any of |cuda |hip |dynamic |shared |native |library |libraries |dll |file ){0,5}"
+_WITHOUT: Final = (
+    r"\b(?:no|missing|lacks?|without|not find"
+    r"|loadlibrary\w{0,4}(?: failed| error)?.{0,20}(?:for|on|of)) "
+)
 #: What stands before or behind a library that is not there. `behind`: the named one may be there itself.
 _LIBRARIES: Final[tuple[tuple[re.Pattern[str], bool], ...]] = tuple(
     (re.compile(pattern), behind)
@@ -80,17 +89,8 @@ _LIBRARIES: Final[tuple[tuple[re.Pattern[str], bool], ...]] = tuple(
         (rf"error loading {_PATH}{_LIB}", True),
         (rf"(?<![\w+.-]){_LIB}[\"'`]? (?:was|were|is|are|could) ?(?:not|missing)", False),
         (rf"(?<![\w+.-]){_LIB}[\"'`]?:? (?:not found|missing|cannot be (?:found|loaded))", False),
-        (
-            r"(?:cannot|can ?not|can't|could not|unable to|failed to|fails to|failure to) (?:dynamically )?"
-            r"(?:load|open|find|locate|dlopen)(?:ing)? "
-            rf"(?:the |any of |dynamic |shared |native |library |libraries |dll |file ){{0,5}}{_PATH}{_LIB}",
-            True,
-        ),
-        (
-            r"\b(?:no|missing|lacks?|without|not find|loadlibrary\w{0,4}(?: failed| error)?.{0,20}(?:for|on|of)) "
-            rf"(?:the )?{_PATH}{_LIB}\b",
-            False,
-        ),
+        (rf"{_CANNOT}{_ARTICLES}{_PATH}{_LIB}", True),
+        (rf"{_WITHOUT}(?:the )?{_PATH}{_LIB}\b", False),
         (rf"loadlibrary\w{{0,4}}\(?{_PATH}{_LIB}", True),
         (rf"because {_PATH}{_LIB} was not found", False),
         (rf"由于找不到 ?{_PATH}{_LIB}|da {_PATH}{_LIB} nicht gefunden", False),
@@ -107,7 +107,7 @@ _BUILD: Final = re.compile(
     r"cannot open (?:input )?file [\"'`]?([\w.+-]{1,60}\.(?:lib|obj|a))"
     r"|could not open [\"'`]?([\w.+-]{1,60}\.lib)"
     r"|(?:cannot|unable to) find (-l[\w+.-]{1,60})|library not found for (-l[\w+.-]{1,60})"
-    r"|[\"'`]?([\w/.+-]{1,80}\.h(?:pp)?)[\"'`]?(?: file not found|: no such file)"
+    r"|[\"'`]?([\w/.+-]{1,80}\.h(?:pp)?)[\"'`]?(?: file not found|: no such file| not found)"
     r"|([\w.+-]{1,40}\.(?:lib)) (?:is )?(?:missing|not found)"
 )
 _DEVICE: Final = re.compile(r"(/dev/(?:kfd|dri(?:/\w{1,20})?|dxg))\b(.{0,120})")

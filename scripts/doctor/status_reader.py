@@ -199,7 +199,7 @@ def read_statuses(sample: LogSample, *, windows: bool | None = None) -> tuple[St
     """
     lines = sorted({line for word in _WORDS for line in sample.holding(word)})
     found: dict[tuple[str, int], StatusSighting] = {}
-    hip = not re.search(r"cuda[ _]error|zluda", sample.text) and bool(re.search(r"\bhip|rocm", sample.text))
+    hip = "zluda" not in sample.text and bool(re.search(r"\bhip(?!aa)|rocm", sample.text))
     for line in lines:
         text = sample.plain[line]
         for sighting in _in_line(text, line, windows=windows, hip=hip):
@@ -297,7 +297,7 @@ def _texted(text: str, *, hip: bool) -> Iterator[tuple[StatusCode, str]]:
         if not quoted or len(match[1]) < len("out of memory"):
             return
     whose = next((group for group in label.groups() if group), "") if label else ""
-    of_hip = whose in {"hip", "rocm"} or (whose in {"", "gpu"} and (hip or "hip error" in text))
+    of_hip = hip if whose in {"", "gpu", "cuda", "cu"} else whose in {"hip", "rocm"}
     order = ("hip", _OF_CUDA) if of_hip else (_OF_CUDA, "hip")
     for table in order:
         code = tables().texts[table].get(match[1])

@@ -1,7 +1,7 @@
 """Stage two of the doctor: which causes fit an event, by the table ``data/knowledge.toml``. Pure.
 
 A row names what must be in the event (phrases, classes of codes, owners of what is missing, surroundings),
-what the machine may add, and which rows it goes before. How sure a row is was measured: ``data/confidence.toml``.
+what the machine may add, and which rows it goes before. How sure a row is: ``data/confidence.toml``.
 """
 
 from __future__ import annotations
