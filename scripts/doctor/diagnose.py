@@ -130,7 +130,7 @@ def _filled(text: str, fit: Fit, event: Event, facts: Facts) -> str:
     }
     for hole, name in names.items():
         text = text.replace(hole, name)
-    return text[:1].upper() + text[1:]
+    return text if text.startswith(names["{object}"]) else text[:1].upper() + text[1:]
 
 
 def _one_of_each(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
