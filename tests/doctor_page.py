@@ -46,8 +46,8 @@ def _page() -> Iterator[str]:
     yield "`invoke doctor --log=FILE` first reads what happened (codes, names of what is missing, phrases,"
     yield "surroundings; `--json` shows this event), then names a kind of failure and what to do. Where no"
     yield "cause is known it says what the codes and names mean, and that it is no diagnosis."
-    yield "`invoke doctor --code=700` (or `0xC0000139`, `CUBLAS_STATUS_NOT_SUPPORTED`, `-1073741515`) explains one"
-    yield "status code."
+    yield "`invoke doctor --code=700` (or `0xC0000139`, `CUBLAS_STATUS_NOT_SUPPORTED`, `-1073741515`)"
+    yield "explains one status code."
     yield ""
     yield from _confidence()
     yield f"Of {count} short reports whose cause is known well, the right kind is named first for {first},"
@@ -76,7 +76,12 @@ def _page() -> Iterator[str]:
 
 
 def _rounds() -> Iterator[str]:
-    for name, title in (("2", "76 as they were pasted (2)"), ("3", "70 as they were pasted (3)"), ("4", "33 of kinds that were new then (4)")):
+    titles = {
+        "2": "as they were pasted (2)",
+        "3": "as they were pasted (3)",
+        "4": "of kinds that were new then (4)",
+    }
+    for name, title in titles.items():
         some = [case for case in reports() if case.round == name]
         right = sum(case.first_right for case in some)
         now = sum(
@@ -84,7 +89,7 @@ def _rounds() -> Iterator[str]:
         )
         low, high = wilson(right, len(some))
         share = f"{right} of {len(some)} ({low:.0%} to {high:.0%})"
-        yield f"| {title} | {share} | | {now} |"
+        yield f"| {len(some)} {title} | {share} | | {now} |"
 
 
 def _confidence() -> Iterator[str]:

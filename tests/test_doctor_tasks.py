@@ -276,12 +276,12 @@ def test_our_own_sentences_are_not_diagnosed(error: Any, tmp_path: Path) -> None
     assert best_finding(workspace(tmp_path), output_of(error)) is None
 
 
-class Printed(HostError):
+class PrintedError(HostError):
     output = b"rocBLAS error: Cannot read TensileLibrary.dat"
 
 
 def test_the_output_that_an_error_brings_along_is_read() -> None:
-    error = Printed("x", "a sentence of ours")
+    error = PrintedError("x", "a sentence of ours")
     assert output_of(error) == b"rocBLAS error: Cannot read TensileLibrary.dat"
 
 

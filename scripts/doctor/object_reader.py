@@ -48,23 +48,12 @@ class ObjectSighting(msgspec.Struct, frozen=True, kw_only=True):
     behind: bool = False
 
 
-_WORDS: Final = (
-    *(
-        ".so",
-        ".dll",
-        ".pyd",
-        ".node",
-        "-l",
-        ".lib",
-        ".h",
-        "undefined",
-        "unresolved",
-        "no module named",
-        "/dev/",
-    ),
-    *("missing from", "entry point", "einsprungpunkt", "libra", "not found", "cannot find", "attributeerror"),
-    *("importerror", "is not recognized", "no such file"),
+_LISTED: Final = (
+    ".so|.dll|.pyd|.node|-l|.lib|.h|undefined|unresolved|no module named|/dev/|missing from|"
+    "entry point|einsprungpunkt|libra|not found|cannot find|attributeerror|importerror|"
+    "is not recognized|no such file"
 )
+_WORDS: Final = tuple(_LISTED.split("|"))
 #: A file's name behind a folder; Windows' names may hold blanks only inside quotes.
 _LIB: Final = r"((?:lib)?[\w+.-]{1,80}?(?:\.so(?:\.\d+){0,4}|\.dll|\.pyd|\.node|\.dylib))"
 _PATH: Final = r"[\"'b`]{0,3}(?:[^\s\"'`<>|]{0,300}/)?"

@@ -36,53 +36,14 @@ class StatusSighting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Lines that may hold a code have one of these words.
-_WORDS: Final = (
-    *(
-        "error",
-        "fail",
-        "code",
-        "status",
-        "exit",
-        "returned",
-        "signal",
-        "sig",
-        "errno",
-        "0x",
-        "panicked",
-        "->",
-    ),
-    *("184467440", "-107374", "out of memory", "encountered", "not supported", "not found", "kernel image"),
-    *(
-        "device function",
-        "not permitted",
-        "segmentation",
-        "core dumped",
-        "illegal",
-        "access violation",
-        "bus",
-    ),
-    *(
-        "blue screen",
-        "bugcheck",
-        "livekernel",
-        "nccl",
-        "vk_",
-        "cl_",
-        "video_",
-        "miopenstatus",
-        "abort",
-        "busy",
-    ),
-    *(
-        "capable device",
-        "device ordinal",
-        "resource handle",
-        "timed out",
-        "insufficient",
-        "is invalid",
-        "killed",
-    ),
+_LISTED: Final = (
+    "error|fail|code|status|exit|returned|signal|sig|errno|0x|panicked|->|184467440|-107374|"
+    "out of memory|encountered|not supported|not found|kernel image|device function|not permitted|"
+    "segmentation|core dumped|illegal|access violation|bus|blue screen|bugcheck|livekernel|nccl|"
+    "vk_|cl_|video_|miopenstatus|abort|busy|capable device|device ordinal|resource handle|"
+    'timed out|insufficient|is invalid|killed|"cu|"hip'
 )
+_WORDS: Final = tuple(_LISTED.split("|"))
 #: Calls by the begin of their names; the longer begin goes first.
 _CALLS: Final = {
     **{name: name for name in ("cusparse", "cufft", "cusolver", "curand", "cudnn", "nvrtc", "nccl", "nvml")},
