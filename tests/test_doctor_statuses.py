@@ -23,9 +23,10 @@ CODES = [code for table in tables().values.values() for code in table.values()]
 LINES = [json.loads(line) for line in (DATA / "status_lines.jsonl").read_text(encoding="utf-8").splitlines()]
 HIPRAND = ("libhiprand.so", "hip-math")
 ONNXRUNTIME = (
-    "Failed to load library libonnxruntime_providers_cuda.so with error: libcublasLt.so.11: cannot open shared"
-    " object file: No such file or directory"
+    "Failed to load library libonnxruntime_providers_cuda.so with error: libcublasLt.so.11: cannot open"
+    " shared object file: No such file or directory"
 )
+PROVIDER = [("libcublaslt.so.11", "cuda-math"), ("libonnxruntime_providers_cuda.so", "onnxruntime")]
 CUDA = Path("/usr/local/cuda-13.0/include")
 
 
@@ -172,7 +173,7 @@ def test_no_text_is_too_odd_to_be_read(text: str) -> None:
         ('Error loading "C:\\t\\c10_cuda.dll" or one of its dependencies', [("c10_cuda.dll", "torch-cuda")]),
         ("amdhip64_6.dll was not found", [("amdhip64_6.dll", "hip-runtime")]),
         ("dlopen 'b'libhiprand.so'': b'libhiprand.so: cannot open shared object file", [HIPRAND]),
-        (ONNXRUNTIME, [("libcublaslt.so.11", "cuda-math"), ("libonnxruntime_providers_cuda.so", "onnxruntime")]),
+        (ONNXRUNTIME, PROVIDER),
         ("/usr/bin/ld: cannot find -lamdhip64", [("-lamdhip64", "build")]),
         ("LINK : fatal error LNK1104: cannot open file 'python311.lib'", [("python311.lib", "build")]),
         ("undefined hidden symbol: __ockl_get_group_id", [("__ockl_get_group_id", "device-library")]),
