@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scripts.doctor.knowledge import CONFIDENCE, Confidence
+from scripts.doctor.knowledge import CONFIDENCE, Confidence, knowledge
 from tests.doctor_cases import Case, cases, first_finding, reports
 
 PRIOR, WEIGHT = 0.6, 3.0
@@ -128,6 +128,7 @@ def write(*, check: bool) -> bool:
     current = CONFIDENCE.read_text(encoding="utf-8") if CONFIDENCE.exists() else ""
     if not check and current != text:
         CONFIDENCE.write_text(text, encoding="utf-8", newline="\n")
+        knowledge.cache_clear()
     return current == text
 
 

@@ -61,7 +61,7 @@ def _page() -> Iterator[str]:
     yield from BLIND
     yield from _rounds()
     yield ""
-    yield "In rounds 2 to 4 a defensible answer is right too, and silence where the thread does not tell the"
+    yield "In rounds 2 to 5 a defensible answer is right too, and silence where the thread does not tell the"
     yield "cause."
     yield ""
     for reference in REFERENCES:
@@ -80,6 +80,7 @@ def _rounds() -> Iterator[str]:
         "2": "as they were pasted (2)",
         "3": "as they were pasted (3)",
         "4": "of kinds that were new then (4)",
+        "5": "as they were pasted (5)",
     }
     for name, title in titles.items():
         some = [case for case in reports() if case.round == name]
