@@ -129,6 +129,7 @@ def write(*, check: bool) -> bool:
     if not check and current != text:
         CONFIDENCE.write_text(text, encoding="utf-8", newline="\n")
         knowledge.cache_clear()
+        first_finding.cache_clear()
     return current == text
 
 
