@@ -129,6 +129,11 @@ def _cause(cause: Cause) -> Iterator[str]:
     yield ""
     yield from (f"{number}. {_plain(step)}" for number, step in enumerate(cause.fix, start=1))
     yield ""
+    if cause.cause_rocm or cause.fix_rocm:
+        yield f"With AMD's own software in place of a layer: {_plain(cause.cause_rocm)}".rstrip()
+        yield ""
+        yield from (f"{number}. {_plain(step)}" for number, step in enumerate(cause.fix_rocm, start=1))
+        yield ""
     if cause.tell:
         yield f"What would tell: {'; '.join(cause.tell)}."
         yield ""

@@ -32,8 +32,8 @@ UNSAFE = re.compile(
 )
 #: Things that are no protection and may be switched off.
 HARMLESS = re.compile(
-    r"switch (?:it|cuDNN) off(?: in the program)?|Switch cuDNN off|switch cuDNN off|DISABLE_ADDMM_CUDA_LT|"
-    r"Switch the integrated GPU off",
+    r"switch (?:it|cuDNN) off(?: in the program)?|Switch cuDNN off|switch cuDNN off|"
+    r"DISABLE_ADDMM_(?:CUDA|HIP)_LT|Switch the integrated GPU off",
 )
 DOCUMENT = tomllib.loads(KNOWLEDGE.read_text(encoding="utf-8"))
 #: Rows for which no public report with its text was at hand; what they rest on is a reference.
@@ -114,7 +114,7 @@ def test_every_phrase_is_used() -> None:
 def test_advice_begins_here_and_never_lowers_protection(cause: Any) -> None:
     assert "invoke " in cause.fix[0] or cause.fix[0].startswith("See ")
     assert "invoke " in " ".join(cause.fix)
-    for sentence in (*cause.fix, *cause.fix_rocm, cause.cause, *cause.tell):
+    for sentence in (*cause.fix, *cause.fix_rocm, cause.cause, cause.cause_rocm, *cause.tell):
         assert not UNSAFE.search(HARMLESS.sub("", sentence)), sentence
     assert cause.source, "no public report"
     assert RANKS.index(cause.alone) >= RANKS.index(cause.rank)
@@ -252,6 +252,30 @@ def test_nothing_is_said_of_nothing() -> None:
     assert diagnose(b"") == ()
     assert diagnose("\n\n\r\n") == ()
     assert diagnose("The quick brown fox jumps over the lazy dog.", Facts(amd=True)) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "native"),
+    [
+        ("RuntimeError: HIP error: operation not supported\ntorch 2.9.0+rocm7.1", True),
+        ("rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat", True),
+        ("Using ZLUDA\nrocBLAS error: Cannot read TensileLibrary.dat", False),
+        ("Radeon RX 6600, torch 2.2.0+cu118: CUDA error: operation not supported", False),
+        ("Radeon RX 6600: CUDA error: operation not supported", False),
+        ("OSError: [WinError 126] caffe2_nvrtc.dll", False),
+    ],
+)
+def test_what_runs_without_a_layer_is_told_apart(text: str, native: bool) -> None:
+    assert read_event(text).native is native
+
+
+def test_who_runs_amds_own_software_is_not_told_of_stacks() -> None:
+    (finding, *_) = diagnose("torch 2.9.0+rocm7.1\nRuntimeError: HIP error: operation not supported")
+    assert finding.rule == "driver-call"
+    assert "layer" not in finding.cause
+    assert not any("stack" in step for step in finding.fix)
+    (finding, *_) = diagnose("ZLUDA, RX 6600: RuntimeError: CUDA error: operation not supported")
+    assert "layer" in finding.cause
 
 
 @pytest.mark.parametrize(

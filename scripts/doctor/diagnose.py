@@ -93,14 +93,16 @@ def fitting(data: bytes | str, *, rules: Knowledge | None = None) -> tuple[str, 
 def _finding(fit: Fit, event: Event, facts: Facts, known: Knowledge) -> Finding:
     """Put one explanation into words."""
     cause = fit.cause
-    rocm = not event.context.layer and bool(cause.fix_rocm)
+    rocm = event.native
+    said = (rocm and cause.cause_rocm) or cause.cause
+    steps = (rocm and cause.fix_rocm) or cause.fix
     return Finding(
         reference=cause.reference,
         rule=cause.id,
         confidence=confidence_of(fit, known),
         evidence=event.quote(_first_and_last(fit.positions)),
-        cause=_filled(cause.cause, fit, event, facts),
-        fix=tuple(_filled(step, fit, event, facts) for step in (cause.fix_rocm if rocm else cause.fix)),
+        cause=_filled(said, fit, event, facts),
+        fix=tuple(_filled(step, fit, event, facts) for step in steps),
         tell=() if fit.decided else cause.tell,
         docs=cause.docs,
         key=fit.key,

@@ -19,6 +19,23 @@ from scripts.doctor.status_reader import StatusSighting, read_statuses
 
 #: Enumerations that only say that a process ended, not at what.
 ENDINGS: Final = frozenset({"exit", "signal", "ntstatus"})
+#: Who answers only where a program speaks CUDA, to NVIDIA's libraries or to what stands in for them.
+_CUDA: Final = frozenset(
+    {
+        *(
+            "cuda-driver",
+            "cuda-runtime",
+            "cublas",
+            "cusparse",
+            "cufft",
+            "cusolver",
+            "curand",
+            "cudnn",
+            "nvrtc",
+        ),
+        *("nvml", "optix", "layer", "cuda-math", "cudart", "torch-cuda"),
+    }
+)
 _VAGUE: Final = frozenset({"unknown-error", "crash", "abort", "killed", "interrupted"})
 #: What was being done, by the class of the code.
 _ACTIVITIES: Final = {
@@ -59,6 +76,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     objects: tuple[ObjectSighting, ...]
     matches: Matches
     context: Context
+
+    @property
+    def native(self) -> bool:
+        """Whether AMD's own software runs the program, as far as is told: no layer, nothing of CUDA."""
+        speakers = {sighting.code.component for sighting in self.statuses}
+        speakers |= {thing.owner.group for thing in self.objects}
+        cuda = bool(speakers & _CUDA) or "cu" in self.context.torch
+        return not self.context.layer and ("rocm" in self.context.torch or (self.context.amd and not cuda))
 
     @property
     def main_status(self) -> StatusSighting | None:

@@ -40,6 +40,7 @@ _KEYS: Final = frozenset(
         "alone",
         "facts",
         "cause",
+        "cause_rocm",
         "fix",
         "fix_rocm",
     }
@@ -88,7 +89,9 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
         rank: which rows it goes before; ``alone``: where nothing speaks of AMD's software.
         facts: what the machine may tell.
         cause: what happened; ``{object}``, ``{status}`` and ``{library}`` are filled in.
-        fix: what to do; ``fix_rocm``: for those who run AMD's own software without a translation layer.
+        fix: what to do.
+        cause_rocm: what happened where AMD's own software runs the program, without a layer, if that differs.
+        fix_rocm: what to do there.
         tell: what would tell this cause from others of the same message.
         source: public reports or references it was learned from.
     """
@@ -104,6 +107,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[IfFact, ...]
     cause: str
     fix: tuple[str, ...]
+    cause_rocm: str
     fix_rocm: tuple[str, ...]
     tell: tuple[str, ...]
     source: tuple[str, ...]
@@ -177,6 +181,7 @@ def _cause(body: Mapping[str, Any]) -> Cause:
         facts=tuple(_facts(name, body.get("facts", ()))),
         cause=body["cause"],
         fix=tuple(body["fix"]),
+        cause_rocm=body.get("cause_rocm", ""),
         fix_rocm=tuple(body.get("fix_rocm", ())),
         tell=tuple(body.get("tell", ())),
         source=tuple(body["source"]),
