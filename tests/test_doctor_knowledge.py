@@ -274,6 +274,7 @@ def test_who_runs_amds_own_software_is_not_told_of_stacks() -> None:
     assert finding.rule == "driver-call"
     assert "layer" not in finding.cause
     assert not any("stack" in step for step in finding.fix)
+    assert "torch-lib-mixture" not in fitting("torch 2.9.0+rocm7.1\nHIP error: operation not supported")
     (finding, *_) = diagnose("ZLUDA, RX 6600: RuntimeError: CUDA error: operation not supported")
     assert "layer" in finding.cause
 

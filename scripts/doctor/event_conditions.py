@@ -77,6 +77,7 @@ CONDITIONS_OF_EVENTS: Final[Mapping[str, Callable[[object, Event], Lines | None]
     "refused": lambda wanted, event: _object(wanted, event, "refused"),
     "kind": _kind,
     "layer": lambda wanted, event: _flag(wanted, known=event.context.layer),
+    "native": lambda wanted, event: _flag(wanted, known=event.native),
     "amd": lambda wanted, event: _flag(wanted, known=event.context.amd),
     "nvidia": lambda wanted, event: _flag(wanted, known=event.context.nvidia),
     "versions_differ": lambda wanted, event: _flag(wanted, known=event.context.versions_differ),
