@@ -20,10 +20,8 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from scripts.errors import ExitCode, WorkspaceError
-from scripts.model import Stack
-from scripts.pins.lock import read_lock
-from scripts.reporting.validation import (
-    Verdict,
+from scripts.evidence.validation import (
+    ValidationVerdict,
     markdown,
     problems_of,
     read_validation,
@@ -32,6 +30,8 @@ from scripts.reporting.validation import (
     words_of,
     write_validation,
 )
+from scripts.lock.reader import read_lock
+from scripts.model import Stack
 
 nox.needs_version = ">=2026.8.10"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -162,7 +162,7 @@ def validate(session: nox.Session, stack: str) -> None:
         success_codes=[0, int(ExitCode.HOST)],
     )
     validation = read_validation(report)
-    if validation.verdict is Verdict.SKIPPED:
+    if validation.verdict is ValidationVerdict.SKIPPED:
         if stack in words_of(options.require):
             session.error(f"required, and skipped: {validation.reason}")
         session.skip(validation.reason)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripts.reporting.compare import compare
-from scripts.reporting.picture import draw
-from scripts.reporting.svg import as_svg
-from scripts.reporting.table import read_table
+from scripts.bench.compare import compare
+from scripts.bench.picture import as_svg, draw
+from scripts.bench.trials import read_table
 
 ROOT = Path(__file__).resolve().parents[1]
 TRIALS = ROOT / "evidence" / "records" / "ppo-ab-2026-09-13.csv"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.reporting.site import refresh
+from scripts.evidence.readme_table import refresh
 from tests import comparison_picture
 from tests.doctor_confidence import write as confidence
 from tests.doctor_page import write as diagnoses

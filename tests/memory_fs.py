@@ -16,20 +16,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scripts.osal.file_operations import FileKind, Seen
+from scripts.osal.lockfile import LockFile
 from scripts.placement.layout import fold
-from scripts.system.fsops import Kind, Seen
-from scripts.system.locking import LockFile
 from tests.placement_harness import Dying, Failing, LightFs
 
 #: By path: the kind, the bytes, and the first of the names that this file has.
-Shape = dict[str, tuple[Kind, object, str]]
+Shape = dict[str, tuple[FileKind, object, str]]
 
 
 @dataclass
 class Node:
     """One inode; a folder's names are in ``names``."""
 
-    kind: Kind
+    kind: FileKind
     data: bytes = b""
     mode: int = 0o700
     mtime_ns: int = 0
@@ -98,7 +98,7 @@ class Disk:
 
     def contents(self) -> set[bytes]:
         """Return the bytes of every file."""
-        return {node.data for _, node in _paths(self.root) if node.kind is not Kind.FOLDER}
+        return {node.data for _, node in _paths(self.root) if node.kind is not FileKind.FOLDER}
 
 
 def shape_of(folder: Path) -> Shape:
@@ -111,12 +111,14 @@ def _scan(path: Path, seen: dict[tuple[int, int], Node]) -> Node:
     known = seen.get((found.st_dev, found.st_ino))
     if known is not None and not stat.S_ISDIR(found.st_mode):
         return known
-    node = Node(Kind.FILE, mode=stat.S_IMODE(found.st_mode), mtime_ns=found.st_mtime_ns, inode=len(seen) + 1)
+    node = Node(
+        FileKind.FILE, mode=stat.S_IMODE(found.st_mode), mtime_ns=found.st_mtime_ns, inode=len(seen) + 1
+    )
     seen[found.st_dev, found.st_ino] = node
     if path.is_symlink():
-        node.kind, node.data = Kind.LINK, os.fsencode(path.readlink())
+        node.kind, node.data = FileKind.LINK, os.fsencode(path.readlink())
     elif stat.S_ISDIR(found.st_mode):
-        node.kind = Kind.FOLDER
+        node.kind = FileKind.FOLDER
         node.names = {entry.name: _scan(Path(entry.path), seen) for entry in os.scandir(path)}
     else:
         node.data = path.read_bytes()
@@ -161,7 +163,7 @@ class MemoryLock(LockFile):
         """Take it; the file appears."""
         self.fs.folder(self.path)
         if self.fs.disk.find(self.path) is None:
-            self.fs.new(self.path, Kind.FILE, mode=0o600)
+            self.fs.new(self.path, FileKind.FILE, mode=0o600)
         return True
 
 
@@ -185,7 +187,7 @@ class MemoryFs(LightFs):
     def folder(self, path: Path) -> Node:
         return self.at(path.parent)
 
-    def new(self, path: Path, kind: Kind, data: bytes = b"", *, mode: int) -> None:
+    def new(self, path: Path, kind: FileKind, data: bytes = b"", *, mode: int) -> None:
         self.free(path)
         now = self.disk.now()
         self.put(path, Node(kind, data, mode, now, {}, inode=self.disk.clock))
@@ -258,12 +260,12 @@ class MemoryFs(LightFs):
         self.before("mkdir", folder)
         if self.disk.find(folder) is not None:
             return False
-        self.new(folder, Kind.FOLDER, mode=mode)
+        self.new(folder, FileKind.FOLDER, mode=mode)
         return True
 
     def write_new(self, path: Path, data: bytes) -> None:
         self.before("write_new", path)
-        self.new(path, Kind.FILE, data, mode=0o644)
+        self.new(path, FileKind.FILE, data, mode=0o644)
 
     def append(self, path: Path, at: int, data: bytes) -> None:
         self.before("append", path)
@@ -274,7 +276,7 @@ class MemoryFs(LightFs):
     def copy_new(self, source: Path, path: Path) -> str:
         self.before("copy_new", source, path)
         data = _source(source)
-        self.new(path, Kind.FILE, data, mode=0o644)
+        self.new(path, FileKind.FILE, data, mode=0o644)
         return hashlib.sha256(data).hexdigest()
 
     def halve(self, path: Path) -> None:
@@ -284,7 +286,7 @@ class MemoryFs(LightFs):
     def link(self, path: Path, name: Path) -> bool:
         self.before("link", path, name)
         node = self.at(path)
-        refused = sys.platform == "win32" and (node.kind is Kind.LINK or not node.mode & stat.S_IWUSR)
+        refused = sys.platform == "win32" and (node.kind is FileKind.LINK or not node.mode & stat.S_IWUSR)
         if not self.links or refused:
             return False
         self.free(name)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from scripts.osal.file_operations import Fs
+from scripts.placement.lock import User
 from scripts.placement.plan import PlacementItem
-from scripts.placement.users import User
-from scripts.system.fsops import Fs
 
 #: What changes the disk, or would make a change durable; only these are crash points.
 CHANGING: Final = frozenset(

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from scripts.pins.lock import read_lock
+from scripts.lock.reader import read_lock
 from tests.checkout import ROOT, Checkout
 from tests.recorded_registry import VARIABLE
 from tests.typist import Typist

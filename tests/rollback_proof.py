@@ -22,23 +22,21 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app import proving
-from scripts.app.cache_prune import cache_prune
-from scripts.app.flow import Flow, StepNotes
-from scripts.app.placing import Beside, registry_of
+from scripts.app.bench.run import WORKLOADS
+from scripts.app.cache import cache_prune
+from scripts.app.context import Staged, Workspace, cache_of, host_of, lock_of, staged_runtime
 from scripts.app.remove import remove
-from scripts.app.rollback import rollback
-from scripts.app.run import WORKLOADS
-from scripts.app.setup import setup
-from scripts.app.shims import digest_of as digest_of_shim
+from scripts.app.setup import verify_stack
+from scripts.app.setup.flow import Flow, StepNotes
+from scripts.app.setup.setup import setup
+from scripts.app.shim import digest_of as digest_of_shim
+from scripts.app.stacks import rollback, use
 from scripts.app.stage import stage
-from scripts.app.staged import Staged, cache_of, host_of, lock_of, staged_runtime
 from scripts.app.status import status
-from scripts.app.throw_away import differences, tree_of
 from scripts.app.unwrap import unwrap
-from scripts.app.use import use
+from scripts.app.validate.scratch_copy import differences, tree_of
 from scripts.app.verify import verify
-from scripts.app.workspace import Workspace
+from scripts.app.wrap.placing import BesidePlacer, registry_of
 from scripts.placement.registry import SHIMS
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
@@ -123,7 +121,7 @@ class World:
 
     def keep_beside(self, staged: Staged) -> None:
         """Place a stack beside the program, and leave it there."""
-        with Beside(self.ws)(staged, self.program, keep=True):
+        with BesidePlacer(self.ws)(staged, self.program, keep=True):
             pass
 
 
@@ -241,7 +239,7 @@ def die_in_setup(world: World, stack: str, step: str, monkeypatch: pytest.Monkey
 def _small_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """Multiply small matrices: what counts here is what is left behind."""
     small = {**WORKLOADS, "gemm": replace(WORKLOADS["gemm"], size=64)}
-    monkeypatch.setattr(proving, "WORKLOADS", small)
+    monkeypatch.setattr(verify_stack, "WORKLOADS", small)
 
 
 @pytest.fixture(scope="session")

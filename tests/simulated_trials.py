@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scripts.reporting.compare import Interval, Verdict, interval_of, verdict_of
-from scripts.reporting.trials import HIGHER
+from scripts.bench.compare import CompareVerdict, Interval, interval_of, verdict_of
+from scripts.bench.trials import HIGHER
 
 #: First iterations that are slow, and declared as warm-up.
 WARMUP = 1
@@ -77,22 +77,22 @@ class Score:
     spread_of_estimates: float
 
 
-def score(found: list[tuple[Interval, Verdict]], effect: float) -> Score:
+def score(found: list[tuple[Interval, CompareVerdict]], effect: float) -> Score:
     """Count. A claim is any verdict that the two differ."""
     verdicts = [verdict for _interval, verdict in found]
-    wrong = Verdict.WORSE if effect >= 0 else Verdict.BETTER
+    wrong = CompareVerdict.WORSE if effect >= 0 else CompareVerdict.BETTER
     means = np.array([interval.mean for interval, _verdict in found])
     return Score(
-        claims=float(np.mean([v in {Verdict.BETTER, Verdict.WORSE} for v in verdicts])),
+        claims=float(np.mean([v in {CompareVerdict.BETTER, CompareVerdict.WORSE} for v in verdicts])),
         wrong_way=float(np.mean([v is wrong for v in verdicts])),
         coverage=float(np.mean([i.low <= effect <= i.high for i, _verdict in found])),
-        same=float(np.mean([v is Verdict.SAME for v in verdicts])),
+        same=float(np.mean([v is CompareVerdict.SAME for v in verdicts])),
         pairs=float(np.mean([i.pairs for i, _verdict in found])),
         spread_of_estimates=float(means.std()),
     )
 
 
-def judge_all(rows: np.ndarray, margin: float) -> list[tuple[Interval, Verdict]]:
+def judge_all(rows: np.ndarray, margin: float) -> list[tuple[Interval, CompareVerdict]]:
     """Judge every run by the product's own functions."""
     intervals = [interval_of(row) for row in rows.tolist()]
     return [(i, verdict_of(i, margin=margin, better=HIGHER)) for i in intervals]
@@ -100,7 +100,7 @@ def judge_all(rows: np.ndarray, margin: float) -> list[tuple[Interval, Verdict]]
 
 def judge_until_narrow(
     rows: np.ndarray, margin: float, width: float, fewest: int
-) -> list[tuple[Interval, Verdict]]:
+) -> list[tuple[Interval, CompareVerdict]]:
     """Judge every run as ``ab`` does: after each block of two pairs, stop once the interval is narrow."""
     found = []
     for row in rows.tolist():

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.app.check import CheckResult, check_program, check_staged
-from scripts.app.staged import Staged
-from scripts.app.workspace import Workspace
+from scripts.app.context import Staged, Workspace
 from scripts.errors import StagedFileError
 from scripts.model import Host, Lock, Outcome, Runtime, RuntimeFile, Stack, StackKind
 from scripts.ui.check import show

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.app.context import ROOT, Staged, Workspace, workspace_from_environ
 from scripts.app.preflight import PreflightResult, inspect_program, preflight
-from scripts.app.staged import Staged
-from scripts.app.workspace import ROOT, Workspace, workspace_from_environ
 from scripts.errors import TargetError, UsageError, WorkspaceError
-from scripts.launch.via import ViaFacts
+from scripts.launch.injection import ViaFacts
+from scripts.lock.reader import read_lock
 from scripts.model import Gpu, HipRoot, Host, Level, StackKind
-from scripts.pins.lock import read_lock
 from scripts.ui.console import Out
 from scripts.ui.preflight import show
 from tests.checkout import Checkout
@@ -47,7 +46,9 @@ HOST = Host(
 @pytest.fixture
 def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setattr("scripts.app.preflight.host_of", lambda _ws: HOST)
-    monkeypatch.setattr("scripts.app.proof.worth_here", lambda _ws: lambda _stack, _gfx: Level.LOADABLE)
+    monkeypatch.setattr(
+        "scripts.app.evidence_lookup.worth_here", lambda _ws: lambda _stack, _gfx: Level.LOADABLE
+    )
     ws = workspace_from_environ(dict(os.environ), root=ROOT)
     return replace(ws, stage=tmp_path / "stage", state_root=tmp_path / "state", cache_root=tmp_path / "store")
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.app.context import Workspace
 from scripts.app.remove import IN_STAGE, IN_STATE, remove
-from scripts.app.workspace import Workspace
 from scripts.errors import ConflictError
-from scripts.staging.generations import activate
-from scripts.staging.workspaces import remember_stage
+from scripts.staging.generations import activate, remember_stage
 from scripts.store.cache import Cache
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.app.context import Workspace
 from scripts.app.report import report
-from scripts.app.workspace import Workspace
 from scripts.errors import UsageError
+from scripts.evidence.document import Document, DocumentMachine, GpuKey, LockFact, Provenance, Subject
+from scripts.evidence.evidence_io import dump, report_folder, write_document
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.reporting.document import Document, GpuKey, LockFact, Machine, Provenance, Subject
-from scripts.reporting.exchange import dump, report_folder, write_document
 from scripts.ui.console import Out
 from scripts.ui.report import show
 
@@ -37,7 +37,7 @@ def document(day: int, stack: str = "zluda", *, simulated: bool = False) -> Docu
         created=datetime(2026, 11, day, 12, 30, tzinfo=UTC),
         provenance=Provenance.MEASURED,
         subject=Subject(stack=stack, digest="b" * 64, gpu=None if simulated else GPU),
-        machine=Machine(os="linux"),
+        machine=DocumentMachine(os="linux"),
         results=(
             CapabilityResult(capability="nvcuda", level=Level.LOADABLE, outcome=Outcome.PASS),
             CapabilityResult(

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from scripts.app import scan as scan_module
+from scripts.app.context import Workspace
 from scripts.app.scan import ScanResult, scan
-from scripts.app.workspace import Workspace
 from scripts.errors import UsageError
 from scripts.host.facts import scan_host
-from scripts.host.hip import Places
+from scripts.host.hip import HipPlaces
 from scripts.host.sources import Sources
 from scripts.model import Host
 from scripts.ui.console import Out
@@ -56,7 +56,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     sources = Sources(
         registry=Recorded(XTX, RAPHAEL),
         system32=tmp_path / "System32",
-        places=Places(parents=((tmp_path / "ROCm", r"Program Files\AMD\ROCm"),)),
+        places=HipPlaces(parents=((tmp_path / "ROCm", r"Program Files\AMD\ROCm"),)),
         runner=lambda _command, _environ: (0, output),
     )
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.proof import known_by_stack
+from scripts.app.context import Workspace
+from scripts.app.evidence_lookup import known_by_stack
 from scripts.app.stacks import StackRow, StacksResult, stacks
 from scripts.app.verify import verify
-from scripts.app.workspace import Workspace
 from scripts.errors import UsageError
+from scripts.evidence.document import Document, Provenance
+from scripts.evidence.index import EvidenceIndex, Filed
 from scripts.model import Level, Outcome, Stack, StackKind
-from scripts.reporting.document import Document, Provenance
-from scripts.reporting.index import EvidenceIndex, Filed
 from scripts.ui.console import Out
 from scripts.ui.stacks import show
 from tests.test_validate import GOOD, LOADS, WRONG, document

@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.placing import Beside, placed_here, still_placed, system_folders
-from scripts.app.placing_items import choose
-from scripts.app.staged import Staged
+from scripts.app.context import Staged, Workspace
 from scripts.app.status import StatusResult
 from scripts.app.unwrap import UnwrapResult, unwrap
-from scripts.app.workspace import Workspace
+from scripts.app.wrap.placing import BesidePlacer, choose, placed_here, still_placed, system_folders
 from scripts.errors import JournalError, TargetError, UsageError
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
-from scripts.placement.status import PlacementStatus, Standing
+from scripts.placement.status import PlacementStatus, TargetState
 from scripts.preflight.places import Places
 from scripts.staging.generations import History
 from scripts.ui.console import Out
@@ -77,7 +75,7 @@ def program(root: Path) -> World:
 
 def kept(ws: Workspace, root: Path) -> World:
     world = program(root)
-    with Beside(ws)(make_staged(root), world.target / "program.exe", keep=True):
+    with BesidePlacer(ws)(make_staged(root), world.target / "program.exe", keep=True):
         pass
     return world
 
@@ -102,10 +100,10 @@ def test_the_reference_stack_has_no_stubs(tmp_path: Path) -> None:
 
 def test_wrap_places_and_takes_away(ws: Workspace, tmp_path: Path) -> None:
     world = program(tmp_path / "one")
-    with Beside(ws)(make_staged(tmp_path), world.target / "program.exe") as placement:
+    with BesidePlacer(ws)(make_staged(tmp_path), world.target / "program.exe") as placement:
         assert "nvcuda.dll" in placement.files
         assert (world.target / "nvcuda.dll").read_bytes() == b"stack-a nvcuda.dll"
-        assert [status.standing for status in placed_here(ws)] == [Standing.IN_USE]
+        assert [status.standing for status in placed_here(ws)] == [TargetState.IN_USE]
     assert placement.left == ()
     assert tree(world.target) == world.start
     assert placed_here(ws) == ()
@@ -113,7 +111,7 @@ def test_wrap_places_and_takes_away(ws: Workspace, tmp_path: Path) -> None:
 
 def test_wrap_tells_what_is_left_instead_of_raising(ws: Workspace, tmp_path: Path) -> None:
     world = program(tmp_path / "one")
-    with Beside(ws)(make_staged(tmp_path), world.target / "program.exe") as placement:
+    with BesidePlacer(ws)(make_staged(tmp_path), world.target / "program.exe") as placement:
         (world.target / "nvcuda.dll").write_bytes(b"an updater")
     assert [line.partition(":")[0] for line in placement.left] == ["nvcuda.dll"]
     assert "half-undone" in still_placed(ws)[0]
@@ -123,7 +121,7 @@ def test_the_programs_own_failure_passes_through(ws: Workspace, tmp_path: Path) 
     world = program(tmp_path / "one")
     with (
         pytest.raises(JournalError, match="the body's"),
-        Beside(ws)(make_staged(tmp_path), world.target / "program.exe"),
+        BesidePlacer(ws)(make_staged(tmp_path), world.target / "program.exe"),
     ):
         raise JournalError("x", "the body's")
     assert tree(world.target) == world.start
@@ -132,7 +130,7 @@ def test_the_programs_own_failure_passes_through(ws: Workspace, tmp_path: Path) 
 def test_nothing_to_place_is_refused(ws: Workspace, tmp_path: Path) -> None:
     world = program(tmp_path / "one")
     with pytest.raises(TargetError) as caught:
-        Beside(ws)(make_staged(tmp_path), world.target / "program.exe", places=Places())
+        BesidePlacer(ws)(make_staged(tmp_path), world.target / "program.exe", places=Places())
     assert caught.value.reference == "nothing-to-place"
 
 
@@ -255,13 +253,13 @@ def test_status_says_what_is_placed_and_what_to_type(ws: Workspace, tmp_path: Pa
     assert shown_status(*placed_here(ws)) == [f"+ kept: {files}; {way}", "-> set one up: invoke setup"]
     (world.target / ".cuda-amd" / "users" / "keep").unlink()
     assert shown_status(*placed_here(ws)) == [f"! left over: {files}", f"-> {way}"]
-    other = PlacementStatus(target=Path("else"), standing=Standing.UNREADABLE, advice="damaged at byte 7")
+    other = PlacementStatus(target=Path("else"), standing=TargetState.UNREADABLE, advice="damaged at byte 7")
     assert shown_status(*placed_here(ws), other) == [
         f"! left over: {files}",
         "! journal not trusted: else; damaged at byte 7",
         f"-> {way}",
     ]
-    with Beside(ws)(make_staged(tmp_path / "Büro 1"), world.target / "program.exe"):
+    with BesidePlacer(ws)(make_staged(tmp_path / "Büro 1"), world.target / "program.exe"):
         assert shown_status(*placed_here(ws))[0] == f"+ in use (process {os.getpid()}): {files}"
     two = kept(ws, tmp_path / "two")
     two.target.rename(tmp_path / "two" / "elsewhere")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from scripts.bench.trial_records import judge_run, parse_record
 from scripts.model import Outcome
-from scripts.reporting.records import judge_run, parse_record
 from tests.checkout import ROOT
 
 pytestmark = pytest.mark.posix_only

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.bench.own_workload import OwnWorkload, read_own_workload
 from scripts.errors import UsageError
-from scripts.reporting.own_workload import OwnWorkload, read_own_workload
 
 GOOD = r"""
 name = "train"

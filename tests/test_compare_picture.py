@@ -11,11 +11,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from PIL import Image
 
-from scripts.reporting.compare import Comparison, compare
-from scripts.reporting.picture import MOST_ROWS, draw
-from scripts.reporting.raster import SCALE, as_png
-from scripts.reporting.shapes import Dot, Hatched, Strokes
-from scripts.reporting.svg import as_svg
+from scripts.bench.compare import Comparison, compare
+from scripts.bench.picture import MOST_ROWS, Dot, Hatched, Strokes, as_svg, draw
+from scripts.bench.raster import SCALE, as_png
 from tests.trial_records import pairs, runs_of
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,10 +9,9 @@ import math
 
 import pytest
 
-from scripts.reporting.compare import Comparison, Verdict, compare
-from scripts.reporting.picture import draw
-from scripts.reporting.svg import as_svg
-from scripts.reporting.table import read_table
+from scripts.bench.compare import CompareVerdict, Comparison, compare
+from scripts.bench.picture import as_svg, draw
+from scripts.bench.trials import read_table
 from tests.checkout import ROOT
 
 FILE = ROOT / "evidence" / "records" / "ppo-ab-2026-09-13.csv"
@@ -52,8 +51,8 @@ def test_the_published_figures_come_out(compared: Comparison) -> None:
 
 def test_two_pairs_do_not_carry_it(compared: Comparison) -> None:
     finding = compared.findings["overall_sps"]
-    assert compared.verdict is Verdict.INCONCLUSIVE
-    assert {f.verdict for f in compared.findings.values()} == {Verdict.INCONCLUSIVE}
+    assert compared.verdict is CompareVerdict.INCONCLUSIVE
+    assert {f.verdict for f in compared.findings.values()} == {CompareVerdict.INCONCLUSIVE}
     assert finding.interval.pairs == 2
     assert finding.needed_pairs == 9
     low, high = (math.expm1(end) * 100 for end in (finding.interval.low, finding.interval.high))

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
+from scripts.bench.trials import direction_of, join, read_record, read_table, to_json, write_record
 from scripts.errors import UsageError
-from scripts.reporting.table import direction_of, read_table
-from scripts.reporting.trials import join, read_record, to_json, write_record
 from tests.trial_records import pairs, runs_of
 
 RUNS = runs_of(

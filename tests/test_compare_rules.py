@@ -10,17 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.errors import UsageError
-from scripts.reporting.compare import (
+from scripts.bench.compare import (
+    CompareVerdict,
     Comparison,
-    Verdict,
     compare,
+    compare_conditions,
+    conditions_of,
     interval_of,
     pairs_for,
     verdict_of,
 )
-from scripts.reporting.conditions import compare_conditions, conditions_of
-from scripts.reporting.trials import HIGHER, LOWER, Metric, Runs
+from scripts.bench.trials import HIGHER, LOWER, Metric, Runs
+from scripts.errors import UsageError
 from tests.trial_records import pairs, runs_of
 
 
@@ -37,27 +38,33 @@ VAGUE = (0.09, -0.03, 0.07, -0.02)
 @pytest.mark.parametrize(
     ("changes", "better", "verdict"),
     [
-        pytest.param(CLEAR, HIGHER, Verdict.BETTER, id="more-is-better-and-it-is-more"),
-        pytest.param(CLEAR, LOWER, Verdict.WORSE, id="less-is-better-and-it-is-more"),
-        pytest.param([-c for c in CLEAR], HIGHER, Verdict.WORSE, id="more-is-better-and-it-is-less"),
-        pytest.param([-c for c in CLEAR], LOWER, Verdict.BETTER, id="less-is-better-and-it-is-less"),
-        pytest.param(QUIET, HIGHER, Verdict.SAME, id="inside-the-margin"),
-        pytest.param((0.010, 0.011, 0.010, 0.011), HIGHER, Verdict.SAME, id="surely-more-but-too-little"),
-        pytest.param(VAGUE, HIGHER, Verdict.INCONCLUSIVE, id="wide"),
-        pytest.param((0.019, 0.021, 0.020, 0.020), HIGHER, Verdict.BETTER, id="across-the-margin-not-zero"),
-        pytest.param(CLEAR[:3], HIGHER, Verdict.INCONCLUSIVE, id="three-pairs-however-clear"),
-        pytest.param(QUIET[:3], HIGHER, Verdict.INCONCLUSIVE, id="three-pairs-however-close"),
-        pytest.param((0.05,) * 4, HIGHER, Verdict.BETTER, id="no-spread-at-all"),
+        pytest.param(CLEAR, HIGHER, CompareVerdict.BETTER, id="more-is-better-and-it-is-more"),
+        pytest.param(CLEAR, LOWER, CompareVerdict.WORSE, id="less-is-better-and-it-is-more"),
+        pytest.param([-c for c in CLEAR], HIGHER, CompareVerdict.WORSE, id="more-is-better-and-it-is-less"),
+        pytest.param([-c for c in CLEAR], LOWER, CompareVerdict.BETTER, id="less-is-better-and-it-is-less"),
+        pytest.param(QUIET, HIGHER, CompareVerdict.SAME, id="inside-the-margin"),
+        pytest.param(
+            (0.010, 0.011, 0.010, 0.011), HIGHER, CompareVerdict.SAME, id="surely-more-but-too-little"
+        ),
+        pytest.param(VAGUE, HIGHER, CompareVerdict.INCONCLUSIVE, id="wide"),
+        pytest.param(
+            (0.019, 0.021, 0.020, 0.020), HIGHER, CompareVerdict.BETTER, id="across-the-margin-not-zero"
+        ),
+        pytest.param(CLEAR[:3], HIGHER, CompareVerdict.INCONCLUSIVE, id="three-pairs-however-clear"),
+        pytest.param(QUIET[:3], HIGHER, CompareVerdict.INCONCLUSIVE, id="three-pairs-however-close"),
+        pytest.param((0.05,) * 4, HIGHER, CompareVerdict.BETTER, id="no-spread-at-all"),
     ],
 )
-def test_verdict(changes: Any, better: str, verdict: Verdict) -> None:
+def test_verdict(changes: Any, better: str, verdict: CompareVerdict) -> None:
     assert judged(runs_of(pairs(changes), better=better)).verdict is verdict
 
 
 @pytest.mark.parametrize(
-    ("margin", "verdict"), [(0.0001, Verdict.INCONCLUSIVE), (0.02, Verdict.SAME)], ids=["narrow", "wide"]
+    ("margin", "verdict"),
+    [(0.0001, CompareVerdict.INCONCLUSIVE), (0.02, CompareVerdict.SAME)],
+    ids=["narrow", "wide"],
 )
-def test_same_is_a_matter_of_the_margin(margin: float, verdict: Verdict) -> None:
+def test_same_is_a_matter_of_the_margin(margin: float, verdict: CompareVerdict) -> None:
     assert judged(runs_of(pairs(QUIET)), margin=margin).verdict is verdict
 
 
@@ -96,13 +103,15 @@ def test_only_the_primary_metric_decides() -> None:
     )
     metrics = {**runs.metrics, "ms": Metric(name="ms", better=LOWER)}
     found = judged(replace(runs, trials=trials, metrics=metrics))
-    assert found.findings["ms"].verdict is Verdict.WORSE
-    assert found.verdict is Verdict.SAME
+    assert found.findings["ms"].verdict is CompareVerdict.WORSE
+    assert found.verdict is CompareVerdict.SAME
 
 
 def test_a_metric_without_a_direction_is_different_and_cannot_decide() -> None:
     runs = runs_of(pairs(CLEAR), better="")
-    assert verdict_of(interval_of([0.05, 0.06, 0.05, 0.06]), margin=0.02, better="") is Verdict.DIFFERENT
+    assert (
+        verdict_of(interval_of([0.05, 0.06, 0.05, 0.06]), margin=0.02, better="") is CompareVerdict.DIFFERENT
+    )
     with pytest.raises(UsageError) as caught:
         judged(runs)
     assert caught.value.reference == "no-direction"
@@ -165,7 +174,7 @@ def test_needed_pairs_are_enough_and_one_less_is_not(spread: float, width: float
 
 
 def interval_half(spread: float, n: int) -> float:
-    from scripts.reporting.student import quantile  # noqa: PLC0415 - the only user
+    from scripts.bench.t_distribution import quantile  # noqa: PLC0415 - the only user
 
     return quantile(0.975, n - 1) * spread / math.sqrt(n)
 
@@ -174,7 +183,7 @@ def interval_half(spread: float, n: int) -> float:
 def test_exchanging_the_sides_mirrors_everything(ratios: list[float]) -> None:
     one, other = interval_of(ratios), interval_of([-r for r in ratios])
     assert (other.low, other.mean) == pytest.approx((-one.high, -one.mean), abs=1e-12)
-    mirror = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
+    mirror = {CompareVerdict.BETTER: CompareVerdict.WORSE, CompareVerdict.WORSE: CompareVerdict.BETTER}
     verdict = verdict_of(one, margin=1e-9, better=HIGHER)
     assert verdict_of(other, margin=1e-9, better=HIGHER) is mirror.get(verdict, verdict)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scripts.reporting.student import probability, quantile
+from scripts.bench.t_distribution import probability, quantile
 
 #: Upper quantiles from the NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2.
 LEVELS = (0.90, 0.95, 0.975, 0.99, 0.995, 0.999)

@@ -17,15 +17,14 @@ import pytest
 
 from scripts.app import compiling
 from scripts.app import precompile as precompiling
-from scripts.app.cache_prune import cache_prune
-from scripts.app.compiling import say_when_compiling
+from scripts.app.cache import cache_prune
+from scripts.app.compiling import in_use, say_when_compiling
+from scripts.app.context import Workspace, user_caches
 from scripts.app.precompile import PrecompileResult, precompile
 from scripts.app.status import status
-from scripts.app.workspace import Workspace, user_caches
-from scripts.app.wrap import wrap
+from scripts.app.wrap.wrap import wrap
 from scripts.errors import ConflictError, HostError, LaunchError, UsageError
 from scripts.model import NoProgress, StackKind
-from scripts.system.databases import in_use
 from scripts.ui import cache_prune as prune_face
 from scripts.ui import precompile as precompile_face
 from scripts.ui import status as status_face

@@ -17,7 +17,7 @@ import pytest
 
 from scripts.errors import LaunchError
 from scripts.launch.argv import direct_line, launcher_line
-from scripts.launch.via import Via, ViaFacts, choose_via
+from scripts.launch.injection import Via, ViaFacts, choose_via
 from scripts.model import StackKind
 from scripts.preflight.loading import loading_of
 from tests.preflight_programs import NEEDS, examined, exe, ship

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app import doctor as doctor_module
-from scripts.app.doctor import doctor
-from scripts.app.machine_look import with_machine
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace
+from scripts.app.doctor import doctor as doctor_module
+from scripts.app.doctor.doctor import doctor
+from scripts.app.doctor.machine_look import with_machine
 from scripts.doctor.facts import Facts
 from scripts.doctor.machine import Machine, StageFact
 from scripts.host.facts import scan_host
-from scripts.host.hip import Places
+from scripts.host.hip import HipPlaces
 from scripts.host.sources import Sources
 from scripts.model import Host
 from tests.windows_machines import RAPHAEL, XTX, Keys, Recorded, adapter, place
@@ -50,7 +50,7 @@ class Pc:
         sources = Sources(
             registry=Recorded(*self.adapters),
             system32=folder / "System32",
-            places=Places(parents=((folder / "ROCm", r"Program Files\AMD\ROCm"),)),
+            places=HipPlaces(parents=((folder / "ROCm", r"Program Files\AMD\ROCm"),)),
             runner=lambda _command, _environ: (1, ""),
         )
         return scan_host(self.environ, platform="win32", sources=sources)

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from scripts.app import advice
 from scripts.app import check as checking
-from scripts.app.advice import best_finding, output_of
-from scripts.app.beside_look import libraries_of
 from scripts.app.compiling import say_when_compiling
-from scripts.app.doctor import doctor
-from scripts.app.machine_look import facts_of, on_path
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace
+from scripts.app.doctor import advice
+from scripts.app.doctor.advice import best_finding, output_of
+from scripts.app.doctor.beside_look import libraries_of
+from scripts.app.doctor.doctor import doctor
+from scripts.app.doctor.machine_look import facts_of, on_path
 from scripts.doctor.beside import Maker, maker_of
 from scripts.errors import HostError, LaunchError, UsageError
 from scripts.host.gpu import AMD

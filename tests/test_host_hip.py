@@ -9,7 +9,7 @@ import pytest
 
 from scripts.binary.pe_version import file_version
 from scripts.errors import UsageError
-from scripts.host.hip import Found, Places, find_roots, libraries, root_version, usual_places
+from scripts.host.hip import Found, HipPlaces, find_roots, libraries, root_version, usual_places
 from tests.pe_version_file import library
 
 SDK_FILES = ("amdhip64_6.dll", "rocblas.dll", "libhipblaslt.dll", "rocsparse.dll", "hipInfo.exe")
@@ -26,7 +26,7 @@ def make_root(folder: Path, *names: str, version: str = "", where: str = "bin") 
 
 
 def find(environ: Mapping[str, str] | None = None, flag: str = "", **places: object) -> Found:
-    return find_roots(environ or {}, Places(**places), flag)  # type: ignore[arg-type]  # tests spell them right
+    return find_roots(environ or {}, HipPlaces(**places), flag)  # type: ignore[arg-type]  # tests spell them right
 
 
 def test_the_flag_goes_before_the_environment_and_the_environment_before_what_is_installed(

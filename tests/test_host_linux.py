@@ -12,7 +12,7 @@ import pytest
 from scripts.errors import UsageError
 from scripts.host import linux, nvidia
 from scripts.host.facts import scan_host
-from scripts.host.hip import Places
+from scripts.host.hip import HipPlaces
 from scripts.host.sources import Sources
 from scripts.model import Host
 
@@ -29,7 +29,7 @@ H200 = {
     ),
 }
 
-NOWHERE = Places()
+NOWHERE = HipPlaces()
 
 
 class Tree:

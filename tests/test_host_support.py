@@ -10,7 +10,7 @@ import pytest
 from packaging.version import Version
 
 from scripts.host import gpu, support
-from scripts.host.support import Verdict
+from scripts.host.support import SupportLevel
 
 DATA = Path(gpu.TABLE).parent
 MODELS = tomllib.loads((DATA / "gpus.toml").read_text(encoding="utf-8"))
@@ -85,29 +85,29 @@ def test_a_chip_is_integrated_in_all_its_models_or_in_none() -> None:
 @pytest.mark.parametrize(
     ("gfx", "version", "verdict"),
     [
-        ("gfx1200", "6.4.2", Verdict.RUNTIME_AND_LIBRARIES),
-        ("gfx1200", "6.2.4", Verdict.NONE),
-        ("gfx1101", "5.7.1", Verdict.NONE),
-        ("gfx1101", "6.1", Verdict.RUNTIME_AND_LIBRARIES),
-        ("gfx1032", "6.4.43483.0", Verdict.RUNTIME),
-        ("gfx1030", "7.1.1-12", Verdict.RUNTIME_AND_LIBRARIES),
-        ("gfx1030", "7.2.0", Verdict.NONE),
-        ("gfx1150", "7.1.1", Verdict.NONE),
-        ("gfx1150", "7.2", Verdict.RUNTIME_AND_LIBRARIES),
-        ("gfx1103", "7.2.0", Verdict.NONE),
-        ("gfx906", "6.4", Verdict.NONE),
-        ("gfx1200", "7.14.0a20260612", Verdict.UNKNOWN),
-        ("gfx1200", "10.1.0", Verdict.UNKNOWN),
-        ("gfx1200", "", Verdict.UNKNOWN),
-        ("gfx1200", "latest", Verdict.UNKNOWN),
-        ("gfx942", "6.4.2", Verdict.UNKNOWN),
+        ("gfx1200", "6.4.2", SupportLevel.RUNTIME_AND_LIBRARIES),
+        ("gfx1200", "6.2.4", SupportLevel.NONE),
+        ("gfx1101", "5.7.1", SupportLevel.NONE),
+        ("gfx1101", "6.1", SupportLevel.RUNTIME_AND_LIBRARIES),
+        ("gfx1032", "6.4.43483.0", SupportLevel.RUNTIME),
+        ("gfx1030", "7.1.1-12", SupportLevel.RUNTIME_AND_LIBRARIES),
+        ("gfx1030", "7.2.0", SupportLevel.NONE),
+        ("gfx1150", "7.1.1", SupportLevel.NONE),
+        ("gfx1150", "7.2", SupportLevel.RUNTIME_AND_LIBRARIES),
+        ("gfx1103", "7.2.0", SupportLevel.NONE),
+        ("gfx906", "6.4", SupportLevel.NONE),
+        ("gfx1200", "7.14.0a20260612", SupportLevel.UNKNOWN),
+        ("gfx1200", "10.1.0", SupportLevel.UNKNOWN),
+        ("gfx1200", "", SupportLevel.UNKNOWN),
+        ("gfx1200", "latest", SupportLevel.UNKNOWN),
+        ("gfx942", "6.4.2", SupportLevel.UNKNOWN),
     ],
 )
-def test_support(gfx: str, version: str, verdict: Verdict) -> None:
+def test_support(gfx: str, version: str, verdict: SupportLevel) -> None:
     said = support.support(gfx, version)
     assert said.verdict is verdict
     assert gfx in said.sentence
-    assert bool(said.source) is (verdict is not Verdict.UNKNOWN)
+    assert bool(said.source) is (verdict is not SupportLevel.UNKNOWN)
 
 
 def test_the_support_table_is_whole_and_sourced() -> None:

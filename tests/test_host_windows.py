@@ -11,9 +11,9 @@ import pytest
 
 from scripts.host import compare, hipinfo, windows
 from scripts.host.facts import scan_host
-from scripts.host.hip import Places
+from scripts.host.hip import HipPlaces
 from scripts.host.sources import Sources
-from scripts.host.winregistry import WinRegistry
+from scripts.host.windows_scan import WinRegistry
 from scripts.model import Gpu, Host
 from tests.pe_version_file import library
 from tests.windows_machines import AUDIO, RAPHAEL, XTX, Keys, Recorded, adapter, place, virtual
@@ -47,12 +47,12 @@ def look(
     gpu: str = "",
 ) -> Host:
     """Scan a recorded machine; with ``says`` it has a HIP runtime whose hipInfo answers that."""
-    places = Places()
+    places = HipPlaces()
     if says is not None:
         (folder / "hip" / "bin").mkdir(parents=True)
         for name in ("amdhip64_6.dll", "hipInfo.exe"):
             (folder / "hip" / "bin" / name).write_bytes(b"")
-        places = Places(roots=((folder / "hip", "installed"),))
+        places = HipPlaces(roots=((folder / "hip", "installed"),))
     sources = Sources(
         registry=Recorded(*parts), system32=folder / "System32", places=places, runner=says or HipInfo("")
     )
@@ -217,7 +217,7 @@ def test_nvidia_smi_speaks_for_the_card_in_its_slot(tmp_path: Path) -> None:
     tool.chmod(0o755)
     rtx = adapter("10de:2684:a1", "NVIDIA GeForce RTX 4090", 1, location=place(101), service="nvlddmkm")
     says = HipInfo("0, NVIDIA GeForce RTX 4090, 24564 MiB, 580.88, 00000000:65:00.0\n")
-    sources = Sources(registry=Recorded(rtx), system32=tmp_path, places=Places(), runner=says)
+    sources = Sources(registry=Recorded(rtx), system32=tmp_path, places=HipPlaces(), runner=says)
     gpu = only(scan_host({"Path": str(tmp_path)}, platform="win32", sources=sources))
     assert (gpu.driver, gpu.pci_id, gpu.source) == ("580.88", "10de:2684:a1", "nvidia-smi")
 

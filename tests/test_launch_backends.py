@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.backend_notes import refuse_foreign_driver
+from scripts.app.stack_process import refuse_foreign_driver
 from scripts.errors import HostError, LaunchError
 from scripts.launch.backends import (
-    Places,
+    BackendPlaces,
     missing_backends,
     notes_of,
     outdated_runtime,
     refuse_or_note,
     shadowing,
 )
-from scripts.launch.via import Via
+from scripts.launch.injection import Via
 from scripts.model import Runtime, RuntimeFile, StackKind
 from tests.pe_files import pe
 from tests.wrapping import runtime_in, staged_over, workspace
@@ -45,11 +45,11 @@ BLAS: Files = {"rocblas.dll": ("amdhip64_6.dll", "kernel32.dll"), "libhipblaslt.
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> BackendPlaces:
     for name in ("layer", "hip", "program", "system", "more"):
         (tmp_path / name).mkdir()
     put(tmp_path / "system", {"kernel32.dll": ()})
-    return Places(
+    return BackendPlaces(
         layer=tmp_path / "layer",
         hip=tmp_path / "hip",
         program=tmp_path / "program",
@@ -66,16 +66,16 @@ def put(folder: Path | None, files: Files, *, delayed: tuple[str, ...] = ()) -> 
         (folder / name).write_bytes(pe(imports=now, delayed=later))
 
 
-def sentences(places: Places) -> list[str]:
+def sentences(places: BackendPlaces) -> list[str]:
     return [missing.sentence for missing in missing_backends(RUNTIME, places)]
 
 
-def test_nothing_is_missing_where_all_is_there(places: Places) -> None:
+def test_nothing_is_missing_where_all_is_there(places: BackendPlaces) -> None:
     put(places.hip, {**HIP6, **BLAS})
     assert sentences(places) == []
 
 
-def test_the_wrong_generation_is_named_down_to_the_leaf(places: Places) -> None:
+def test_the_wrong_generation_is_named_down_to_the_leaf(places: BackendPlaces) -> None:
     put(places.hip, BLAS)
     put(places.system, {"amdhip64_7.dll": ()})
     where = r"not in HIP\bin; not in the program's folder; System32 has only amdhip64_7.dll"
@@ -85,7 +85,7 @@ def test_the_wrong_generation_is_named_down_to_the_leaf(places: Places) -> None:
     ]
 
 
-def test_all_that_fail_are_named_once_and_the_program_is_not_refused(places: Places) -> None:
+def test_all_that_fail_are_named_once_and_the_program_is_not_refused(places: BackendPlaces) -> None:
     put(places.hip, {**HIP6, "rocblas.dll": ("amdhip64_6.dll",)})
     lacking = r"hipblaslt.dll or libhipblaslt.dll: not in the layer's folder; not in HIP\bin"
     assert refuse_or_note(missing_backends(RUNTIME, places)) == (
@@ -94,19 +94,19 @@ def test_all_that_fail_are_named_once_and_the_program_is_not_refused(places: Pla
 
 
 @pytest.mark.parametrize("folder", ["layer", "hip", "program", "system", "more"])
-def test_the_runtime_itself_is_found_wherever_its_bare_name_leads(places: Places, folder: str) -> None:
+def test_the_runtime_itself_is_found_wherever_its_bare_name_leads(places: BackendPlaces, folder: str) -> None:
     put(places.layer.parent / folder, {"amdhip64_7.dll": ()})
     assert not [m for m in missing_backends(RUNTIME, places) if m.library == "amdhip64"]
 
 
 @pytest.mark.parametrize("folder", ["program", "system", "more"])
-def test_a_back_end_is_looked_for_in_two_folders_only(places: Places, folder: str) -> None:
+def test_a_back_end_is_looked_for_in_two_folders_only(places: BackendPlaces, folder: str) -> None:
     put(places.hip, HIP6)
     put(places.layer.parent / folder, BLAS)
     assert {m.library for m in missing_backends(RUNTIME, places)} == {"rocblas", "hipblaslt"}
 
 
-def test_without_the_runtime_nothing_is_started(places: Places) -> None:
+def test_without_the_runtime_nothing_is_started(places: BackendPlaces) -> None:
     put(places.system, {"amdhip64.dll": ()})
     with pytest.raises(HostError) as caught:
         refuse_or_note(missing_backends(RUNTIME, places))
@@ -116,44 +116,44 @@ def test_without_the_runtime_nothing_is_started(places: Places) -> None:
     assert line.endswith("System32 has only amdhip64.dll")
 
 
-def test_a_runtime_that_cannot_start_is_refused_as_well(places: Places) -> None:
+def test_a_runtime_that_cannot_start_is_refused_as_well(places: BackendPlaces) -> None:
     put(places.hip, {"amdhip64_7.dll": ("amd_comgr.dll", "rocm_kpack.dll"), "amd_comgr.dll": ()})
     with pytest.raises(HostError) as caught:
         refuse_or_note(missing_backends(RUNTIME, places))
     assert caught.value.message.startswith("the HIP runtime lacks rocm_kpack.dll")
 
 
-def test_what_the_runtime_imports_may_lie_in_path(places: Places) -> None:
+def test_what_the_runtime_imports_may_lie_in_path(places: BackendPlaces) -> None:
     put(places.hip, {"amdhip64_7.dll": ("amd_comgr.dll",)})
     put(places.path[0], {"amd_comgr.dll": ()})
     assert not [m for m in missing_backends(RUNTIME, places) if m.library == "amdhip64"]
 
 
-def test_what_is_loaded_later_is_said_to_be_missed_later(places: Places) -> None:
+def test_what_is_loaded_later_is_said_to_be_missed_later(places: BackendPlaces) -> None:
     put(places.hip, {**HIP6, "libhipblaslt.dll": ("amdhip64_6.dll",)})
     put(places.hip, {"rocblas.dll": ("hipsolver.dll", "amdhip64_6.dll")}, delayed=("hipsolver.dll",))
     [note] = refuse_or_note(missing_backends(RUNTIME, places))
     assert note.startswith("cublas11, cublas12 will fail when it is used: cublas64_11.dll → rocblas.dll")
 
 
-def test_libraries_that_import_each_other_end_the_walk(places: Places) -> None:
+def test_libraries_that_import_each_other_end_the_walk(places: BackendPlaces) -> None:
     put(places.hip, {**HIP6, "rocblas.dll": ("libhipblaslt.dll",), "libhipblaslt.dll": ("rocblas.dll",)})
     assert sentences(places) == []
 
 
-def test_names_the_system_answers_for_are_no_files(places: Places) -> None:
+def test_names_the_system_answers_for_are_no_files(places: BackendPlaces) -> None:
     put(places.hip, {**HIP6, **BLAS, "rocblas.dll": ("api-ms-win-crt-heap-l1-1-0.dll", "KERNEL32.dll")})
     assert sentences(places) == []
 
 
-def test_a_library_nobody_can_read_is_not_judged(places: Places) -> None:
+def test_a_library_nobody_can_read_is_not_judged(places: BackendPlaces) -> None:
     put(places.hip, {**HIP6, **BLAS})
     assert places.hip is not None
     (places.hip / "rocblas.dll").write_bytes(b"MZ damaged")
     assert sentences(places) == []
 
 
-def test_hip_libraries_of_the_programs_own_are_seen(places: Places) -> None:
+def test_hip_libraries_of_the_programs_own_are_seen(places: BackendPlaces) -> None:
     put(places.program, {"AMDHIP64_6.dll": (), "MIOpen.dll": (), "amd_comgr.dll": ()})
     assert places.program is not None
     assert shadowing(places.program) == ("AMDHIP64_6.dll", "MIOpen.dll")
@@ -181,7 +181,7 @@ def test_without_an_nvidia_driver_the_search_path_may_be_used(tmp_path: Path) ->
     refuse_foreign_driver(ws, staged, Via.ENV)
 
 
-def test_what_would_be_refused_can_also_just_be_said(places: Places) -> None:
+def test_what_would_be_refused_can_also_just_be_said(places: BackendPlaces) -> None:
     [first, *_rest] = notes_of(missing_backends(RUNTIME, places))
     assert first.startswith(
         "the HIP runtime lacks amdhip64_7.dll or amdhip64_6.dll: no CUDA program can start"
@@ -199,7 +199,7 @@ def test_what_would_be_refused_can_also_just_be_said(places: Places) -> None:
 )
 @pytest.mark.parametrize("delayed", [True, False], ids=["delayed", "at start"])
 def test_a_runtime_without_what_the_layer_asks_for_is_too_old(
-    places: Places, tmp_path: Path, offered: tuple[str, ...], said: str, *, delayed: bool
+    places: BackendPlaces, tmp_path: Path, offered: tuple[str, ...], said: str, *, delayed: bool
 ) -> None:
     asked = {"amdhip64_7.dll": ["hipInit", "hipMemAdvise_v2"], "kernel32.dll": ["Sleep"]}
     driver = tmp_path / "layer" / "nvcuda.dll"
@@ -211,6 +211,6 @@ def test_a_runtime_without_what_the_layer_asks_for_is_too_old(
     assert sentence == "" or sentence.startswith(f"{runtime} may be too old")
 
 
-def test_without_a_runtime_nothing_is_said_about_its_age(places: Places, tmp_path: Path) -> None:
+def test_without_a_runtime_nothing_is_said_about_its_age(places: BackendPlaces, tmp_path: Path) -> None:
     (tmp_path / "layer" / "nvcuda.dll").write_bytes(pe(imports={"amdhip64_7.dll": ["hipInit"]}))
     assert outdated_runtime(tmp_path / "layer" / "nvcuda.dll", places) == ""

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from scripts.errors import HostError, LaunchError, StagedFileError, UsageError
 from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment
-from scripts.launch.folders import launcher_in, search_folders
+from scripts.launch.injection import Via, ViaFacts, choose_via
 from scripts.launch.launcher import ascii_folder, plan_launcher
-from scripts.launch.request import parse_settings, parse_timeout
-from scripts.launch.via import Via, ViaFacts, choose_via
+from scripts.launch.request import launcher_in, parse_settings, parse_timeout, search_folders
 from scripts.model import EnvPolicy, HipNeed, HipRoot, HipSource, Runtime, RuntimeFile, Stack, StackKind
 
 CC = EnvPolicy(name="ZLUDA_CC", value="8.6", why="explicit")

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from scripts.app.profile import profile_of
-from scripts.app.wrap import wrap
-from scripts.app.wrapping import Inspected
+from scripts.app.wrap.profile import profile_of
+from scripts.app.wrap.wrap import wrap
+from scripts.app.wrap.wrap_types import Inspected
 from scripts.launch.environ import plan_environment
 from scripts.launch.profiles import AppFacts, changes, document, kept_out, matching
 from scripts.model import Runtime, Stack, StackKind

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.app import shim as shims
-from scripts.app.profile import Profiled
+from scripts.app.wrap.profile import Profiled
 from scripts.errors import LaunchError
 from scripts.launch.argv import child_line, launcher_line
 from scripts.launch.environ import EnvChange

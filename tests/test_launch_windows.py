@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.app.wrap import WrapResult, wrap
+from scripts.app.wrap.wrap import WrapResult, wrap
 from scripts.errors import LaunchError, StagedFileError, UsageError
 from scripts.launch.argv import child_line, launcher_line
-from scripts.launch.via import Via
+from scripts.launch.injection import Via
 from scripts.model import EnvPolicy, Runtime, StackKind
-from scripts.system.child import Command
-from scripts.system.interruptions import Interruptions
-from scripts.system.process import run_captured, run_inherited
+from scripts.osal.process import run_captured, run_inherited
+from scripts.osal.process_result import Command
+from scripts.osal.signals import ForwardedSignals
 from tests.command_lines import by_shell32
 from tests.test_launch_argv import IDS, TABLE
 from tests.wrapping import runtime_in, staged_over, workspace
@@ -103,7 +103,7 @@ def show(capfd: pytest.CaptureFixture[str]) -> Show:
     """Start a program with an exact command line, and return what it says it was given."""
 
     def start(program: Path, line: str) -> tuple[str, list[str], dict[str, str]]:
-        with Interruptions() as interruptions:
+        with ForwardedSignals() as interruptions:
             run_inherited(
                 Command(program=program, env=dict(os.environ), line=line), interruptions=interruptions
             )
@@ -280,7 +280,7 @@ def asks(programs: Path) -> Path:
 
 
 def test_an_unattended_box_is_closed_and_written_down(asks: Path) -> None:
-    with Interruptions() as interruptions:
+    with ForwardedSignals() as interruptions:
         done = run_inherited(
             Command(program=asks, env=dict(os.environ)),
             interruptions=interruptions,
@@ -303,7 +303,7 @@ def test_a_check_that_shows_a_box_does_not_hang(asks: Path) -> None:
 
 
 def test_a_box_is_left_alone_while_somebody_is_there(asks: Path) -> None:
-    with Interruptions() as interruptions:
+    with ForwardedSignals() as interruptions:
         done = run_inherited(
             Command(program=asks, env=dict(os.environ)),
             interruptions=interruptions,
@@ -314,7 +314,7 @@ def test_a_box_is_left_alone_while_somebody_is_there(asks: Path) -> None:
 
 def test_a_program_counts_every_process_of_its_tree() -> None:
     inner = "import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', 'pass'])"
-    with Interruptions() as interruptions:
+    with ForwardedSignals() as interruptions:
         command = Command(program=Path(sys.executable), args=("-I", "-c", inner), env=dict(os.environ))
         done = run_inherited(command, interruptions=interruptions)
     assert done.processes is not None
@@ -333,9 +333,9 @@ def test_the_environment_of_a_check_keeps_cuda_path_out_for_checks_only(
 CONSOLE_DRIVER = """
 import ctypes, os, sys, threading, time
 from pathlib import Path
-from scripts.system.child import Command
-from scripts.system.interruptions import Interruptions
-from scripts.system.process import run_inherited
+from scripts.osal.process_result import Command
+from scripts.osal.signals import Interruptions
+from scripts.osal.process import run_inherited
 
 folder = Path(sys.argv[1])
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.staged import Staged
-from scripts.app.wrap import WrapResult, not_started_code, wrap
-from scripts.app.wrapping import NOT_STARTED, Inspected, Placement
+from scripts.app.context import Staged
+from scripts.app.wrap.wrap import WrapResult, not_started_code, wrap
+from scripts.app.wrap.wrap_types import NOT_STARTED, Inspected, WrapPlacement
 from scripts.errors import (
     ConflictError,
     FetchError,
@@ -30,10 +30,10 @@ from scripts.errors import (
     WorkspaceError,
 )
 from scripts.launch.environ import EnvPlan
-from scripts.launch.via import Via, ViaFacts
+from scripts.launch.injection import Via, ViaFacts
 from scripts.model import NoProgress, StackKind
+from scripts.osal.process_result import Dialog, ProcessResult
 from scripts.preflight.places import Places
-from scripts.system.child import Dialog, Exit
 from scripts.ui.console import Out
 from scripts.ui.wrap import show
 from tests.wrapping import runtime_in, staged_over, workspace
@@ -286,11 +286,11 @@ class Beside:
     @contextmanager
     def __call__(
         self, staged: Staged, program: Path, *, keep: bool, places: Places | None
-    ) -> Iterator[Placement]:
+    ) -> Iterator[WrapPlacement]:
         self.events.append(f"placed keep={keep}")
         if self.during is not None:
             self.during()
-        placement = Placement(files=("nvcuda.dll",))
+        placement = WrapPlacement(files=("nvcuda.dll",))
         try:
             yield placement
         finally:
@@ -391,7 +391,7 @@ def test_strict_stops_what_will_be_refused(strict: bool, wrapped: Wrapped) -> No
         assert "cufftExecC2C is not there" in wrapped(inspect=inspect, explain=True).notes
 
 
-def result_with(ended: Exit | None, platform: str, left: tuple[str, ...] = ()) -> WrapResult:
+def result_with(ended: ProcessResult | None, platform: str, left: tuple[str, ...] = ()) -> WrapResult:
     return WrapResult(
         platform=platform,
         program=Path("app"),
@@ -404,25 +404,25 @@ def result_with(ended: Exit | None, platform: str, left: tuple[str, ...] = ()) -
         environ=EnvPlan(changes=(), environ={}),
         cwd=Path("here"),
         exit=ended,
-        placement=Placement(left=left),
+        placement=WrapPlacement(left=left),
     )
 
 
 @pytest.mark.parametrize(
     ("ended", "platform", "code", "outcome"),
     [
-        (Exit(code=0), "linux", 0, "exit"),
-        (Exit(code=255), "linux", 255, "exit"),
-        (Exit(code=-15), "linux", 143, "signal"),
-        (Exit(code=-9, timed_out=True), "linux", 124, "timeout"),
-        (Exit(code=-1073741515), "win32", -1073741515, "exit"),
-        (Exit(code=-1), "win32", -1, "exit"),
-        (Exit(code=0, dialogs=(Dialog(title="t", text="x"),)), "win32", 0, "dialog"),
+        (ProcessResult(code=0), "linux", 0, "exit"),
+        (ProcessResult(code=255), "linux", 255, "exit"),
+        (ProcessResult(code=-15), "linux", 143, "signal"),
+        (ProcessResult(code=-9, timed_out=True), "linux", 124, "timeout"),
+        (ProcessResult(code=-1073741515), "win32", -1073741515, "exit"),
+        (ProcessResult(code=-1), "win32", -1, "exit"),
+        (ProcessResult(code=0, dialogs=(Dialog(title="t", text="x"),)), "win32", 0, "dialog"),
         (None, "linux", 0, "explained"),
     ],
 )
 def test_how_it_ended_decides_code_and_outcome(
-    ended: Exit | None, platform: str, code: int, outcome: str
+    ended: ProcessResult | None, platform: str, code: int, outcome: str
 ) -> None:
     result = result_with(ended, platform)
     assert (result.exit_code, result.outcome) == (code, outcome)
@@ -436,42 +436,42 @@ def shown(result: WrapResult) -> tuple[str, str]:
 
 
 def test_a_good_end_says_nothing() -> None:
-    assert shown(result_with(Exit(code=0), "linux")) == ("", "")
+    assert shown(result_with(ProcessResult(code=0), "linux")) == ("", "")
 
 
 @pytest.mark.parametrize(
     ("ended", "platform", "words"),
     [
         (
-            Exit(code=-1073741515),
+            ProcessResult(code=-1073741515),
             "win32",
             "app ended with -1073741515 (STATUS_DLL_NOT_FOUND: a DLL was not found)",
         ),
         (
-            Exit(code=1, timed_out=True, seconds=5.2),
+            ProcessResult(code=1, timed_out=True, seconds=5.2),
             "win32",
             "app was ended after 5 s, because its time was over",
         ),
         (
-            Exit(code=7, dialogs=(Dialog(title="Missing", text="rocblas"),)),
+            ProcessResult(code=7, dialogs=(Dialog(title="Missing", text="rocblas"),)),
             "win32",
             "a box was closed: Missing: rocblas",
         ),
         (
-            Exit(code=0, log_note="the log ends at its cap of 9 bytes"),
+            ProcessResult(code=0, log_note="the log ends at its cap of 9 bytes"),
             "linux",
             "the log ends at its cap of 9 bytes",
         ),
     ],
 )
-def test_a_notable_end_is_said_on_stderr(ended: Exit, platform: str, words: str) -> None:
+def test_a_notable_end_is_said_on_stderr(ended: ProcessResult, platform: str, words: str) -> None:
     out, err = shown(result_with(ended, platform))
     assert out == ""
     assert words in err
 
 
 def test_files_that_were_left_are_listed_with_what_to_do() -> None:
-    out, err = shown(result_with(Exit(code=0), "linux", left=("lib/nvcuda.dll",)))
+    out, err = shown(result_with(ProcessResult(code=0), "linux", left=("lib/nvcuda.dll",)))
     assert out == ""
     assert "lib/nvcuda.dll" in err
     assert "invoke unwrap" in err

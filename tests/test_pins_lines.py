@@ -10,7 +10,7 @@ import tomlkit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.pins.toml_lines import Key, dotted, line_of, locate
+from scripts.lock.toml_nodes import Key, dotted, line_of, locate
 
 SAMPLE = """\
 # a comment with [brackets] and "quotes"

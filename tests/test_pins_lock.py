@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.errors import ExitCode, LockError
+from scripts.lock.reader import fold, parse_lock, read_lock
+from scripts.lock.urls import url_problem
 from scripts.model import ArtifactFormat, HipSource, Lock, StackKind, Trust
-from scripts.pins.lock import parse_lock, read_lock
-from scripts.pins.lock_check import fold
-from scripts.pins.urls import url_problem
 
 SHA = "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a"
 GOOD = f"""\

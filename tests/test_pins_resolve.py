@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import UsageError
+from scripts.lock.reader import parse_lock
+from scripts.lock.resolve import resolve
+from scripts.lock.update import diff
 from scripts.model import Lock
-from scripts.pins.diff import diff
-from scripts.pins.lock import parse_lock
-from scripts.pins.resolve import resolve
 
 SHA = "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a"
 

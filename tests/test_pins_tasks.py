@@ -17,14 +17,14 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from scripts.app.context import Workspace
 from scripts.app.pins_add import pins_add
 from scripts.app.pins_check import pins_check
 from scripts.app.pins_update import pins_update
-from scripts.app.workspace import Workspace
 from scripts.errors import ConflictError, FetchError, IntegrityError, LockError, UsageError
+from scripts.lock.reader import read_lock
 from scripts.model import Trust
-from scripts.pins.lock import read_lock
-from scripts.pins.web import Web
+from scripts.net.web import Web
 from scripts.ui import pins_add as add_face
 from scripts.ui import pins_check as check_face
 from scripts.ui import pins_update as update_face

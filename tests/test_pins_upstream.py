@@ -12,8 +12,8 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from scripts.errors import FetchError, UsageError
-from scripts.pins.upstream import AssetRef, GitHub, api_base, asset_of
-from scripts.pins.web import Web
+from scripts.lock.upstream import AssetRef, GitHub, api_base, asset_of
+from scripts.net.web import Web
 
 SHA = "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a"
 BEARER = "letmein"

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scripts.errors import ConflictError, LockError
+from scripts.lock.reader import parse_lock
+from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
 from scripts.model import (
     Artifact,
     ArtifactFormat,
@@ -24,8 +26,6 @@ from scripts.model import (
     StackKind,
     Trust,
 )
-from scripts.pins.lock import parse_lock
-from scripts.pins.lock_write import format_lock, save_lock, with_artifact, with_fields, with_stack
 
 SHA = "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a"
 UNTIDY = f"""\

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.placement.place import place
-from scripts.placement.undo import undo
+from scripts.placement.rollback import undo
 from tests.memory_fs import Disk, DyingMemory, MemoryFs, shape_of
 from tests.placement_harness import (
     GONE,
@@ -220,7 +220,7 @@ import sys, time
 from pathlib import Path
 from tests.placement_harness import DyingFs, World, GONE, STACK, PlacementItem
 from scripts.placement.place import place
-from scripts.placement.undo import undo
+from scripts.placement.rollback import undo
 
 def wait():
     print("here", flush=True)

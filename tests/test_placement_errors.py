@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import TargetError, UndoIncompleteError, WorkspaceError
+from scripts.osal.file_operations import Fs
+from scripts.osal.fs import retrying
 from scripts.placement.place import place
-from scripts.placement.registry import Registry
-from scripts.placement.undo import undo
-from scripts.system.fsops import Fs
-from scripts.system.patience import retrying
+from scripts.placement.registry import PlacementRegistry
+from scripts.placement.rollback import undo
 from tests.memory_fs import Disk, FailingMemory, MemoryFs
 from tests.placement_harness import (
     CHANGING,
@@ -170,7 +170,7 @@ def test_a_list_of_placements_that_cannot_be_written_is_named_and_nothing_is_lef
     state = tmp_path / "the state ü"
     state.write_bytes(b"a file where the folder should be")
     with pytest.raises(TargetError) as caught:
-        place(world.target, world.items, **STACK, registry=Registry(state), user=GONE)
+        place(world.target, world.items, **STACK, registry=PlacementRegistry(state), user=GONE)
     assert caught.value.reference == "placing-failed"
     assert any(str(state) in line for line in caught.value.context)
     assert tree(world.target) == world.start

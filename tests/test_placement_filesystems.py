@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import TargetError
+from scripts.osal import durable
+from scripts.osal.file_operations import Fs
 from scripts.placement.place import place
 from scripts.placement.plan import PlacementItem
-from scripts.placement.undo import undo
-from scripts.system import renames
-from scripts.system.fsops import Fs
+from scripts.placement.rollback import undo
 from tests.memory_fs import Disk, MemoryFs
 from tests.placement_harness import GONE, STACK, Died, DyingFs, LightFs, World, bytes_lost, tree
 
@@ -112,7 +112,7 @@ def renames_safely(folder: Path) -> bool:
     one, two = folder / "one", folder / "two"
     one.touch()
     try:
-        renames.rename_new(str(one), str(two))
+        durable.rename_new(str(one), str(two))
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise
@@ -153,7 +153,7 @@ def test_everything_comes_back(mounted: Path, world: World, monkeypatch: pytest.
             put(world, Fs())
         assert caught.value.reference == "placing-failed"
         assert seen(world) == world.start, "a refusal leaves nothing"
-        monkeypatch.setattr(renames, "rename_new", as_the_kernel_does)
+        monkeypatch.setattr(durable, "rename_new", as_the_kernel_does)
     files = put(world, Fs())
     assert files == ("lib/CUBLAS64_11.DLL", "nvcuda.dll", "lib/nvml.dll")
     assert (world.target / "lib" / "CUBLAS64_11.DLL").read_bytes() == b"ours: cublas64_11.dll"
@@ -171,7 +171,7 @@ def test_dying_anywhere_loses_nothing(
     record_property: Record,
 ) -> None:
     if not renames_safely(mounted):
-        monkeypatch.setattr(renames, "rename_new", as_the_kernel_does)
+        monkeypatch.setattr(durable, "rename_new", as_the_kernel_does)
     at, finished = 0, False
     while not finished:
         at += 1

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from scripts.errors import ConflictError, UndoIncompleteError
 from scripts.placement.place import place
-from scripts.placement.undo import undo
+from scripts.placement.rollback import undo
 from tests.placement_harness import GONE, MEMORY, VARIANTS, Died, DyingFs, LightFs, World
 
 NAMES = ("a.dll", "lib/b.dll", "lib/c.dll", "lib/d.dll")

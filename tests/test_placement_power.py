@@ -11,8 +11,8 @@ import pytest
 
 from scripts.errors import WorkspaceError
 from scripts.placement.place import place
-from scripts.placement.status import Standing, placement_status
-from scripts.placement.undo import undo
+from scripts.placement.rollback import undo
+from scripts.placement.status import TargetState, placement_status
 from tests.placement_harness import (
     GONE,
     MEMORY,
@@ -192,5 +192,5 @@ def test_what_place_has_finished_stays_placed(disk: Path) -> None:
     fs.moments = fs.moments[-1:]
     for what, state in fs.states(set()):
         fs.write_out(state, disk / "after")
-        assert placement_status(disk / "after").standing is Standing.LEFT_OVER, what
+        assert placement_status(disk / "after").standing is TargetState.LEFT_OVER, what
         shutil.rmtree(disk / "after")

@@ -13,30 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from scripts.errors import (
-    ConflictError,
-    JournalError,
-    StagedFileError,
-    TargetError,
-    WorkspaceError,
-)
+from scripts.errors import ConflictError, JournalError, StagedFileError, TargetError, WorkspaceError
+from scripts.osal.file_operations import Fs
+from scripts.osal.lockfile import LockFile
+from scripts.osal.process_table import process_start_time
 from scripts.placement import journal as journals
-from scripts.placement.journal import Journal, Step
-from scripts.placement.journal_read import parse
+from scripts.placement.inspect import CREATED, REPLACED, BackupState, CurrentState
+from scripts.placement.journal import Journal, JournalStep, parse, record
 from scripts.placement.layout import Layout, unsafe_path
+from scripts.placement.lock import User, this_process
 from scripts.placement.place import Placement, explain, place
 from scripts.placement.plan import PlacementItem
-from scripts.placement.records import record
 from scripts.placement.refusals import SYSTEM_TREES, refuse
-from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.registry import PLACEMENTS, PlacementRegistry
+from scripts.placement.rollback import undo
 from scripts.placement.snapshot import take_snapshot
-from scripts.placement.status import Standing, placement_status, placements
-from scripts.placement.undo import undo
-from scripts.placement.users import User, this_process
-from scripts.placement.verdict import CREATED, REPLACED, Kept, Now
-from scripts.system.fsops import Fs
-from scripts.system.locking import LockFile
-from scripts.system.pids import process_start_time
+from scripts.placement.status import TargetState, placement_status, placements
 from tests.memory_fs import Disk, MemoryFs
 from tests.placement_harness import GONE, STACK, LightFs, World, mixed_world, pair_world, tree
 
@@ -222,7 +214,7 @@ def test_a_library_of_ours_that_is_loaded_moves_away_and_is_cleaned_up_later(tmp
         assert report.complete
         assert report.pending == ("helper.dll",)
         assert (world.target / "helper.dll").read_bytes() == b"theirs"
-        assert placement_status(world.target).standing is Standing.CLEAN_UP
+        assert placement_status(world.target).standing is TargetState.CLEAN_UP
         child.communicate(b"")
     assert undo(world.target).complete
     assert tree(world.target) == world.start
@@ -419,7 +411,7 @@ def test_the_last_one_out_undoes(world: World) -> None:
         second = run_place(world, user=User(child.pid, process_start_time(child.pid) or ""))
         assert (first.attached, second.attached) == (False, True)
         assert first.leave() is None
-        assert placement_status(world.target).standing is Standing.IN_USE
+        assert placement_status(world.target).standing is TargetState.IN_USE
         report = second.leave()
         child.communicate(b"")
     assert report is not None
@@ -429,7 +421,7 @@ def test_the_last_one_out_undoes(world: World) -> None:
 
 def test_a_dead_user_does_not_hold_a_placement(world: World) -> None:
     run_place(world, user=GONE)
-    assert placement_status(world.target).standing is Standing.LEFT_OVER
+    assert placement_status(world.target).standing is TargetState.LEFT_OVER
     second = run_place(world, user=this_process())
     assert second.leave() is not None
     assert tree(world.target) == world.start
@@ -438,7 +430,7 @@ def test_a_dead_user_does_not_hold_a_placement(world: World) -> None:
 def test_a_kept_placement_stays_until_unwrapped(world: World) -> None:
     placement = run_place(world, keep=True, user=this_process())
     assert placement.leave() is None
-    assert placement_status(world.target).standing is Standing.KEPT
+    assert placement_status(world.target).standing is TargetState.KEPT
     assert undo(world.target, fs=FS).complete
     assert tree(world.target) == world.start
 
@@ -628,7 +620,7 @@ def test_an_undo_can_be_repeated_and_nothing_placed_is_no_error(world: World) ->
     ["[" * 100_000, "[]", '{"path": 1, "facts": {}, "added": ""}', '{"path": "x", "facts": [], "added": ""}'],
 )
 def test_a_damaged_entry_of_the_registry_hides_no_other(world: World, tmp_path: Path, text: str) -> None:
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     run_place(world, registry=registry)
     [entry] = (tmp_path / "state").rglob("*.json")
     entry.with_name("0.json").write_text(text, encoding="ascii")
@@ -636,10 +628,10 @@ def test_a_damaged_entry_of_the_registry_hides_no_other(world: World, tmp_path: 
 
 
 def test_a_moved_folder_is_undone_where_it_is_now(world: World, tmp_path: Path) -> None:
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     run_place(world, registry=registry)
     world.target.rename(world.root / "moved")
-    assert placements(registry)[0].standing is Standing.MISSING
+    assert placements(registry)[0].standing is TargetState.MISSING
     assert undo(world.root / "moved", fs=FS).complete
     assert tree(world.root / "moved") == world.start
 
@@ -722,7 +714,7 @@ def test_a_journal_that_reaches_out_is_not_trusted(tmp_path: Path, bad: str) -> 
     assert {k: v for k, v in tree(world.target).items() if k != ".cuda-amd"} == {
         k: v for k, v in before.items() if k != ".cuda-amd"
     }
-    assert placement_status(world.target).standing is Standing.UNREADABLE
+    assert placement_status(world.target).standing is TargetState.UNREADABLE
 
 
 def test_a_journal_from_a_newer_workspace_is_left_to_it(tmp_path: Path) -> None:
@@ -783,7 +775,11 @@ def test_a_torn_tail_ends_the_journal_before_it(tail: bytes) -> None:
     first, second, _ = sample()
     journal = parse(first + second + tail)
     assert journal is not None
-    assert (journal.step, journal.end, journal.torn) == (Step.COMMITTED, len(first + second), bool(tail))
+    assert (journal.step, journal.end, journal.torn) == (
+        JournalStep.COMMITTED,
+        len(first + second),
+        bool(tail),
+    )
 
 
 @pytest.mark.parametrize("cut", range(0, len(sample()[0]), 7))
@@ -824,8 +820,8 @@ def test_nul_tail_on_disk_is_repaired_by_the_undo(tmp_path: Path) -> None:
 
 
 def test_the_decision_table_has_no_gaps() -> None:
-    assert set(CREATED) == set(Now)
-    assert set(REPLACED) == {(now, kept) for now in Now for kept in Kept}
+    assert set(CREATED) == set(CurrentState)
+    assert set(REPLACED) == {(now, kept) for now in CurrentState for kept in BackupState}
 
 
 def test_the_readme_gives_a_person_the_way_back(tmp_path: Path) -> None:
@@ -844,7 +840,7 @@ def test_the_readme_gives_a_person_the_way_back(tmp_path: Path) -> None:
 
 
 def test_the_registry_is_only_an_index(world: World, tmp_path: Path) -> None:
-    registry = Registry(tmp_path / "state")
+    registry = PlacementRegistry(tmp_path / "state")
     run_place(world, registry=registry)
     assert [status.target for status in placements(registry)] == [world.target.resolve()]
     for file in (tmp_path / "state").rglob("*.json"):

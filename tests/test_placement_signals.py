@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.placement.place import Placement, place
-from scripts.placement.session import placed
-from scripts.placement.undo import undo
-from scripts.placement.users import this_process
-from scripts.system.shield import Shield
+from scripts.osal.signals import DeferredSignals
+from scripts.placement.lock import this_process
+from scripts.placement.place import Placement, place, placed
+from scripts.placement.rollback import undo
 from tests.placement_harness import STACK, LightFs, World, mixed_world, tree
 
 
@@ -129,7 +128,7 @@ def test_a_caller_that_handles_signals_keeps_them(world: World) -> None:
 
 def test_a_closed_console_waits_for_the_undo() -> None:
     """Windows ends the process when the handler returns, so it must not return before the work is done."""
-    with Shield(signals=False) as shield:
+    with DeferredSignals(signals=False) as shield:
         answers: list[int] = []
         told = threading.Thread(target=lambda: answers.append(shield.console_told(2)))
         told.start()
@@ -137,7 +136,7 @@ def test_a_closed_console_waits_for_the_undo() -> None:
         assert told.is_alive()
     told.join(5)
     assert answers == [1]
-    assert Shield(signals=False).console_told(0) == 0, "Ctrl-C is not ours"
+    assert DeferredSignals(signals=False).console_told(0) == 0, "Ctrl-C is not ours"
 
 
 PROGRAM = """
@@ -145,7 +144,7 @@ import os, sys, time
 from pathlib import Path
 from scripts.placement.place import place
 from scripts.placement.plan import PlacementItem
-from scripts.placement.session import placed
+from scripts.placement.place import placed
 items = [PlacementItem(folder=f, name=n, source=Path(s), sha256=h, size=int(b))
          for f, n, s, h, b in (line.split("|") for line in sys.argv[2:])]
 with placed(lambda: place(Path(sys.argv[1]), items, stack="s", digest="d")):

@@ -12,16 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.placing import Beside
-from scripts.app.placing_items import choose
+from scripts.app.context import Staged, Workspace
 from scripts.app.preflight import inspect_program
-from scripts.app.staged import Staged
 from scripts.app.unwrap import unwrap
-from scripts.app.workspace import Workspace
-from scripts.app.wrap import WrapResult, wrap
-from scripts.app.wrapping import Inspected
+from scripts.app.wrap.placing import BesidePlacer, choose
+from scripts.app.wrap.wrap import WrapResult, wrap
+from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import TargetError
-from scripts.launch.via import Via, ViaFacts
+from scripts.launch.injection import Via, ViaFacts
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
@@ -288,7 +286,7 @@ def test_an_own_copy_in_torch_lib_is_replaced_there_and_put_back(
     stack, program = staged(tmp_path, LAYER), torch.target / "Programm ü.exe"
     places = seen(ws, stack, program).places
     lib = torch.target / "torch" / "lib"
-    with Beside(ws)(stack, program, places=places) as placement:
+    with BesidePlacer(ws)(stack, program, places=places) as placement:
         assert set(placement.files) == {
             *("torch/lib/cublas64_12.dll", "torch/lib/cublasLt64_12.dll"),
             *("torch/lib/nvcuda.dll", "torch/lib/nvcudart_hybrid64.dll"),
@@ -308,7 +306,7 @@ def test_what_is_kept_there_is_found_again_by_the_next_run_and_by_unwrap(
     files = []
     for _ in range(2):
         places = seen(ws, stack, program).places
-        with Beside(ws)(stack, program, keep=True, places=places) as placement:
+        with BesidePlacer(ws)(stack, program, keep=True, places=places) as placement:
             files.append(placement.files)
     assert files[0] == files[1]
     assert unwrap(ws, exe=str(program)).exit_code == 0
@@ -317,7 +315,7 @@ def test_what_is_kept_there_is_found_again_by_the_next_run_and_by_unwrap(
 
 def test_explaining_names_the_folder_and_who_looks_there(ws: Workspace, torch: World, tmp_path: Path) -> None:
     stack, program = staged(tmp_path, LAYER), torch.target / "Programm ü.exe"
-    told = Beside(ws).sentences(stack, program, seen(ws, stack, program).places)
+    told = BesidePlacer(ws).sentences(stack, program, seen(ws, stack, program).places)
     lib = torch.target / "torch" / "lib"
     replaced = f"would replace (the original is kept and put back): {lib / 'cublas64_12.dll'}"
     assert f"{replaced} (for torch_cuda.dll)" in told
@@ -329,7 +327,7 @@ def test_a_program_that_no_copy_serves_is_refused_with_the_reason(ws: Workspace,
     stack = staged(tmp_path, LAYER)
     program = ship(tmp_path / "p", WINDOWS["runtime-asks-the-system-alone"][0])
     with pytest.raises(TargetError) as caught:
-        Beside(ws)(stack, program, places=seen(ws, stack, program).places)
+        BesidePlacer(ws)(stack, program, places=seen(ws, stack, program).places)
     assert caught.value.reference == "nothing-to-place"
     assert caught.value.context == (
         "nvcuda.dll is not placed for cudart64_12.dll: it asks the system folder alone",
@@ -342,8 +340,8 @@ def wrapped(ws: Workspace, stack: Staged, program: Path, **options: object) -> W
         ws,
         exe=str(program),
         staged=lambda _ws, _stack: stack,
-        placer=Beside(ws),
-        explain_placement=Beside(ws).sentences,
+        placer=BesidePlacer(ws),
+        explain_placement=BesidePlacer(ws).sentences,
         inspect=partial(inspect_program, ws),
         **options,  # type: ignore[arg-type] # options of one test
     )

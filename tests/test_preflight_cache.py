@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.workspace import ROOT
+from scripts.app.context import ROOT
 from scripts.preflight import cache as cache_module
 from scripts.preflight.cache import FileCache
 from scripts.preflight.facts import FileFacts

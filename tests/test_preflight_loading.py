@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import LaunchError
-from scripts.launch.via import Via, ViaFacts, choose_via
+from scripts.launch.injection import Via, ViaFacts, choose_via
 from scripts.model import StackKind
 from scripts.preflight.loading import Loading, loading_of
 from tests.elf_files import elf

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.reporting import bundle
-from scripts.reporting.bundle import Parts, make_bundle
-from scripts.system.redact import Redactor
+from scripts.evidence import bundle
+from scripts.evidence.bundle import Parts, make_bundle
+from scripts.osal.redaction import Redactor
 
 REDACTOR = Redactor(user="Jürgen Groß", home=r"C:\Users\Jürgen Groß", host="TURM-4711")
 SECRETS = {

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.model import Level, Outcome, StackKind
-from scripts.reporting.checklines import group_of
-from scripts.reporting.cudacheck import (
+from scripts.evidence.cuda_check import (
     CORE,
     NOTHING_BEHIND,
     OPTIONAL,
     CheckVerdict,
     describe_exit,
+    group_of,
     judge,
     parse_output,
 )
+from scripts.model import Level, Outcome, StackKind
 
 SAMPLES = Path(__file__).parent / "data" / "cuda_check"
 V6 = (

@@ -15,6 +15,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scripts.errors import UsageError
+from scripts.evidence.document import (
+    CEILING,
+    IDLE,
+    SEVERITY,
+    Document,
+    DocumentSource,
+    Provenance,
+    Revision,
+    build_document,
+    lowest,
+    speaks_of,
+    within_ceiling,
+    worst,
+)
+from scripts.evidence.evidence_io import (
+    MAX_BYTES,
+    REFERENCE,
+    SCHEMA,
+    dump,
+    from_json,
+    read_document,
+    report_folder,
+    to_json,
+    write_document,
+)
+from scripts.lock.reader import read_lock
 from scripts.model import (
     CapabilityResult,
     Gpu,
@@ -28,33 +54,7 @@ from scripts.model import (
     Stack,
     StackKind,
 )
-from scripts.pins.lock import read_lock
-from scripts.reporting.document import (
-    CEILING,
-    IDLE,
-    SEVERITY,
-    Document,
-    Provenance,
-    Revision,
-    Source,
-    build_document,
-    lowest,
-    speaks_of,
-    within_ceiling,
-    worst,
-)
-from scripts.reporting.exchange import (
-    MAX_BYTES,
-    REFERENCE,
-    SCHEMA,
-    dump,
-    from_json,
-    read_document,
-    report_folder,
-    to_json,
-    write_document,
-)
-from scripts.system.redact import Redactor
+from scripts.osal.redaction import Redactor
 
 WHEN = datetime(2026, 11, 30, 15, 0, 7, tzinfo=UTC)
 REDACTOR = Redactor(user="gwendolyn", home="/home/gwendolyn", host="tower-of-gwen")
@@ -327,7 +327,7 @@ def test_a_reported_document_survives_the_round_trip() -> None:
     made = replace(
         document(),
         provenance=Provenance.REPORTED,
-        source=Source(name="somebody", url="https://example.org/x", date="2026-09-13"),
+        source=DocumentSource(name="somebody", url="https://example.org/x", date="2026-09-13"),
         lock=None,
         revision=None,
     )
@@ -493,7 +493,7 @@ def test_trust_never_covers_a_claim_that_the_results_do_not_carry() -> None:
 
 def test_reading_our_own_files_does_not_load_the_schema_library() -> None:
     code = (
-        "import sys, pathlib; from scripts.reporting.index import load_evidence;"
+        "import sys, pathlib; from scripts.evidence.index import load_evidence;"
         "found = load_evidence(pathlib.Path('evidence'), trusted=True);"
         "assert found.filed and not found.faults; assert 'jsonschema' not in sys.modules"
     )

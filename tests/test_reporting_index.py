@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from scripts.errors import UsageError
-from scripts.model import CapabilityResult, Level, Outcome
-from scripts.reporting.document import (
+from scripts.evidence.document import (
     Document,
+    DocumentMachine,
+    DocumentSource,
     GpuKey,
     LockFact,
-    Machine,
     Provenance,
-    Source,
     Subject,
 )
-from scripts.reporting.exchange import write_document
-from scripts.reporting.index import EvidenceIndex, Filed, load_evidence
-from scripts.reporting.site import BEGIN, EMPTY, END, between_markers, refresh, status_table
+from scripts.evidence.evidence_io import write_document
+from scripts.evidence.index import EvidenceIndex, Filed, load_evidence
+from scripts.evidence.readme_table import BEGIN, EMPTY, END, between_markers, refresh, status_table
+from scripts.model import CapabilityResult, Level, Outcome
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
@@ -36,7 +36,7 @@ def doc(day: int, *results: CapabilityResult, **changes: Any) -> Document:
         created=datetime(2026, 10, day, tzinfo=UTC),
         provenance=Provenance.MEASURED,
         subject=SUBJECT,
-        machine=Machine(os="windows"),
+        machine=DocumentMachine(os="windows"),
         results=results,
         lock=LockFact(digest="a" * 64),
     )
@@ -44,7 +44,7 @@ def doc(day: int, *results: CapabilityResult, **changes: Any) -> Document:
 
 
 def reported(day: int, *results: CapabilityResult) -> Document:
-    source = Source(name="somebody", url="https://example.org", date=f"2026-10-{day:02}")
+    source = DocumentSource(name="somebody", url="https://example.org", date=f"2026-10-{day:02}")
     return doc(31, *results, provenance=Provenance.REPORTED, source=source, lock=None)
 
 
@@ -139,7 +139,7 @@ def test_a_stack_is_worth_its_best_document_that_passed_and_still_stands() -> No
 
 
 def test_an_undated_report_is_older_than_everything() -> None:
-    undated = replace(reported(1, WRONG), source=Source(name="x", url="https://example.org"))
+    undated = replace(reported(1, WRONG), source=DocumentSource(name="x", url="https://example.org"))
     standing = index(reported(1, OK), undated).standing("s", "gfx1200", "gemm")
     assert standing is not None
     assert standing.outcome is Outcome.PASS
@@ -231,7 +231,7 @@ def test_the_status_table_as_people_read_it() -> None:
     second = replace(
         reported(2, WRONG),
         subject=replace(SUBJECT, stack="zz"),
-        source=Source(name="some_body]", url="https://example.org"),
+        source=DocumentSource(name="some_body]", url="https://example.org"),
     )
     table = status_table(index(first, replace(second, subject=replace(SUBJECT, stack=""))))
     lines = table.splitlines()

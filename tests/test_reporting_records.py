@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scripts.bench.trial_records import MARK, judge_run, parse_record
 from scripts.model import Level, Outcome
-from scripts.reporting.records import MARK, judge_run, parse_record
 
 CASE = {"dtype": "float32", "error": 0.039564, "gflops": 812.5, "size": 1024, "outcome": "pass", "detail": ""}
 GOOD = {"workload": "gemm", "outcome": "pass", "device": "RX", "libraries": {"cublas": "/rt/libcublas.so.12"},

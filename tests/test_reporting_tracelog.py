@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.reporting.tracelog import TraceReader, TraceSummary, is_failure, library_of
+from scripts.evidence.tracelog import TraceReader, TraceSummary, is_failure, library_of
 from scripts.ui.traced import trace_lines
 
 LOG = """\

@@ -14,12 +14,7 @@ import pytest
 
 from scripts.errors import HostError, IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Runtime, Trust
-from scripts.staging.assemble import (
-    assemble,
-    discard_runtime,
-    load_runtime,
-    verify_runtime,
-)
+from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.plan import RuntimePlan, plan_runtime
 from scripts.store.archive import Tree, TreeFile
 from scripts.store.cache import Cache, CacheEntry, EntryKind, manifest_path

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import StagedFileError, UsageError
-from scripts.staging.generations import activate, go_back, read_history
-from scripts.staging.workspaces import forget_stage, known_stages, remember_stage
+from scripts.staging.generations import (
+    activate,
+    forget_stage,
+    go_back,
+    known_stages,
+    read_history,
+    remember_stage,
+)
 
 A, B = "a" * 64, "b" * 64
 

@@ -7,10 +7,10 @@ from pathlib import Path, PureWindowsPath
 
 import pytest
 
-from scripts.app.kernels import kernel_notes
+from scripts.app.setup.flow import kernel_notes
 from scripts.errors import IntegrityError
 from scripts.launch.environ import hip_home
-from scripts.launch.folders import search_folders
+from scripts.launch.request import search_folders
 from scripts.model import (
     Artifact,
     ArtifactFormat,
@@ -27,8 +27,7 @@ from scripts.model import (
     Trust,
 )
 from scripts.staging.assemble import assemble
-from scripts.staging.layout import hip_roots, lay_out
-from scripts.staging.plan import plan_runtime
+from scripts.staging.plan import hip_roots, lay_out, plan_runtime
 from scripts.store.archive import Tree, TreeFile
 from scripts.store.cache import Cache
 

@@ -26,8 +26,7 @@ from scripts.model import (
     StackKind,
     Trust,
 )
-from scripts.staging.age import newest_first
-from scripts.staging.select import Selection, Worth, select_stack, selected_gpu, unmet
+from scripts.staging.select import Selection, Worth, newest_first, select_stack, selected_gpu, unmet
 
 RDNA4 = ("gfx1200", "gfx1201")
 RDNA = (*RDNA4, "gfx1100", "gfx1101", "gfx1102")

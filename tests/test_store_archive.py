@@ -24,6 +24,8 @@ from hypothesis import strategies as st
 
 from scripts.errors import ArchiveError, ConflictError, ExitCode, FetchError, IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Trust
+from scripts.osal import fs
+from scripts.osal.paths import COMPONENT, WHOLE, PathNames, folded, refusal
 from scripts.store import archive, trees
 from scripts.store.archive import (
     Change,
@@ -36,8 +38,6 @@ from scripts.store.archive import (
 )
 from scripts.store.cache import Cache, manifest_path
 from scripts.store.entries import Limits
-from scripts.store.names import COMPONENT, WHOLE, Names, folded, refusal
-from scripts.system import files
 
 DLL = b"MZ" + bytes(range(256)) * 300
 GOOD = {"pkg/nvcuda.dll": DLL, "pkg/sub/ä b.txt": b"hello", "pkg/empty": b""}
@@ -223,7 +223,7 @@ def test_a_changed_archive_that_a_program_holds_is_no_bug_of_ours(
         raise PermissionError(13, "The process cannot access the file", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "remove", held)
+        patch.setattr(fs, "remove", held)
         with pytest.raises(ConflictError) as caught:
             discard_changed(artifact, box.cache, progress=NoProgress())
     assert (caught.value.reference, blob.exists()) == ("store-in-use", True)
@@ -458,7 +458,7 @@ COLLISIONS: dict[str, tuple[list[str], str]] = {
 def test_names_that_may_be_one_file_are_refused(
     box: Box, monkeypatch: pytest.MonkeyPatch, names: list[str], reference: str
 ) -> None:
-    monkeypatch.setattr("scripts.system.files.tells_case_apart", lambda _folder: False)
+    monkeypatch.setattr("scripts.osal.fs.tells_case_apart", lambda _folder: False)
     refuses(box, tarred(*((name, b"1") for name in names)), ArtifactFormat.TAR_GZ, reference)
 
 
@@ -476,14 +476,14 @@ def test_a_tar_may_tell_names_apart_by_case_where_the_volume_does(box: Box) -> N
 def test_a_volume_that_tells_case_apart_excuses_nothing_else(
     box: Box, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr("scripts.system.files.tells_case_apart", lambda _folder: True)
+    monkeypatch.setattr("scripts.osal.fs.tells_case_apart", lambda _folder: True)
     names, reference = COLLISIONS[kind]
     refuses(box, tarred(*((name, b"1") for name in names)), ArtifactFormat.TAR_GZ, reference)
 
 
 def test_the_volume_is_asked(tmp_path: Path) -> None:
     (tmp_path / "Name").write_bytes(b"")
-    assert files.tells_case_apart(tmp_path) is not (tmp_path / "nAME").exists()
+    assert fs.tells_case_apart(tmp_path) is not (tmp_path / "nAME").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["Name"]
 
 
@@ -501,12 +501,12 @@ PATHS = st.lists(
 @given(names=PATHS)
 @settings(max_examples=300)
 def test_what_is_admitted_stays_inside_and_never_collides(names: list[str]) -> None:
-    admitted, register = [], Names()
+    admitted, register = [], PathNames()
     for name in names:
         try:
             admitted.append(register.admit(name, folder=False))
         except ArchiveError:
-            register = Names()
+            register = PathNames()
             admitted = []
     for name in admitted:
         assert os.path.normpath(f"/root/{name}").startswith(f"{os.sep}root{os.sep}")
@@ -580,7 +580,7 @@ def test_long_member_names_arrive(box: Box) -> None:
         tree = box.unpack(tarred((name, str(form).encode()), form=form), ArtifactFormat.TAR_GZ)
         assert [file.path for file in tree.files] == [name]
         assert verify_tree(tree, deep=True) == ()
-    files.remove_tree(box.cache.root)
+    fs.remove_tree(box.cache.root)
     assert not box.cache.root.exists()
 
 
@@ -596,7 +596,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], bool, Change]] = {
     "same-size-same-time": (lambda p: rewrite(p, DLL[::-1], keep_time=True), True, Change.CHANGED),
     "same-size": (lambda p: rewrite(p, DLL[::-1]), False, Change.CHANGED),
     "other-size": (lambda p: rewrite(p, DLL[:-1], keep_time=True), False, Change.CHANGED),
-    "vanished": (files.remove, False, Change.MISSING),
+    "vanished": (fs.remove, False, Change.MISSING),
 }
 
 
@@ -617,7 +617,7 @@ def test_tampering_is_found(box: Box, change: Callable[[Path], None], deep: bool
 
 def test_a_vanished_file_is_explained_without_switching_protection_off(box: Box) -> None:
     tree = box.unpack(*GOOD_ARCHIVES["zip"])
-    files.remove(tree.path / "pkg/nvcuda.dll")
+    fs.remove(tree.path / "pkg/nvcuda.dll")
     with pytest.raises(StagedFileError) as caught:
         require_intact(tree, verify_tree(tree, deep=False))
     hint = caught.value.hint.lower()
@@ -637,15 +637,15 @@ def test_a_file_slipped_into_a_tree_is_found(box: Box) -> None:
 def test_a_damaged_tree_is_made_anew(box: Box) -> None:
     data, kind = GOOD_ARCHIVES["zip"]
     tree = box.unpack(data, kind)
-    files.remove(tree.path / "pkg/nvcuda.dll")
+    fs.remove(tree.path / "pkg/nvcuda.dll")
     assert box.unpack(data, kind) != tree
     assert (tree.path / "pkg/nvcuda.dll").read_bytes() == DLL
 
 
 def test_files_that_vanish_at_once_are_an_error(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    def scanner(tree: trees.Tree) -> trees.Tree:
+    def scanner(tree: trees.UnpackedTree) -> trees.UnpackedTree:
         saved = trees.save_tree(tree)
-        files.remove(tree.path / "pkg/nvcuda.dll")
+        fs.remove(tree.path / "pkg/nvcuda.dll")
         return saved
 
     monkeypatch.setattr(archive, "save_tree", scanner)
@@ -692,7 +692,7 @@ def test_what_a_killed_run_left_is_cleared_away(box: Box) -> None:
 
 
 def test_a_tree_that_does_not_fit_is_refused_first(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "free_space", lambda _: 100)
+    monkeypatch.setattr(fs, "free_space", lambda _: 100)
     with pytest.raises(FetchError) as caught:
         box.unpack(*GOOD_ARCHIVES["zip"])
     assert caught.value.reference == "no-space"
@@ -736,7 +736,7 @@ def overlay(box: Box) -> Artifact:
     return box.artifact(b"", ArtifactFormat.SUPPLIED, members=SUPPLIED, note="Bring it.", **none)
 
 
-def supplied(box: Box, **contents: bytes) -> trees.Tree:
+def supplied(box: Box, **contents: bytes) -> trees.UnpackedTree:
     folder = box.folder / "overlay"
     folder.mkdir()
     for name, data in contents.items():

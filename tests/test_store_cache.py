@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app import cache_prune as pruning
-from scripts.app.cache_list import CacheListResult
-from scripts.app.workspace import workspace_from_environ
+from scripts.app import cache as pruning
+from scripts.app.cache import CacheListResult
+from scripts.app.context import workspace_from_environ
 from scripts.errors import ConflictError, HostError, UsageError
 from scripts.model import NoProgress
+from scripts.osal import fs
 from scripts.store.cache import Cache, CacheEntry, EntryKind, disk_of, manifest_path
-from scripts.system import files
 from scripts.ui.cache_list import show
 from scripts.ui.console import Out
 
@@ -52,7 +52,7 @@ def fill(cache: Cache) -> None:
 
 
 def test_a_store_is_made_once_and_tagged(cache: Cache) -> None:
-    assert files.has_own_cachedir_tag(cache.root)
+    assert fs.has_own_cachedir_tag(cache.root)
     cache.ensure()
     assert sorted(p.name for p in cache.root.iterdir()) == [
         "CACHEDIR.TAG",
@@ -74,7 +74,7 @@ def test_a_folder_with_other_peoples_files_does_not_become_a_store(tmp_path: Pat
 
 
 def test_another_programs_cache_is_neither_used_nor_cleared(tmp_path: Path) -> None:
-    (tmp_path / "CACHEDIR.TAG").write_bytes(files.CACHEDIR_SIGNATURE + b"\n# made by cargo\n")
+    (tmp_path / "CACHEDIR.TAG").write_bytes(fs.CACHEDIR_SIGNATURE + b"\n# made by cargo\n")
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks/theirs").write_text("", encoding="utf-8")
     with pytest.raises(UsageError, match="not a store of ours"):
@@ -206,7 +206,7 @@ def test_a_linked_tag_is_no_tag(cache: Cache, tmp_path: Path) -> None:
     tag = cache.root / "CACHEDIR.TAG"
     tag.rename(tmp_path / "tag")
     tag.symlink_to(tmp_path / "tag")
-    assert not files.has_own_cachedir_tag(cache.root)
+    assert not fs.has_own_cachedir_tag(cache.root)
 
 
 @pytest.mark.parametrize("path", ["blobs-v1/../../victim", "locks/x", "."])

@@ -22,12 +22,12 @@ import trustme
 
 from scripts.errors import ExitCode, FetchError, IntegrityError, UsageError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Trust
-from scripts.store import receive
+from scripts.net import download
+from scripts.net.partial import HashingWriter
+from scripts.net.session import DELAYS, Transport
+from scripts.osal import fs
 from scripts.store.cache import Cache
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
-from scripts.store.partial import HashingWriter
-from scripts.store.transport import DELAYS, Transport
-from scripts.system import files
 from tests import store_server as web
 
 BODY = b"PK\x03\x04" + random.Random(7).randbytes(3_000_000)  # noqa: S311 - reproducible, not secret
@@ -193,7 +193,7 @@ def test_a_damaged_partial_file_is_begun_anew_once(here: Setting) -> None:
     here.server.on(PATH, web.file(BODY))
     part = here.cache.blob_path(SHA).with_name(f"{SHA}.part")
     part.parent.mkdir(parents=True)
-    files.write_cachedir_tag(here.cache.root)
+    fs.write_cachedir_tag(here.cache.root)
     part.write_bytes(bytes(MIB))
     part.with_name(f"{SHA}.part.json").write_text('{"etag": "\\"one\\""}', encoding="utf-8")
     assert here.fetch().read_bytes() == BODY
@@ -204,7 +204,7 @@ def test_a_damaged_partial_file_is_begun_anew_once(here: Setting) -> None:
 def test_a_complete_partial_file_needs_no_server(here: Setting) -> None:
     part = here.cache.blob_path(SHA).with_name(f"{SHA}.part")
     part.parent.mkdir(parents=True)
-    files.write_cachedir_tag(here.cache.root)
+    fs.write_cachedir_tag(here.cache.root)
     part.write_bytes(BODY)
     part.with_name(f"{SHA}.part.json").write_text('{"etag": "\\"one\\""}', encoding="utf-8")
     assert here.fetch().read_bytes() == BODY
@@ -253,8 +253,8 @@ def test_silence_is_given_up_and_resumed(here: Setting) -> None:
 
 
 def test_a_trickle_is_given_up(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive, "_MINUTE", 0.0)
-    monkeypatch.setattr(receive, "_SLOWEST", 10 * MIB)
+    monkeypatch.setattr(download, "_MINUTE", 0.0)
+    monkeypatch.setattr(download, "_SLOWEST", 10 * MIB)
     here.server.on(PATH, web.file(BODY))
     error = here.fails()
     assert "in a minute" in error.context[0]
@@ -447,7 +447,7 @@ def test_the_plan_decides_without_touching_anything(here: Setting) -> None:
 def test_too_little_space_is_said_before_the_first_byte(
     here: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "free_space", lambda _: 2 * len(BODY) - 1)
+    monkeypatch.setattr(fs, "free_space", lambda _: 2 * len(BODY) - 1)
     error = here.fails()
     assert (error.reference, here.server.seen) == ("no-space", [])
     assert error.context[0].startswith("needed: 6,000,008 bytes")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.system import contents, durable
+from scripts.osal import durable, file_operations
 
 
 @pytest.fixture
@@ -96,15 +96,17 @@ def test_a_flush_that_failed_is_an_error(files: list[Path], monkeypatch: pytest.
         durable.flush_files(files)
 
 
-@pytest.mark.parametrize("size", [0, 1, contents.CHUNK - 1, contents.CHUNK, 2 * contents.CHUNK + 7])
+@pytest.mark.parametrize(
+    "size", [0, 1, file_operations.CHUNK - 1, file_operations.CHUNK, 2 * file_operations.CHUNK + 7]
+)
 def test_a_copy_has_the_bytes_whose_hash_is_returned(tmp_path: Path, size: int) -> None:
     data = os.urandom(size)
     (tmp_path / "old").write_bytes(data)
-    assert contents.copy_hashed(tmp_path / "old", tmp_path / "new") == hashlib.sha256(data).hexdigest()
-    assert (tmp_path / "new").read_bytes() == data == contents.read_file(tmp_path / "new")
-    assert contents.hash_of(tmp_path / "new") == hashlib.sha256(data).hexdigest()
+    assert file_operations.copy_hashed(tmp_path / "old", tmp_path / "new") == hashlib.sha256(data).hexdigest()
+    assert (tmp_path / "new").read_bytes() == data == file_operations.read_file(tmp_path / "new")
+    assert file_operations.hash_of(tmp_path / "new") == hashlib.sha256(data).hexdigest()
     with pytest.raises(FileExistsError):
-        contents.copy_hashed(tmp_path / "old", tmp_path / "new")
+        file_operations.copy_hashed(tmp_path / "old", tmp_path / "new")
 
 
 @pytest.mark.posix_only
@@ -113,7 +115,7 @@ def test_a_copy_can_be_written_by_its_owner_and_is_no_second_name_of_the_source(
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_bytes(b"data")
     old.chmod(0o444)
-    contents.copy_hashed(old, new)
+    file_operations.copy_hashed(old, new)
     assert stat.S_IMODE(new.stat().st_mode) == 0o644
     assert not new.samefile(old)
 
@@ -122,9 +124,9 @@ def test_a_copy_can_be_written_by_its_owner_and_is_no_second_name_of_the_source(
 def test_a_link_is_hashed_by_its_own_text_and_never_read_through(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"what the link leads to")
     (tmp_path / "link").symlink_to("file")
-    assert contents.hash_of(tmp_path / "link") == hashlib.sha256(b"file").hexdigest()
+    assert file_operations.hash_of(tmp_path / "link") == hashlib.sha256(b"file").hexdigest()
     (tmp_path / "other").symlink_to("nowhere")
-    assert contents.hash_of(tmp_path / "other") == hashlib.sha256(b"nowhere").hexdigest()
+    assert file_operations.hash_of(tmp_path / "other") == hashlib.sha256(b"nowhere").hexdigest()
     with pytest.raises(OSError, match="symbolic links") as caught:
-        contents.read_file(tmp_path / "link")
+        file_operations.read_file(tmp_path / "link")
     assert caught.value.errno == errno.ELOOP

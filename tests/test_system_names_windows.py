@@ -10,7 +10,13 @@ import pytest
 from scripts.errors import LaunchError
 
 if sys.platform == "win32":
-    from scripts.system.names_windows import PRIVATE, is_private, private_folder, private_junction, short_name
+    from scripts.osal.short_names_windows import (
+        PRIVATE,
+        is_private,
+        private_folder,
+        private_junction,
+        short_name,
+    )
 
 pytestmark = pytest.mark.windows_only
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import LaunchError
-from scripts.system.child import Captured, Command, Exit, LogTo
-from scripts.system.interruptions import Interruptions
-from scripts.system.process import name_exit, run_captured, run_inherited, signed
+from scripts.osal.process import name_exit, run_captured, run_inherited, signed
+from scripts.osal.process_result import Captured, Command, LogTo, ProcessResult
+from scripts.osal.signals import ForwardedSignals
 
 PYTHON = Path(sys.executable)
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,9 +29,9 @@ def code(text: str) -> tuple[str, ...]:
 
 def inherited(
     *args: str, log: LogTo | None = None, timeout: float | None = None, cwd: Path | None = None
-) -> Exit:
+) -> ProcessResult:
     command = Command(program=PYTHON, args=args, env=ENV, cwd=cwd)
-    with Interruptions() as interruptions:
+    with ForwardedSignals() as interruptions:
         return run_inherited(command, interruptions=interruptions, log=log, timeout=timeout, grace=0.3)
 
 
@@ -104,7 +104,7 @@ def test_the_folder_to_start_in_is_the_childs_only(tmp_path: Path, capfd: pytest
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
-    with Interruptions() as interruptions, pytest.raises(LaunchError) as caught:
+    with ForwardedSignals() as interruptions, pytest.raises(LaunchError) as caught:
         run_inherited(Command(program=tmp_path / "no.exe", env=ENV), interruptions=interruptions)
     assert caught.value.reference == "program-not-found"
     assert "no.exe" in caught.value.message
@@ -166,7 +166,7 @@ def test_what_ends_us_ends_the_check_too(tmp_path: Path, name: str) -> None:
     ours = f"""
         import os, signal, sys
         sys.path.insert(0, {str(ROOT)!r})
-        from scripts.system.process import run_captured
+        from scripts.osal.process import run_captured
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run_captured([sys.executable, "-I", "-c", {check!r}], env=dict(os.environ), timeout=600)
     """

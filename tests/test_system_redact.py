@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from scripts.system.redact import ORDINARY, Redactor, distinctive, redact_bytes
+from scripts.osal.redaction import ORDINARY, Redactor, distinctive, redact_bytes
 
 WINDOWS = Redactor(
     user="Jürgen Groß", home=r"C:\Users\Jürgen Groß", host="TURM-4711.fritz.box", extra=("Projekt-X",)

@@ -8,7 +8,7 @@ import io
 
 import pytest
 
-from scripts.app.bill import Bill, make_bill, require_consent
+from scripts.app.setup.download_summary import DownloadSummary, make_bill, require_consent
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, Trust
 from scripts.store.fetch import FetchAction, FetchPlan
@@ -39,7 +39,7 @@ EXACT = make_bill("s", (plan("layer", 2_000_000), plan("here", 7, FetchAction.HA
 OPEN = make_bill("s", (plan("layer", 2_000_000), plan("unknown", None)))
 
 
-def asked(bill: Bill, answer: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, str]:
+def asked(bill: DownloadSummary, answer: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, str]:
     def typed() -> str:
         if answer == "end":
             raise EOFError

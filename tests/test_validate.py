@@ -15,21 +15,26 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.ladder import obstacle
-from scripts.app.staged import Staged
-from scripts.app.throw_away import copy_program, differences, tree_of
-from scripts.app.validate import alone_on_its_gpu
-from scripts.app.workspace import workspace_from_environ
+from scripts.app.context import Staged, workspace_from_environ
+from scripts.app.validate.scratch_copy import copy_program, differences, tree_of
+from scripts.app.validate.validate import alone_on_its_gpu
+from scripts.app.validate.validation_steps import obstacle
 from scripts.errors import TargetError
-from scripts.launch.via import Via, ViaFacts
-from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
-from scripts.reporting.document import Document, GpuKey, LockFact, Machine, Provenance, Source, Subject
-from scripts.reporting.exchange import read_document
-from scripts.reporting.regressions import Earlier, find_regressions
-from scripts.reporting.validation import (
+from scripts.evidence.document import (
+    Document,
+    DocumentMachine,
+    DocumentSource,
+    GpuKey,
+    LockFact,
+    Provenance,
+    Subject,
+)
+from scripts.evidence.evidence_io import read_document
+from scripts.evidence.regressions import Earlier, find_regressions
+from scripts.evidence.validation import (
     Rung,
     Validation,
-    Verdict,
+    ValidationVerdict,
     from_json,
     junit,
     markdown,
@@ -38,6 +43,8 @@ from scripts.reporting.validation import (
     unfinished,
     write_validation,
 )
+from scripts.launch.injection import Via, ViaFacts
+from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from tests.checkout import ROOT, Checkout
 
 START = datetime(2026, 9, 1, tzinfo=UTC)
@@ -58,11 +65,11 @@ def document(
     return Document(
         created=START + timedelta(days=day),
         provenance=provenance,
-        source=Source(name="somebody", url="https://example.org/1", date=date) if reported else None,
+        source=DocumentSource(name="somebody", url="https://example.org/1", date=date) if reported else None,
         subject=Subject(
             stack=stack, gpu=GpuKey(name="RX", gfx=gfx) if gfx else None, application=application
         ),
-        machine=Machine(os="windows"),
+        machine=DocumentMachine(os="windows"),
         lock=LockFact(digest="0" * 64, custom=custom),
         results=tuple(CapabilityResult(capability=c, level=lv, outcome=o) for c, lv, o in results),
     )
@@ -117,7 +124,9 @@ def test_a_regression_is_a_capability_that_passed_before(
         assert "gemm: functional (measured) became" in found[0].sentence
 
 
-def validation(stack: str, verdict: Verdict, *, gfx: str = "", simulated: bool = False) -> Validation:
+def validation(
+    stack: str, verdict: ValidationVerdict, *, gfx: str = "", simulated: bool = False
+) -> Validation:
     """Make one validation."""
     return Validation(
         stack=stack,
@@ -139,7 +148,7 @@ def validation(stack: str, verdict: Verdict, *, gfx: str = "", simulated: bool =
 
 
 def test_a_validation_survives_its_file(tmp_path: Path) -> None:
-    written = validation("a", Verdict.FAILED, gfx="gfx1200")
+    written = validation("a", ValidationVerdict.FAILED, gfx="gfx1200")
     write_validation(tmp_path / "new" / "a.json", written)
     (tmp_path / "new" / "b.json").write_text("{}", encoding="utf-8")
     (tmp_path / "new" / "c.json").write_text('{"format": 1, "verdict": "fine"}', encoding="utf-8")
@@ -167,26 +176,28 @@ def test_a_validation_survives_its_file(tmp_path: Path) -> None:
 def test_a_round_is_judged_by_its_documents(
     verdicts: dict[str, str], require: str, problems: list[str]
 ) -> None:
-    found = [validation(name, Verdict(word), gfx="gfx1200") for name, word in verdicts.items()]
+    found = [validation(name, ValidationVerdict(word), gfx="gfx1200") for name, word in verdicts.items()]
     said = problems_of(found, require=require)
     assert len(said) == len(problems)
     assert all(want in got for want, got in zip(problems, said, strict=True))
 
 
 def test_what_is_no_validation_fails_the_round_and_an_unfinished_one_too() -> None:
-    assert problems_of([validation("a", Verdict.PASSED)], faults=["b.json: broken"]) == ("b.json: broken",)
+    assert problems_of([validation("a", ValidationVerdict.PASSED)], faults=["b.json: broken"]) == (
+        "b.json: broken",
+    )
     assert problems_of([unfinished("a", started="")])[0].startswith("a (no GPU): failed; it did not finish")
 
 
 def test_the_page_of_a_round_keeps_words_in_their_cells() -> None:
-    page = markdown([validation("a", Verdict.FAILED, gfx="gfx1200")], ["a: <script>"])
+    page = markdown([validation("a", ValidationVerdict.FAILED, gfx="gfx1200")], ["a: <script>"])
     assert page.splitlines()[2] == r"| a | gfx1200 | failed | - | because \| \<b\> a |"
     assert r"- a: \<script\>" in page
     assert "gemm was functional, is incorrect" in page
 
 
 def test_junit_counts_failures_and_skips_apart() -> None:
-    suite = ET.fromstring(junit(validation("a", Verdict.FAILED))).find("testsuite")  # noqa: S314 - our own
+    suite = ET.fromstring(junit(validation("a", ValidationVerdict.FAILED))).find("testsuite")  # noqa: S314 - our own
     assert suite is not None
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     failure = suite.find("testcase/failure")
@@ -259,7 +270,7 @@ def test_every_difference_of_a_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_too_large_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scripts.app.throw_away.MOST_BYTES", 5)
+    monkeypatch.setattr("scripts.app.validate.scratch_copy.MOST_BYTES", 5)
     (tmp_path / "from").mkdir()
     program = tmp_path / "from" / "app.exe"
     program.write_bytes(b"123456")

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.app.tracing import LONGEST, read_trace
-from scripts.app.workspace import Workspace
-from scripts.app.wrap import WrapResult, not_started_code, wrap
+from scripts.app.context import Workspace
+from scripts.app.wrap.tracing import LONGEST, read_trace
+from scripts.app.wrap.wrap import WrapResult, not_started_code, wrap
 from scripts.errors import LaunchError, StagedFileError, UsageError
+from scripts.evidence.tracelog import TraceReader
+from scripts.launch.injection import Via
 from scripts.launch.launcher import plan_launcher
 from scripts.launch.tracing import PREFIX, plan_trace
-from scripts.launch.via import Via
 from scripts.model import StackKind
-from scripts.reporting.tracelog import TraceReader
-from scripts.system.tee import Sieve
+from scripts.osal.line_filter import LineFilter
 from scripts.ui.console import Out
 from scripts.ui.wrap import show
 from tests.wrapping import runtime_in, staged_over, workspace
@@ -253,7 +253,7 @@ def test_exactly_the_marked_lines_are_taken_out_however_the_bytes_arrive(
     whole = b"".join(pieces)
     lines = whole.splitlines(keepends=True)
     expected = b"".join(line for line in lines if not line.startswith(PREFIX))
-    sieve, passed, rest, turn = Sieve(PREFIX), b"", whole, 0
+    sieve, passed, rest, turn = LineFilter(PREFIX), b"", whole, 0
     while rest:
         size = sizes[turn % len(sizes)]
         passed += sieve.sift(rest[:size])
@@ -262,5 +262,5 @@ def test_exactly_the_marked_lines_are_taken_out_however_the_bytes_arrive(
 
 
 def test_a_line_that_begins_otherwise_passes_before_its_end() -> None:
-    sieve = Sieve(PREFIX)
+    sieve = LineFilter(PREFIX)
     assert sieve.sift(b"Continue? [y/n] ") == b"Continue? [y/n] "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scripts.reporting.trials import HIGHER, Metric, Runs, Trial
+from scripts.bench.trials import HIGHER, Metric, Runs, Trial
 
 
 def runs_of(sides: Mapping[str, Sequence[Sequence[float]]], *, better: str = HIGHER, **more: Any) -> Runs:

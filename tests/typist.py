@@ -108,7 +108,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes], prepare: str) -> None:
 def _perform(request: Mapping[str, Any], prepare: str) -> int:
     """Perform a command with its own streams."""
     door = import_module("scripts.__main__")
-    places = import_module("scripts.app.workspace").workspace_from_environ
+    places = import_module("scripts.app.context").workspace_from_environ
     places.__kwdefaults__["root"] = Path(request["root"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -11,10 +11,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.app.placing import Beside
-from scripts.app.staged import Staged
-from scripts.app.workspace import Workspace, workspace_from_environ
-from scripts.app.wrap import leave, not_started_code, wrap
+from scripts.app.context import Staged, Workspace, workspace_from_environ
+from scripts.app.wrap.placing import BesidePlacer
+from scripts.app.wrap.wrap import leave, not_started_code, wrap
 from scripts.errors import WorkspaceError
 from scripts.launch.argv import split_argv
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
@@ -74,7 +73,7 @@ def main(argv: list[str]) -> int:
         result = wrap(
             ws,
             program_args=program_args,
-            placer=Beside(ws),
+            placer=BesidePlacer(ws),
             staged=lambda _ws, _stack: staged,
             **options,  # type: ignore[arg-type]  # words of the command line
         )

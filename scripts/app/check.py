@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from scripts.app.backend_notes import backend_notes
-from scripts.app.running import check_environment, read_seconds, redactor_of, run_ours
-from scripts.app.staged import Staged, staged_runtime
-from scripts.app.workspace import Workspace
+from scripts.app.context import Staged, Workspace, staged_runtime
+from scripts.app.stack_process import backend_notes, check_environment, read_seconds, redactor_of, run_ours
 from scripts.errors import ExitCode, StagedFileError
+from scripts.evidence.cuda_check import CheckVerdict, judge, parse_output
+from scripts.evidence.evidence_io import result_json
 from scripts.model import Runtime, StackKind
+from scripts.osal.process_result import Captured
 from scripts.records import dataclass
-from scripts.reporting.cudacheck import CheckVerdict, judge, parse_output
-from scripts.reporting.exchange import result_json
-from scripts.system.child import Captured
 
 PROGRAM: Final = "cuda_check"
 #: A healthy check takes seconds; the first start of a HIP runtime may take a minute.

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace
 from scripts.errors import ConflictError
 from scripts.records import dataclass
 
@@ -61,7 +61,7 @@ def clear(cache: CompileCache) -> None:
     Raises:
         ConflictError: ``compile-cache-in-use``: a program has it open; what it has open was not deleted.
     """
-    from scripts.system.databases import in_use  # noqa: PLC0415 - SQLite is loaded only to clear
+    # MOVED  # noqa: PLC0415 - SQLite is loaded only to clear
 
     busy = next((path for path in cache.files if path.suffix.lower() == ".db" and in_use(path)), None)
     for path in cache.files if busy is None else ():
@@ -109,3 +109,42 @@ def cache_size(ws: Workspace) -> int:
     """Return the size of the compile cache in bytes; 0 where there is none."""
     cache = compile_cache(ws)
     return cache.bytes if cache else 0
+
+
+#: A journal that ends so names a file elsewhere, which SQLite deletes when it has written the journal back.
+_POINTER: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+
+
+def in_use(path: Path) -> bool:
+    """Whether another program has the database open.
+
+    SQLite itself answers: it lends the file exclusively to nobody while somebody else has it open (in WAL
+    mode even idle). A file that is no database is in nobody's use. Its content does not change, but SQLite
+    may write its journal back into it. One whose journal names a file elsewhere is not opened and counts as
+    in use: in a transaction over several databases that file is SQLite's own, in a planted journal anybody's.
+    """
+    import sqlite3  # noqa: PLC0415 - only here, and seldom asked
+
+    if _leads_elsewhere(path.with_name(f"{path.name}-journal")):
+        return True
+    address = f"{path.absolute().as_uri()}?mode=rw"
+    try:
+        with closing(sqlite3.connect(address, uri=True, timeout=0, isolation_level=None)) as connection:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        return error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+    except sqlite3.DatabaseError:
+        return False
+    return False
+
+
+def _leads_elsewhere(journal: Path) -> bool:
+    """Whether a journal names another file."""
+    try:
+        return journal.is_file() and journal.read_bytes().rstrip(b"\0").endswith(_POINTER)
+    except FileNotFoundError:
+        return False
+    except OSError:  # held by somebody
+        return True

@@ -6,17 +6,16 @@ import re
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from scripts.app.github import github
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace
+from scripts.app.pins_check import github
 from scripts.errors import ConflictError, ExitCode, FetchError, IntegrityError, UsageError
+from scripts.lock.reader import parse_lock, read_lock
+from scripts.lock.update import CONFIRMED, LockDiff, diff
+from scripts.lock.upstream import Asset, AssetRef, GitHub
+from scripts.lock.urls import url_problem
+from scripts.lock.writer import format_lock, save_lock, with_artifact
 from scripts.model import Artifact, ArtifactFormat, Trust
-from scripts.pins.diff import LockDiff, diff
-from scripts.pins.lock import parse_lock, read_lock
-from scripts.pins.lock_write import format_lock, save_lock, with_artifact
-from scripts.pins.update import CONFIRMED
-from scripts.pins.upstream import Asset, AssetRef, GitHub
-from scripts.pins.urls import url_problem
-from scripts.pins.web import MAX_BYTES, Hashed
+from scripts.net.web import MAX_BYTES, Hashed
 from scripts.records import dataclass
 
 ONE_REPORT: Final = "Downloaded and hashed once by whoever added it; its host publishes no digest."

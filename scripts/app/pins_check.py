@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 
-from scripts.app.github import web
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace
 from scripts.errors import ExitCode, FetchError, UsageError
+from scripts.lock.reader import read_lock
+from scripts.lock.resolve import unknown_name
+from scripts.lock.upstream import API, GitHub, api_base
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress
-from scripts.pins.lock import read_lock
-from scripts.pins.resolve import unknown_name
-from scripts.pins.web import MAX_BYTES, Web
+from scripts.net.web import MAX_BYTES, Web
 from scripts.records import dataclass
 
 
@@ -108,3 +109,22 @@ def _ask(asking: Web, artifact: Artifact, url: str, progress: Progress) -> tuple
     if artifact.size not in {None, found.size}:
         return PinStatus.DIFFERS, f"{found.size} bytes, pinned {artifact.size}"
     return PinStatus.SAME, f"{found.size} bytes"
+
+
+def web(ws: Workspace) -> Web:
+    """Make the way to ask servers; ``SSL_CERT_FILE`` adds certificates to the system's."""
+    ca_file = ws.environ.get("SSL_CERT_FILE")
+    return Web(ca_file=Path(ca_file) if ca_file else None)
+
+
+def github(ws: Workspace) -> GitHub:
+    """Make the metadata server: GitHub, or the one in ``CUDA_AMD_GITHUB_API``.
+
+    ``GITHUB_TOKEN`` raises the number of questions GitHub answers; it is sent to that server only.
+
+    Raises:
+        UsageError: ``CUDA_AMD_GITHUB_API`` is neither https nor loopback.
+    """
+    address = ws.environ.get("CUDA_AMD_GITHUB_API")
+    api = api_base(address) if address else API
+    return GitHub(web=web(ws), api=api, token=ws.environ.get("GITHUB_TOKEN", ""))

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import asdict, field
 
-from scripts.app.github import github
-from scripts.app.pins_check import chosen
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace
+from scripts.app.pins_check import chosen, github
 from scripts.errors import ExitCode
+from scripts.lock import update
+from scripts.lock.reader import parse_lock, read_lock
+from scripts.lock.update import LockDiff, PinFinding, diff
+from scripts.lock.upstream import AssetRef, GitHub, Release
+from scripts.lock.urls import url_problem
+from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
 from scripts.model import Artifact, Lock
-from scripts.pins import update
-from scripts.pins.diff import LockDiff, diff
-from scripts.pins.lock import parse_lock, read_lock
-from scripts.pins.lock_write import format_lock, save_lock, with_artifact, with_fields, with_stack
-from scripts.pins.update import Finding
-from scripts.pins.upstream import AssetRef, GitHub, Release
-from scripts.pins.urls import url_problem
 from scripts.records import dataclass
 
 #: Why an artifact's host was not asked.
@@ -43,7 +41,7 @@ class PinsUpdateResult:
     @property
     def exit_code(self) -> int:
         """3 when upstream contradicts a pin, else 0."""
-        bad = {Finding.DIFFERS.value, Finding.GONE.value}
+        bad = {PinFinding.DIFFERS.value, PinFinding.GONE.value}
         return int(ExitCode.NEGATIVE if any(row.status in bad for row in self.asked) else ExitCode.OK)
 
     def to_json(self) -> dict[str, object]:
@@ -140,7 +138,7 @@ def _bring_in(
     problem = url_problem(asset.url)
     if problem is not None or asset.sha256 is None:
         detail = problem.message if problem else f"{tag} gives no SHA-256 for {asset.name}; use pins.add"
-        work.say(base.id, Finding.NO_DIGEST.value, detail)
+        work.say(base.id, PinFinding.NO_DIGEST.value, detail)
         return
     new = update.successor(base, ref, release, asset)
     stacks = update.successor_stacks(work.lock, base, new, ref.tag, tag)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from scripts.app.backend_notes import backend_notes
 from scripts.app.compiling import cache_size, compile_cache
-from scripts.app.running import check_environment, read_seconds, run_ours
-from scripts.app.staged import staged_runtime
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace, staged_runtime
+from scripts.app.stack_process import backend_notes, check_environment, read_seconds, run_ours
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.model import Runtime
+from scripts.osal.process import name_exit
 from scripts.records import dataclass
-from scripts.system.process import name_exit
 
 #: vosen/ZLUDA@87531d3 ``zluda_precompile``: takes a file or a folder, uses every processor core.
 TOOL: Final = "zluda_precompile"

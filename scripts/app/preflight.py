@@ -6,15 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from scripts.app.program import named_program
+from scripts.app.context import Staged, Workspace, host_of, lock_of
 from scripts.app.stack_facts import runtime_of, stack_facts
-from scripts.app.staged import Staged, host_of, lock_of
-from scripts.app.workspace import Workspace
-from scripts.app.wrapping import Inspected
+from scripts.app.wrap.plan import named_program
+from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import ExitCode, TargetError, UsageError
-from scripts.launch.via import ViaFacts
+from scripts.launch.injection import ViaFacts
+from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
-from scripts.pins.resolve import find_stack
 from scripts.preflight.coverage import Covered, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
 from scripts.preflight.libraries import Alternative, alternatives
@@ -132,7 +131,7 @@ def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = F
     if not exe:
         msg = "which program?"
         raise UsageError("exe-needed", msg, hint="name it: invoke preflight --exe=PATH")
-    from scripts.app.proof import worth_here  # noqa: PLC0415 - `wrap` comes here as well and has no use for it
+    from scripts.app.evidence_lookup import worth_here  # noqa: PLC0415 - `wrap` comes here as well and has no use for it
 
     lock = lock_of(ws)
     wanted = _stack(ws, lock, stack)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from scripts.app.placing import still_placed
-from scripts.app.staged import cache_of
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace, cache_of
+from scripts.app.wrap.placing import still_placed
 from scripts.errors import ConflictError, ExitCode
+from scripts.osal.fs import is_link, remove_tree
 from scripts.records import dataclass
-from scripts.staging.workspaces import forget_stage, known_stages
-from scripts.system.files import is_link, remove_tree
+from scripts.staging.generations import forget_stage, known_stages
 
 #: What git tracks below ``stage/``.
 TRACKED: Final = frozenset({"README.md", ".gitignore"})

@@ -9,19 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from scripts.app.machine_look import facts_of, look_around
-from scripts.app.running import redactor_of
-from scripts.app.staged import host_of
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace, host_of
+from scripts.app.doctor.machine_look import facts_of, look_around
+from scripts.app.stack_process import redactor_of
 from scripts.doctor.diagnose import diagnose
 from scripts.doctor.examine import examine
 from scripts.errors import ExitCode, WorkspaceError
+from scripts.evidence.bundle import Parts, make_bundle
+from scripts.evidence.document import Document
+from scripts.evidence.evidence_io import FILE_NAME, dump, read_document, to_json, write_document
 from scripts.model import Host
+from scripts.osal.fs import write_atomic
 from scripts.records import dataclass
-from scripts.reporting.bundle import Parts, make_bundle
-from scripts.reporting.document import Document
-from scripts.reporting.exchange import FILE_NAME, dump, read_document, to_json, write_document
-from scripts.system.files import write_atomic
 
 IMPORTED: Final = "imported"
 #: Newest reports whose documents and logs go into a bundle.
@@ -29,7 +28,7 @@ BUNDLED_REPORTS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class MachineSeen:
     """One document and where it lies."""
 
     path: Path
@@ -52,9 +51,9 @@ class ReportResult:
         faults: files in the folders that are no valid documents.
     """
 
-    own: tuple[Seen, ...]
-    imported: tuple[Seen, ...]
-    added: Seen | None = None
+    own: tuple[MachineSeen, ...]
+    imported: tuple[MachineSeen, ...]
+    added: MachineSeen | None = None
     bundle: Path | None = None
     bundle_names: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
@@ -104,28 +103,28 @@ def _own_files(ws: Workspace) -> list[Path]:
     return sorted(_reports(ws).glob(f"*/{FILE_NAME}"), key=lambda path: path.parent.name, reverse=True)
 
 
-def _read_all(paths: Sequence[Path], faults: list[str]) -> Iterator[Seen]:
+def _read_all(paths: Sequence[Path], faults: list[str]) -> Iterator[MachineSeen]:
     """Read documents; what is none is named and passed over."""
     for path in paths:
         try:
-            yield Seen(path=path, document=read_document(path))
+            yield MachineSeen(path=path, document=read_document(path))
         except WorkspaceError as error:
             faults.append("; ".join((f"{path}: {error.message}", *error.context)))
 
 
-def _newest_of_each(seen: Iterator[Seen]) -> tuple[Seen, ...]:
+def _newest_of_each(seen: Iterator[MachineSeen]) -> tuple[MachineSeen, ...]:
     """Keep the newest document of each stack."""
-    found: dict[str, Seen] = {}
+    found: dict[str, MachineSeen] = {}
     for item in seen:
         found.setdefault(item.document.subject.stack, item)
     return tuple(found.values())
 
 
-def _import(ws: Workspace, source: Path) -> Seen:
+def _import(ws: Workspace, source: Path) -> MachineSeen:
     """Check a document and file it under a name of ours, made from its content."""
     document = read_document(source)
     name = f"{hashlib.sha256(dump(document)).hexdigest()[:16]}.json"
-    return Seen(path=write_document(_reports(ws) / IMPORTED, document, name=name), document=document)
+    return MachineSeen(path=write_document(_reports(ws) / IMPORTED, document, name=name), document=document)
 
 
 def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tuple[str, ...]]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace
 from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import host_from_hipinfo, scan_host
 from scripts.host.support import driver_notes, releases, support

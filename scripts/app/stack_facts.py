@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from scripts.app.staged import cache_of
-from scripts.app.workspace import Workspace
-from scripts.launch.folders import LAUNCHER
+from scripts.app.context import Workspace, cache_of
+from scripts.launch.request import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
 from scripts.preflight.backends import from_files, from_root, kernels
 from scripts.preflight.calls import api_table

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from scripts.app.proof import Proof, Worth, evidence_of, known_by_stack
-from scripts.app.staged import host_of, lock_of
-from scripts.app.workspace import Workspace
-from scripts.errors import ExitCode, UsageError
+from scripts.app.context import Workspace, cache_of, host_of, lock_of, staged_runtime
+from scripts.app.evidence_lookup import Proof, Worth, evidence_of, known_by_stack
+from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.model import Host, Stack, StackKind
 from scripts.records import dataclass
-from scripts.staging.generations import read_history
+from scripts.staging.assemble import load_runtime, verify_runtime
+from scripts.staging.generations import Generation, activate, go_back, read_history
 from scripts.staging.select import selected_gpu, unmet
 
 ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
@@ -98,3 +98,96 @@ def _is_for(stack: Stack, gfx: str) -> bool:
     if stack.kind is StackKind.CONTROL:
         return False
     return not stack.requires.gfx or gfx in stack.requires.gfx
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseResult:
+    """The generation that is active now, and the one before."""
+
+    active: Generation
+    before: Generation | None
+    exit_code: int = ExitCode.OK
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        before = {"number": self.before.number, "stack": self.before.stack} if self.before else None
+        return {
+            "generation": self.active.number,
+            "stack": self.active.stack,
+            "digest": self.active.digest,
+            "before": before,
+        }
+
+
+def use(ws: Workspace, *, stack: str = "") -> UseResult:
+    """Verify a staged stack in full, then make it active.
+
+    Raises:
+        UsageError: none was named, it is unknown, or it was never staged here.
+        StagedFileError: its files are missing or changed; the active stack stays what it was.
+    """
+    if not stack:
+        raise UsageError(
+            "stack-needed",
+            "which stack should be used?",
+            hint="invoke use --stack=ID; `invoke stacks` lists them",
+        )
+    staged = staged_runtime(ws, stack)
+    history = read_history(ws.stage)
+    source = next(
+        g for g in reversed(history.generations) if (g.stack, g.digest) == (stack, staged.runtime.digest)
+    )
+    active = activate(
+        ws.stage,
+        stack=stack,
+        digest=source.digest,
+        lock=source.lock,
+        options=source.options,
+        reason="use",
+        document=source.document,
+    )
+    return UseResult(active=active, before=history.active)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackResult:
+    """The generation that was left and the one that is active now."""
+
+    left: Generation
+    active: Generation
+    exit_code: int = ExitCode.OK
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "left": {"number": self.left.number, "stack": self.left.stack},
+            "generation": self.active.number,
+            "stack": self.active.stack,
+            "digest": self.active.digest,
+        }
+
+
+def rollback(ws: Workspace, *, to: str = "") -> RollbackResult:
+    """Verify the earlier generation's files in full, then make it current again.
+
+    Raises:
+        UsageError: there is no such generation.
+        StagedFileError: its files are gone or changed; nothing was switched.
+    """
+    history = read_history(ws.stage)
+    if to and not to.isdecimal():
+        raise UsageError(
+            "bad-number", f"--to={to}: a generation is a whole number", hint="`invoke status` lists them"
+        )
+    target = (
+        history.previous if not to else next((g for g in history.generations if g.number == int(to)), None)
+    )
+    if target is not None:
+        runtime = load_runtime(cache_of(ws), target.digest, stack=target.stack)
+        if runtime is None:
+            msg = f"generation {target.number} ({target.stack}) is no longer in the store"
+            hint = f"put it back with `invoke setup --stack={target.stack}`"
+            raise StagedFileError("runtime-missing", msg, hint=hint)
+        verify_runtime(runtime, progress=ws.progress)
+    left, active = go_back(ws.stage, to=int(to) if to else None)
+    return RollbackResult(left=left, active=active)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from scripts.app.compiling import CompileCache, compile_cache
-from scripts.app.placing import placed_here
-from scripts.app.shims import ShimStatus, shims_here
-from scripts.app.staged import cache_of, lock_of
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace, cache_of, lock_of
+from scripts.app.shim import ShimStatus, shims_here
+from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode
 from scripts.model import Lock
 from scripts.placement.status import PlacementStatus

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import field
 from pathlib import Path
 
-from scripts.app.placing import placed_here, registry_of
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace
+from scripts.app.wrap.placing import placed_here, registry_of
 from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
 from scripts.placement.layout import Layout
-from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Mode, UndoReport
-from scripts.placement.status import Standing
-from scripts.placement.undo import undo
+from scripts.placement.rollback import undo
+from scripts.placement.status import TargetState
 from scripts.records import dataclass
 
 
@@ -86,7 +86,7 @@ def _one(ws: Workspace, *, exe: str, target: str, all_: bool) -> Path:
     if exe:
         return _folder_of(ws, Path(exe))
     known = placed_here(ws)
-    if len(known) == 1 and known[0].standing is not Standing.MISSING:
+    if len(known) == 1 and known[0].standing is not TargetState.MISSING:
         return known[0].target
     if not known:
         hint = "there is nothing to take back; of a folder that is not listed: invoke unwrap --target=FOLDER"
@@ -111,13 +111,13 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
     raise TargetError("nothing-placed", msg, context=(str(folder),), hint="`status` lists what is placed")
 
 
-def _all(ws: Workspace, registry: Registry, mode: Mode) -> UnwrapResult:
+def _all(ws: Workspace, registry: PlacementRegistry, mode: Mode) -> UnwrapResult:
     """Undo every listed placement; one that fails does not stop the others."""
     reports: list[UndoReport] = []
     failures: list[tuple[Path, WorkspaceError]] = []
     forgotten: list[Path] = []
     for status in placed_here(ws):
-        if status.standing is Standing.MISSING and status.target.parent.is_dir():
+        if status.standing is TargetState.MISSING and status.target.parent.is_dir():
             registry.remove(PLACEMENTS, status.target)
             forgotten.append(status.target)
             continue

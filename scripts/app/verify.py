@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from scripts.app.staged import cache_of, generation_of, lock_of
-from scripts.app.workspace import Workspace
+from scripts.app.context import Workspace, cache_of, generation_of, lock_of
 from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Lock
+from scripts.osal.fs import hash_file
 from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.archive import load_tree, verify_tree
-from scripts.system.files import hash_file
 
 DAMAGED: Final = frozenset({"missing", "changed"})
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from scripts.system.wide import wide_encoding
+from scripts.osal.utf16_detect import wide_encoding
 
 #: Words by which a code page of Windows is recognised; a console writes in its own, a program in another.
 _PAGES: Final[Mapping[str, tuple[str, ...]]] = {

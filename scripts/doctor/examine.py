@@ -12,7 +12,7 @@ from typing import Final
 from scripts.doctor.machine import AMD, Line, Machine, Status
 from scripts.doctor.variables import Around, interfering, same_folder
 from scripts.host.gpu import NO_DRIVER
-from scripts.host.support import Verdict, driver_notes, support
+from scripts.host.support import SupportLevel, driver_notes, support
 from scripts.model import Gpu, HipRoot, Host
 
 #: Below this much free space downloads and compile caches fail.
@@ -22,7 +22,7 @@ NEEDED: Final = ("rocblas", "hipblaslt", "rocsparse")
 _VERSION: Final = re.compile(r"(\d+\.\d+)")
 _MIB: Final = 1024**2
 #: What AMD says of a GPU with a HIP version, as a line; everything else is a warning.
-_SUPPORT: Final = {Verdict.RUNTIME_AND_LIBRARIES: "ok", Verdict.UNKNOWN: "unknown"}
+_SUPPORT: Final = {SupportLevel.RUNTIME_AND_LIBRARIES: "ok", SupportLevel.UNKNOWN: "unknown"}
 
 
 def examine(machine: Machine) -> tuple[Line, ...]:

@@ -17,7 +17,7 @@ from scripts.host.gpu import chosen
 from scripts.host.sources import Sources
 from scripts.model import HipRoot, Host
 
-Look = Callable[[Mapping[str, str], Sequence[HipRoot], nvidia.Answer, Sources], Host]
+Look = Callable[[Mapping[str, str], Sequence[HipRoot], nvidia.SmiAnswer, Sources], Host]
 
 
 def scan_host(
@@ -89,7 +89,7 @@ def host_from_hipinfo(data: bytes, *, platform: str, gpu: str = "") -> tuple[Hos
 
 
 def _linux(
-    environ: Mapping[str, str], roots: Sequence[HipRoot], answer: nvidia.Answer, where: Sources
+    environ: Mapping[str, str], roots: Sequence[HipRoot], answer: nvidia.SmiAnswer, where: Sources
 ) -> Host:
     """Look at a Linux machine."""
     del roots  # KFD has asked the hardware already

@@ -29,7 +29,7 @@ _PIP_FOLDERS: Final = ("_rocm_sdk_devel", "_rocm_sdk_core")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
+class HipPlaces:
     """Where to look besides the environment. Tests give folders of their own.
 
     Attributes:
@@ -51,7 +51,7 @@ class Found:
     notes: tuple[str, ...] = field(default=())
 
 
-def usual_places(environ: Mapping[str, str], platform: str, python_path: Iterable[str]) -> Places:
+def usual_places(environ: Mapping[str, str], platform: str, python_path: Iterable[str]) -> HipPlaces:
     """Return where HIP is installed on this kind of system, and this Python's package folders."""
     site = [Path(entry) for entry in python_path if Path(entry).name in {"site-packages", "dist-packages"}]
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
@@ -60,7 +60,7 @@ def usual_places(environ: Mapping[str, str], platform: str, python_path: Iterabl
     if platform != "win32":
         roots = [(Path("/opt/rocm"), "/opt/rocm")]
         roots += [(path, "/opt/rocm-*") for path in sorted(Path("/opt").glob("rocm-*"), reverse=True)]
-        return Places(roots=tuple(roots), site_packages=tuple(site))
+        return HipPlaces(roots=tuple(roots), site_packages=tuple(site))
     drive = environ.get("SYSTEMDRIVE") or "C:"
     programs = environ.get("PROGRAMW6432") or environ.get("PROGRAMFILES") or rf"{drive}\Program Files"
     parents = (
@@ -68,10 +68,10 @@ def usual_places(environ: Mapping[str, str], platform: str, python_path: Iterabl
         (Path(rf"{drive}\ROCm"), r"C:\ROCm"),
         (Path(rf"{drive}\TheRock"), r"C:\TheRock"),
     )
-    return Places(parents=parents, site_packages=tuple(site))
+    return HipPlaces(parents=parents, site_packages=tuple(site))
 
 
-def find_roots(environ: Mapping[str, str], places: Places, flag: str = "") -> Found:
+def find_roots(environ: Mapping[str, str], places: HipPlaces, flag: str = "") -> Found:
     """List HIP runtimes: the flag's, the environment's, installed ones, those pip brought.
 
     The same folder is listed once, under the first name that led to it.
@@ -150,7 +150,7 @@ def site_packages(environment: Path) -> list[Path]:
     return [path for path in candidates if path.is_dir()]
 
 
-def _candidates(environ: Mapping[str, str], places: Places, flag: str) -> Iterator[tuple[Path, str]]:
+def _candidates(environ: Mapping[str, str], places: HipPlaces, flag: str) -> Iterator[tuple[Path, str]]:
     """Yield folders to look at with the name that led there, best first."""
     if flag:
         yield Path(flag).absolute(), "flag"

@@ -32,7 +32,7 @@ _FRAME_BUFFER_HEAPS: Final = (1, 2)
 _VERSION = re.compile(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b")
 
 
-class Reader(Protocol):
+class SysReader(Protocol):
     """A tree of small text files, ``/`` on a real machine; paths are relative and POSIX."""
 
     def text(self, path: str) -> str | None:
@@ -89,7 +89,7 @@ class KfdNode:
     memory_bytes: int | None
 
 
-def displays(reader: Reader) -> tuple[PciFunction, ...]:
+def displays(reader: SysReader) -> tuple[PciFunction, ...]:
     """List display controllers and accelerators; a GPU's audio and USB functions are not among them."""
     found = []
     for slot in reader.names(PCI):
@@ -106,7 +106,7 @@ def displays(reader: Reader) -> tuple[PciFunction, ...]:
     return tuple(found)
 
 
-def topology(reader: Reader) -> dict[str, KfdNode]:
+def topology(reader: SysReader) -> dict[str, KfdNode]:
     """Read the GPUs of the KFD topology by PCI slot; CPUs are nodes without an architecture."""
     nodes = {}
     for number in reader.names(KFD):
@@ -140,7 +140,7 @@ def gfx_name(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def amd_gpus(reader: Reader) -> list[Gpu]:
+def amd_gpus(reader: SysReader) -> list[Gpu]:
     """List AMD GPUs of the PCI bus and of the topology; the driver's own word on gfx comes first."""
     nodes = topology(reader)
     functions = {f.slot: f for f in displays(reader) if VENDORS.get(f.vendor) == AMD}
@@ -150,7 +150,7 @@ def amd_gpus(reader: Reader) -> list[Gpu]:
     ]
 
 
-def disagreements(reader: Reader) -> tuple[str, ...]:
+def disagreements(reader: SysReader) -> tuple[str, ...]:
     """Say where the table and the driver name different architectures for one device."""
     nodes = topology(reader)
     sentences = []
@@ -164,7 +164,7 @@ def disagreements(reader: Reader) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def nvidia_gpus(reader: Reader, answered: Mapping[str, Gpu]) -> list[Gpu]:
+def nvidia_gpus(reader: SysReader, answered: Mapping[str, Gpu]) -> list[Gpu]:
     """List NVIDIA GPUs: those that answered, then those only the driver or the bus knows."""
     gpus = dict(answered)
     version = _VERSION.search(reader.text("proc/driver/nvidia/version") or "")
@@ -184,13 +184,13 @@ def nvidia_gpus(reader: Reader, answered: Mapping[str, Gpu]) -> list[Gpu]:
     return [gpus[slot] for slot in sorted(gpus)]
 
 
-def has_libcuda(reader: Reader, search_path: str) -> bool:
+def has_libcuda(reader: SysReader, search_path: str) -> bool:
     """Whether ``libcuda.so.1`` lies in a usual folder or on the loader's search path."""
     extra = (folder.strip("/") for folder in search_path.split(":") if folder.startswith("/"))
     return any("libcuda.so.1" in reader.names(folder) for folder in (*extra, *LIBRARY_FOLDERS))
 
 
-def others(reader: Reader) -> tuple[str, ...]:
+def others(reader: SysReader) -> tuple[str, ...]:
     """Name the display adapters that were passed over."""
     return tuple(
         f"Passed over display adapter {f.vendor}:{f.device}"
@@ -200,7 +200,7 @@ def others(reader: Reader) -> tuple[str, ...]:
     )
 
 
-def _amd(function: PciFunction | None, node: KfdNode | None, version: str, reader: Reader) -> Gpu:
+def _amd(function: PciFunction | None, node: KfdNode | None, version: str, reader: SysReader) -> Gpu:
     """Merge what the bus and the topology say about one device."""
     device = function.device if function else node.device if node else ""
     known = identify(device, function.revision if function else "")

@@ -11,8 +11,8 @@ from typing import Final
 from scripts.errors import LaunchError
 from scripts.host.gpu import NO_DRIVER, NVIDIA
 from scripts.model import Gpu
+from scripts.osal.process import run_captured
 from scripts.records import dataclass
-from scripts.system.process import run_captured
 
 #: Runs a program and returns its exit code and output; ``None`` as code means it did not end in time.
 Run = Callable[[Sequence[str], Mapping[str, str]], tuple[int | None, str]]
@@ -25,7 +25,7 @@ _BUS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class SmiAnswer:
     """What ``nvidia-smi`` said: GPUs by PCI slot, or why there are none."""
 
     gpus: Mapping[str, Gpu]
@@ -51,17 +51,17 @@ def find_tool(environ: Mapping[str, str], platform: str) -> str | None:
     return shutil.which("nvidia-smi", path=path) if path else None
 
 
-def ask(environ: Mapping[str, str], platform: str, runner: Run = run) -> Answer:
+def ask(environ: Mapping[str, str], platform: str, runner: Run = run) -> SmiAnswer:
     """Ask ``nvidia-smi`` for its GPUs; without that program no process is started."""
     tool = find_tool(environ, platform)
     if tool is None:
-        return Answer(gpus={})
+        return SmiAnswer(gpus={})
     code, output = runner([tool, f"--query-gpu={FIELDS}", "--format=csv,noheader"], environ)
     if code != 0:
         first = next((line.strip() for line in output.splitlines() if line.strip()), "no output")
-        return Answer(gpus={}, note=f"nvidia-smi lists no GPU: {first}")
+        return SmiAnswer(gpus={}, note=f"nvidia-smi lists no GPU: {first}")
     gpus = parse(output)
-    return Answer(gpus=gpus, note="" if gpus else "nvidia-smi ran but lists no GPU.")
+    return SmiAnswer(gpus=gpus, note="" if gpus else "nvidia-smi ran but lists no GPU.")
 
 
 def parse(output: str) -> dict[str, Gpu]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Sources:
     """Where to look instead of at this machine; ``None`` means here."""
 
-    tree: linux.Reader | None = None
+    tree: linux.SysReader | None = None
     registry: windows.Registry | None = None
     system32: Path | None = None
-    places: hip.Places | None = None
+    places: hip.HipPlaces | None = None
     runner: nvidia.Run = nvidia.run

@@ -12,7 +12,7 @@ from scripts.records import dataclass
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
 
 
-class Verdict(StrEnum):
+class SupportLevel(StrEnum):
     """How much of a HIP SDK release is meant for an architecture."""
 
     RUNTIME_AND_LIBRARIES = "R L"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 class Support:
     """A verdict, the sentence that says it, and the public page it was read from."""
 
-    verdict: Verdict
+    verdict: SupportLevel
     sentence: str
     source: str = ""
 
@@ -47,16 +47,21 @@ def support(gfx: str, hip_version: str) -> Support:
     row = document()["support"].get(gfx)
     if release is None or row is None or release not in row:
         what = f"HIP {hip_version or 'of an unknown version'}" if release not in (row or {}) else gfx
-        return Support(verdict=Verdict.UNKNOWN, sentence=f"Nothing is known here about {gfx} and {what}.")
+        return Support(
+            verdict=SupportLevel.UNKNOWN, sentence=f"Nothing is known here about {gfx} and {what}."
+        )
     source = document()["sources"][release]
     verdict, sentence = {
-        "RL": (Verdict.RUNTIME_AND_LIBRARIES, f"HIP SDK {release} supports {gfx}: runtime and libraries."),
+        "RL": (
+            SupportLevel.RUNTIME_AND_LIBRARIES,
+            f"HIP SDK {release} supports {gfx}: runtime and libraries.",
+        ),
         "R": (
-            Verdict.RUNTIME,
+            SupportLevel.RUNTIME,
             f"HIP SDK {release} supports only the runtime on {gfx}: its rocBLAS has no kernels for it.",
         ),
-        "none": (Verdict.NONE, f"HIP SDK {release} does not support {gfx}."),
-        "unlisted": (Verdict.NONE, f"HIP SDK {release} does not list {gfx}."),
+        "none": (SupportLevel.NONE, f"HIP SDK {release} does not support {gfx}."),
+        "unlisted": (SupportLevel.NONE, f"HIP SDK {release} does not list {gfx}."),
     }[row[release]]
     return Support(verdict=verdict, sentence=sentence, source=source)
 

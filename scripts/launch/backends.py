@@ -37,7 +37,7 @@ NAMED: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
+class BackendPlaces:
     """The folders that are searched; ``None`` where a run has none."""
 
     layer: Path
@@ -97,7 +97,7 @@ class _Lack:
 class _Walk:
     """One look through the folders; each folder is listed and each file read once."""
 
-    places: Places
+    places: BackendPlaces
     read: Callable[[Path], Image | Unreadable]
     listings: dict[Path, dict[str, Path]] = field(default_factory=dict)
     walked: dict[tuple[Path, bool], tuple[_Lack, ...]] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class _Walk:
 
 
 def missing_backends(
-    runtime: Runtime, places: Places, *, read: Callable[[Path], Image | Unreadable] = read_image
+    runtime: Runtime, places: BackendPlaces, *, read: Callable[[Path], Image | Unreadable] = read_image
 ) -> tuple[MissingBackend, ...]:
     """Walk imports and delayed imports behind every CUDA library of a stack down to what is not there.
 
@@ -239,7 +239,7 @@ def offered_by(runtime: Path) -> frozenset[str]:
     return frozenset(image.exports) if isinstance(image, Image) else frozenset()
 
 
-def outdated_runtime(driver: Path, places: Places) -> str:
+def outdated_runtime(driver: Path, places: BackendPlaces) -> str:
     """Say what the HIP runtime lacks of that which the layer's driver library asks for; empty where nothing.
 
     A call that is not there ends the program when it is first made, without a word about why.

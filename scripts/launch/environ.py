@@ -14,7 +14,7 @@ from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Final, Literal
 
 from scripts.errors import HostError, UsageError
-from scripts.launch.folders import search_folders
+from scripts.launch.request import search_folders
 from scripts.model import HipRoot, HipSource, Runtime, Stack, StackKind
 from scripts.records import dataclass
 

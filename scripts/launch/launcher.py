@@ -12,7 +12,7 @@ from typing import Final
 
 from scripts.errors import LaunchError, StagedFileError
 from scripts.launch.argv import PATH_LIMIT, launcher_line, refuse_unstartable, utf16_units
-from scripts.launch.folders import launcher_in
+from scripts.launch.request import launcher_in
 from scripts.launch.tracing import FOLDER, LAUNCHER_OPTION
 from scripts.model import Runtime
 from scripts.records import dataclass

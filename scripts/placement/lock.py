@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from scripts.errors import ConflictError
+from scripts.osal.file_operations import Fs
+from scripts.osal.lockfile import LockFile
+from scripts.osal.process_table import own_identity, process_start_time
 from scripts.placement.layout import Layout
 from scripts.placement.state import check_state
-from scripts.system.fsops import Fs
-from scripts.system.locking import LockFile
 
 #: Placing copies files; this is longer than that takes on a slow disk.
 WAIT: Final = 60.0
@@ -110,3 +113,53 @@ def _acquire(lock: LockFile, layout: Layout, fs: Fs, *, create: bool, wait: floa
             msg = f"another process has been placing or undoing in {layout.target} for {wait:.0f} s"
             raise ConflictError("target-busy", msg, hint="wait for it, or end it, and try again")
         time.sleep(_PAUSE)
+
+
+#: The user that never ends: ``wrap --keep``.
+KEEP: Final = "keep"
+_NAME: Final = re.compile(r"([0-9]{1,10})-([0-9A-Za-z]{1,64})")
+
+StartTime = Callable[[int], str | None]
+
+
+@dataclass(frozen=True)
+class User:
+    """A process, told apart from any later one with the same id."""
+
+    pid: int
+    start: str
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.pid}-{self.start}"
+
+
+def this_process() -> User:
+    """Return the calling process as a user."""
+    return User(*own_identity())
+
+
+def attach(layout: Layout, fs: Fs, name: str) -> None:
+    """Note a user; twice is once."""
+    fs.mkdir(layout.users)
+    path = layout.users / name
+    if fs.look(path) is None:
+        fs.write_new(path, b"")
+
+
+def detach(layout: Layout, fs: Fs, name: str) -> None:
+    """Forget a user."""
+    fs.unlink(layout.users / name)
+
+
+def live(layout: Layout, fs: Fs, *, start_time: StartTime = process_start_time) -> tuple[User, ...]:
+    """Return the users whose processes still run."""
+    found = (_NAME.fullmatch(name) for name in fs.names(layout.users))
+    users = (User(int(match[1]), match[2]) for match in found if match)
+    return tuple(user for user in users if start_time(user.pid) == user.start)
+
+
+def kept(layout: Layout, fs: Fs) -> bool:
+    """Say whether the placement shall stay when its last user ends."""
+    return fs.look(layout.users / KEEP) is not None

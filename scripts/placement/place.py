@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from scripts.errors import ConflictError, TargetError, UndoIncompleteError
-from scripts.placement import users
-from scripts.placement.act import act
-from scripts.placement.journal import Journal, Step
+from scripts.errors import ConflictError, TargetError, UndoIncompleteError, WorkspaceError
+from scripts.osal.file_operations import Fs
+from scripts.osal.signals import DeferredSignals
+from scripts.placement import lock
+from scripts.placement.apply import apply
+from scripts.placement.inspect import is_ours
+from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, Layout, fold
-from scripts.placement.lock import WAIT, Held, target_lock
-from scripts.placement.plan import PlacementItem, Plan, Refusal, plan
+from scripts.placement.lock import WAIT, Held, User, target_lock, this_process
+from scripts.placement.plan import PlacementItem, PlacementPlan, PlacementRefusal, plan
 from scripts.placement.refusals import refuse, warn
-from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import UndoReport
-from scripts.placement.sight import is_ours
+from scripts.placement.rollback import REAL, leave, undo_held
 from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load
-from scripts.placement.undo import REAL, leave, undo_held
-from scripts.placement.users import User, this_process
 from scripts.records import dataclass
-from scripts.system.fsops import Fs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class Placement:
     attached: bool = False
     warnings: tuple[str, ...] = ()
     fs: Fs = field(default=REAL, repr=False)
-    registry: Registry | None = field(default=None, repr=False)
+    registry: PlacementRegistry | None = field(default=None, repr=False)
 
     def leave(self) -> UndoReport | None:
         """Stop using it; see ``undo.leave``."""
@@ -59,7 +60,7 @@ def explain(
     program: Path | None = None,
     system_folders: Sequence[Path] = (),
     fs: Fs = REAL,
-) -> Plan:
+) -> PlacementPlan:
     """Say what placing would do, or every reason against it. Changes nothing.
 
     Raises:
@@ -69,10 +70,10 @@ def explain(
     layout = Layout(real_target(target))
     snapshot = take_snapshot(layout.target, items, fs=fs, program=program)
     journal = load(layout, fs) if check_state(layout, fs) else None
-    placed = journal if journal and journal.step is Step.COMMITTED else None
+    placed = journal if journal and journal.step is JournalStep.COMMITTED else None
     if placed and (placed.stack, placed.digest) == (stack, digest):
         files = tuple(action.path for action in placed.actions)
-        return Plan(target=layout.target, stack=stack, digest=digest, identical=files)
+        return PlacementPlan(target=layout.target, stack=stack, digest=digest, identical=files)
     other = (_other_stack(layout, placed),) if placed else ()
     refusals = (*other, *refuse(snapshot, items, system_folders=system_folders))
     return plan(
@@ -90,7 +91,7 @@ def place(
     program: Path | None = None,
     system_folders: Sequence[Path] = (),
     fs: Fs = REAL,
-    registry: Registry | None = None,
+    registry: PlacementRegistry | None = None,
     user: User | None = None,
     wait: float = WAIT,
 ) -> Placement:
@@ -151,7 +152,7 @@ class _Wish:
                 if held is None:  # pragma: no cover - with `create` there is always something to hold
                     continue
                 journal = load(layout, fs)
-                if journal is not None and journal.step is Step.COMMITTED:
+                if journal is not None and journal.step is JournalStep.COMMITTED:
                     return self.attach(layout, journal)
                 if journal is None and not _debris(layout, fs):
                     return replace(self.fresh(held), warnings=warnings)
@@ -179,8 +180,8 @@ class _Wish:
                 return mine
             if mine.registry:
                 mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack)
-            names = (mine.user.name, users.KEEP) if self.keep else (mine.user.name,)
-            act(chosen, layout, fs, users=names, created=_now())
+            names = (mine.user.name, lock.KEEP) if self.keep else (mine.user.name,)
+            apply(chosen, layout, fs, users=names, created=_now())
         except BaseException as error:
             self._roll_back(held, error)
             raise
@@ -205,8 +206,8 @@ class _Wish:
                 msg = f"the same stack is placed in {layout.target}, but without {item.path}"
                 hint = f'end its programs, or `invoke unwrap --target="{layout.target}"`, and try again'
                 raise ConflictError("placed-differently", msg, hint=hint)
-        for name in (mine.user.name, users.KEEP) if self.keep else (mine.user.name,):
-            users.attach(layout, fs, name)
+        for name in (mine.user.name, lock.KEEP) if self.keep else (mine.user.name,):
+            lock.attach(layout, fs, name)
         fs.sync_folder(layout.users)
         files = tuple(action.path for action in journal.actions)
         return replace(mine, files=files, attached=True)
@@ -253,9 +254,9 @@ def _must_be_clean(report: UndoReport) -> None:
         raise ConflictError("clean-up-pending", msg, context=report.pending, hint="end it and try again")
 
 
-def _other_stack(layout: Layout, journal: Journal) -> Refusal:
+def _other_stack(layout: Layout, journal: Journal) -> PlacementRefusal:
     """Refuse a second stack in one target."""
-    return Refusal(
+    return PlacementRefusal(
         reference="other-stack-placed",
         message=f"{journal.stack or 'another stack'} is placed in {layout.target} already",
         hint=f'take it away first: `invoke unwrap --target="{layout.target}"`',
@@ -271,3 +272,49 @@ def _hash(layout: Layout, item: PlacementItem, fs: Fs) -> str:
 def _now() -> str:
     """Return the time in UTC."""
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass
+class Session:
+    """A placement in use.
+
+    On leaving either ``report`` is filled (``None`` if it stays for others or was kept) or, when the
+    undo could not even be tried, ``failure``. Leaving raises neither: the program's end comes first.
+    """
+
+    placement: Placement
+    report: UndoReport | None = None
+    failure: WorkspaceError | None = None
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What is still there after leaving, one line each; empty if all is as before."""
+        if self.failure is not None:
+            return (self.failure.message, *self.failure.context)
+        if self.report is None:
+            return ()
+        return (*(f"{left.path}: {left.why}" for left in self.report.kept), *self.report.pending)
+
+
+@contextlib.contextmanager
+def placed(start: Callable[[], Placement], *, signals: bool = True) -> Iterator[Session]:
+    """Call ``start`` (which places), run the body, and leave, whatever happens.
+
+    A signal while placing waits until placing is done. One in the body ends the body: Ctrl-C as
+    ``KeyboardInterrupt``, SIGTERM, SIGHUP and a closed console as ``SystemExit``. During the undo
+    every further signal waits until the undo is finished. With ``signals=False`` the caller sees to
+    it that no signal raises here.
+    """
+    with DeferredSignals(signals=signals) as shield:
+        session = Session(placement=start())
+        try:
+            try:
+                shield.lower()
+                yield session
+            finally:
+                shield.raise_()
+        finally:
+            try:
+                session.report = session.placement.leave()
+            except WorkspaceError as error:
+                session.failure = error

@@ -9,9 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from scripts.errors import ConflictError, TargetError, WorkspaceError
+from scripts.osal.file_operations import FileKind, Seen
 from scripts.placement.layout import fold
 from scripts.records import dataclass
-from scripts.system.fsops import Kind, Seen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class PlacementItem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class PlanEntry:
     """A name that lies where an item shall go, under its real spelling.
 
     ``sha256`` is of the bytes or of a link's text, empty where nobody hashed.
@@ -58,7 +58,7 @@ class FolderView:
     device: int = 0
     mtime_ns: int = 0
     writable: bool = True
-    entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    entries: Mapping[str, tuple[PlanEntry, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class Deed(StrEnum):
 class Before:
     """What an original was: for a link, hash and size are of its text."""
 
-    kind: Kind
+    kind: FileKind
     sha256: str
     size: int
     mtime_ns: int
@@ -121,7 +121,7 @@ class Action:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class PlacementRefusal:
     """A reason to change nothing."""
 
     reference: str
@@ -137,7 +137,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class PlacementPlan:
     """What placing would do, or why it would not.
 
     ``sources`` holds the file to copy for each action, in order. ``originals`` holds what was seen
@@ -152,7 +152,7 @@ class Plan:
     originals: Mapping[int, Seen] = field(default_factory=dict)
     folders: Mapping[str, int] = field(default_factory=dict)
     identical: tuple[str, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[PlacementRefusal, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def check(self) -> None:
@@ -179,13 +179,13 @@ def plan(
     *,
     stack: str,
     digest: str,
-    refusals: Iterable[Refusal] = (),
+    refusals: Iterable[PlacementRefusal] = (),
     warnings: Iterable[str] = (),
-) -> Plan:
+) -> PlacementPlan:
     """Decide name by name; what is already identical is dropped. With refusals there are no actions."""
     refused = tuple(refusals)
     if refused:
-        return Plan(
+        return PlacementPlan(
             target=snapshot.target, stack=stack, digest=digest, refusals=refused, warnings=tuple(warnings)
         )
     actions: list[Action] = []
@@ -195,7 +195,11 @@ def plan(
     for item in items:
         found = snapshot.folders[item.folder].entries.get(fold(item.name), ())
         entry = found[0] if found else None
-        if entry and (entry.seen.kind, entry.seen.size, entry.sha256) == (Kind.FILE, item.size, item.sha256):
+        if entry and (entry.seen.kind, entry.seen.size, entry.sha256) == (
+            FileKind.FILE,
+            item.size,
+            item.sha256,
+        ):
             identical.append(item.path)
             continue
         number = len(actions) + 1
@@ -203,7 +207,7 @@ def plan(
         sources.append(item.source)
         if entry:
             originals[number] = entry.seen
-    return Plan(
+    return PlacementPlan(
         target=snapshot.target,
         stack=stack,
         digest=digest,
@@ -216,7 +220,7 @@ def plan(
     )
 
 
-def _action(number: int, item: PlacementItem, entry: Entry | None) -> Action:
+def _action(number: int, item: PlacementItem, entry: PlanEntry | None) -> Action:
     """Replace what lies there, under its real spelling, or create."""
     before = None
     if entry:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
+from scripts.osal.file_operations import FileKind
 from scripts.placement.layout import fold, unsafe_path
-from scripts.placement.plan import FolderView, PlacementItem, Refusal, Snapshot
-from scripts.system.fsops import Kind
+from scripts.placement.plan import FolderView, PlacementItem, PlacementRefusal, Snapshot
 
 #: Room for the journal, the README and the folders beside the copies.
 SLACK: Final = 256 * 1024
@@ -45,7 +45,7 @@ _PROBLEMS: Final = {
 
 def refuse(
     snapshot: Snapshot, items: Sequence[PlacementItem], *, system_folders: Sequence[Path] = ()
-) -> tuple[Refusal, ...]:
+) -> tuple[PlacementRefusal, ...]:
     """Return every reason against placing these items, the most basic first."""
     folders = {item.folder: snapshot.folders[item.folder] for item in items}
     return (
@@ -71,25 +71,27 @@ def warn(snapshot: Snapshot, items: Sequence[PlacementItem]) -> tuple[str, ...]:
     )
 
 
-def _bad_names(items: Sequence[PlacementItem]) -> Iterator[Refusal]:
+def _bad_names(items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
     """Paths that no journal of ours may hold, and two items for one name."""
     for item in items:
         why = unsafe_path(item.path)
         if not why and "/" in item.name:
             why = "has a folder in its name"
         if why:
-            yield Refusal(reference="path-unsafe", message=f"{item.path!r} {why}")
+            yield PlacementRefusal(reference="path-unsafe", message=f"{item.path!r} {why}")
     counted = Counter(fold(item.path) for item in items)
     for path, times in counted.items():
         if times > 1:
-            yield Refusal(reference="name-twice", message=f"{times} files would be placed as {path!r}")
+            yield PlacementRefusal(
+                reference="name-twice", message=f"{times} files would be placed as {path!r}"
+            )
 
 
-def _system(target: Path, more: Sequence[Path]) -> Iterator[Refusal]:
+def _system(target: Path, more: Sequence[Path]) -> Iterator[PlacementRefusal]:
     """The operating system's own folders."""
     inside = any(target.is_relative_to(tree) for tree in (*SYSTEM_TREES, *more))
     if (inside and not target.is_relative_to(NOT_SYSTEM)) or target in SHARED_FOLDERS or _is_top(target):
-        yield Refusal(
+        yield PlacementRefusal(
             reference="system-folder",
             message=f"{target} belongs to the operating system or to many programs",
             hint="copy the program into a folder of its own, or use another way: see `invoke wrap --explain`",
@@ -101,31 +103,31 @@ def _is_top(target: PurePath) -> bool:
     return target == target.parent
 
 
-def _folders(snapshot: Snapshot, folders: dict[str, FolderView]) -> Iterator[Refusal]:
+def _folders(snapshot: Snapshot, folders: dict[str, FolderView]) -> Iterator[PlacementRefusal]:
     """Folders that are not there, not plain, not writable, or on another volume."""
     device = snapshot.folders[""].device
     for folder, view in {"": snapshot.folders[""], **folders}.items():
         where = snapshot.target / folder
         if view.problem:
             reference, words = _PROBLEMS[view.problem]
-            yield Refusal(reference=reference, message=f"{where} {words}")
+            yield PlacementRefusal(reference=reference, message=f"{where} {words}")
         elif view.device != device:
-            yield Refusal(
+            yield PlacementRefusal(
                 reference="other-volume", message=f"{where} lies on another volume than {snapshot.target}"
             )
         elif not view.writable:
-            yield Refusal(
+            yield PlacementRefusal(
                 reference="target-not-writable",
                 message=f"{where} cannot be written by this user",
                 hint="copy the program into a folder of your own; administrator rights are not needed",
             )
 
 
-def _anti_cheat(snapshot: Snapshot) -> Iterator[Refusal]:
+def _anti_cheat(snapshot: Snapshot) -> Iterator[PlacementRefusal]:
     """Games that watch their own files."""
     for name in snapshot.around:
         if fold(name).startswith(ANTI_CHEAT):
-            yield Refusal(
+            yield PlacementRefusal(
                 reference="anti-cheat",
                 message=f"{name} belongs to an anti-cheat system; changed files get players banned",
                 facts=(f"found near {snapshot.target}",),
@@ -133,49 +135,49 @@ def _anti_cheat(snapshot: Snapshot) -> Iterator[Refusal]:
             return
 
 
-def _machines(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Refusal]:
+def _machines(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
     """A 32-bit program cannot load a 64-bit library."""
     for item in items:
         made_for = snapshot.machines.get(item.path, "")
         if made_for and snapshot.machine and made_for != snapshot.machine:
-            yield Refusal(
+            yield PlacementRefusal(
                 reference="machine-differs",
                 message=f"the program is made for {snapshot.machine}, {item.name} for {made_for}",
             )
             return
 
 
-def _entries(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Refusal]:
+def _entries(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
     """Names that cannot be replaced as they are."""
     for item in items:
         found = snapshot.folders[item.folder].entries.get(fold(item.name), ())
         if len(found) > 1:
             spellings = ", ".join(entry.name for entry in found)
-            yield Refusal(
+            yield PlacementRefusal(
                 reference="name-ambiguous",
                 message=f"several files could be meant: {spellings}",
                 hint="look which of them the program uses, and move the other away",
             )
         for entry in found:
-            if entry.seen.kind not in {Kind.FILE, Kind.LINK}:
-                yield Refusal(
+            if entry.seen.kind not in {FileKind.FILE, FileKind.LINK}:
+                yield PlacementRefusal(
                     reference="not-a-file",
                     message=f"{item.path} is there and is not a file",
                     hint="see what it is and who made it, and move it away if nobody needs it",
                 )
             elif sys.platform == "win32" and snapshot.target / item.folder / entry.name in snapshot.in_use:
-                yield Refusal(
+                yield PlacementRefusal(
                     reference="file-in-use",
                     message=f"{item.path} is in use by a running program",
                     hint="close the program and try again",
                 )
 
 
-def _space(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Refusal]:
+def _space(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
     """All copies must fit before the first one is made."""
     need = SLACK + sum(-(-item.size // _BLOCK) * _BLOCK for item in items)
     if need > snapshot.free:
-        yield Refusal(
+        yield PlacementRefusal(
             reference="too-little-space",
             message=f"{need:,} bytes are needed beside the program and {snapshot.free:,} are free",
             facts=(f"folder: {snapshot.target}",),

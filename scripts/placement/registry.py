@@ -22,7 +22,7 @@ _VERSION: Final = "registry-v1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class RegistryEntry:
     """One listed path, and what was said about it."""
 
     path: Path
@@ -31,7 +31,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Registry:
+class PlacementRegistry:
     """The index below a user's state folder."""
 
     root: Path
@@ -50,16 +50,16 @@ class Registry:
         """Take a path off the list; absent is fine."""
         self._file(kind, path).unlink(missing_ok=True)
 
-    def entries(self, kind: str) -> tuple[Entry, ...]:
+    def entries(self, kind: str) -> tuple[RegistryEntry, ...]:
         """Return what is listed, by path; a damaged entry is skipped, the target knows better."""
-        found: list[Entry] = []
+        found: list[RegistryEntry] = []
         for file in sorted((self.root / _VERSION / kind).glob("*.json")):
             with contextlib.suppress(
                 OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
             ):
                 body = json.loads(file.read_text(encoding="ascii"))
                 facts = {str(key): str(value) for key, value in body["facts"].items()}
-                found.append(Entry(path=Path(body["path"]), added=str(body["added"]), facts=facts))
+                found.append(RegistryEntry(path=Path(body["path"]), added=str(body["added"]), facts=facts))
         return tuple(sorted(found, key=lambda entry: entry.path))
 
     def _file(self, kind: str, path: Path) -> Path:

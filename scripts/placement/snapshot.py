@@ -8,11 +8,11 @@ from typing import Final
 
 from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import TargetError
+from scripts.osal.file_operations import FileKind, Fs
+from scripts.osal.fs import extended_path
 from scripts.placement.layout import fold, unsafe_path
-from scripts.placement.plan import Entry, FolderView, PlacementItem, Snapshot
+from scripts.placement.plan import FolderView, PlacementItem, PlanEntry, Snapshot
 from scripts.records import dataclass
-from scripts.system.fsops import Fs, Kind
-from scripts.system.patience import native
 
 #: Names of folders inside a program, above which its own top folder lies.
 _INNER: Final = frozenset({"binaries", "win64", "win32", "x64", "x86", "bin", "bin64", "linux"})
@@ -73,7 +73,7 @@ def _files(target: Path, views: Mapping[str, FolderView]) -> list[Path]:
         for folder, view in ((target / name, view) for name, view in views.items())
         for found in view.entries.values()
         for entry in found
-        if entry.seen.kind is Kind.FILE
+        if entry.seen.kind is FileKind.FILE
     ]
 
 
@@ -85,8 +85,8 @@ def folder_problem(target: Path, folder: str, fs: Fs) -> str:
         seen = fs.look(path)
         if seen is None:
             return "missing"
-        if seen.kind is not Kind.FOLDER:
-            return "link" if seen.kind is Kind.LINK else "not-a-folder"
+        if seen.kind is not FileKind.FOLDER:
+            return "link" if seen.kind is FileKind.LINK else "not-a-folder"
     return ""
 
 
@@ -106,21 +106,21 @@ class _Look:
         seen = None if problem else self.fs.look(path)
         if seen is None:
             return FolderView(problem=problem or "missing")
-        entries: dict[str, tuple[Entry, ...]] = {}
+        entries: dict[str, tuple[PlanEntry, ...]] = {}
         for entry in self._entries(path, names):
             folded = fold(entry.name)
             entries[folded] = (*entries.get(folded, ()), entry)
         writable = self.fs.writable(path)
         return FolderView(device=seen.device, mtime_ns=seen.mtime_ns, writable=writable, entries=entries)
 
-    def _entries(self, folder: Path, names: set[str]) -> Iterator[Entry]:
+    def _entries(self, folder: Path, names: set[str]) -> Iterator[PlanEntry]:
         """Look at every name that means one of ``names``; one that has just gone is left out."""
         for name in self.fs.names(folder) if names else ():
             path = folder / name if fold(name) in names else None
             seen = self.fs.look(path) if path is not None else None
             if path is not None and seen is not None:
-                known = self.hashes and seen.kind in {Kind.FILE, Kind.LINK}
-                yield Entry(name=name, seen=seen, sha256=self.fs.sha256(path) if known else "")
+                known = self.hashes and seen.kind in {FileKind.FILE, FileKind.LINK}
+                yield PlanEntry(name=name, seen=seen, sha256=self.fs.sha256(path) if known else "")
 
 
 def _around(target: Path, folders: Sequence[str], fs: Fs) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def _around(target: Path, folders: Sequence[str], fs: Fs) -> tuple[str, ...]:
 def _machine(path: Path) -> str:
     """Read the head of a program or library."""
     try:
-        with Path(native(path)).open("rb") as file:
+        with Path(extended_path(path)).open("rb") as file:
             return machine_of(file.read(HEAD))
     except OSError:
         return ""

@@ -8,10 +8,10 @@ import sys
 from typing import Final, NoReturn
 
 from scripts.errors import JournalError
-from scripts.placement import journal_read
+from scripts.osal.file_operations import FileKind, Fs
+from scripts.placement import journal as journal_read
 from scripts.placement.journal import Journal
 from scripts.placement.layout import FILES, FOLDERS, Layout
-from scripts.system.fsops import Fs, Kind
 
 #: Numbers in ``new originals trash``, ids and ``keep`` in ``users``.
 _OWN_NAME: Final = re.compile(r"[0-9]{4,}|[0-9]{1,10}-[0-9A-Za-z]{1,64}|keep")
@@ -26,11 +26,11 @@ def check_state(layout: Layout, fs: Fs) -> bool:
     seen = fs.look(layout.state)
     if seen is None:
         return False
-    if seen.kind is not Kind.FOLDER:
+    if seen.kind is not FileKind.FOLDER:
         _unsafe(layout, "is not a plain folder")
     if sys.platform != "win32" and seen.owner != os.geteuid():
         _unsafe(layout, "belongs to another user")
-    for names, kind in ((FOLDERS, Kind.FOLDER), (FILES, Kind.FILE)):
+    for names, kind in ((FOLDERS, FileKind.FOLDER), (FILES, FileKind.FILE)):
         for name in names:
             inner = fs.look(layout.state / name)
             if inner is not None and inner.kind is not kind:

@@ -7,17 +7,17 @@ from enum import StrEnum
 from pathlib import Path
 
 from scripts.errors import JournalError
-from scripts.placement import users
-from scripts.placement.journal import Journal, Step
+from scripts.osal.file_operations import Fs
+from scripts.placement import lock as users
+from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout
-from scripts.placement.registry import PLACEMENTS, Registry
+from scripts.placement.registry import PLACEMENTS, PlacementRegistry
+from scripts.placement.rollback import REAL
 from scripts.placement.state import check_state, load
-from scripts.placement.undo import REAL
 from scripts.records import dataclass
-from scripts.system.fsops import Fs
 
 
-class Standing(StrEnum):
+class TargetState(StrEnum):
     """How a target stands."""
 
     IN_USE = "in use"
@@ -36,7 +36,7 @@ class PlacementStatus:
     """One target. ``advice`` is what a person can do, empty if nothing is needed."""
 
     target: Path
-    standing: Standing
+    standing: TargetState
     stack: str = ""
     digest: str = ""
     created: str = ""
@@ -58,13 +58,13 @@ class PlacementStatus:
         }
 
 
-def placements(registry: Registry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:
+def placements(registry: PlacementRegistry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:
     """Look at every listed target. Targets where nothing is placed any more are taken off the list."""
     found = [placement_status(entry.path, fs=fs) for entry in registry.entries(PLACEMENTS)]
     for status in found:
-        if status.standing is Standing.NOTHING:
+        if status.standing is TargetState.NOTHING:
             registry.remove(PLACEMENTS, status.target)
-    return tuple(status for status in found if status.standing is not Standing.NOTHING)
+    return tuple(status for status in found if status.standing is not TargetState.NOTHING)
 
 
 def placement_status(target: Path, *, fs: Fs = REAL) -> PlacementStatus:
@@ -75,14 +75,14 @@ def placement_status(target: Path, *, fs: Fs = REAL) -> PlacementStatus:
             'if it was moved: invoke unwrap --target="NEW PLACE"; if it was deleted: invoke unwrap --all '
             "takes it off the list"
         )
-        return PlacementStatus(target=target, standing=Standing.MISSING, advice=advice)
+        return PlacementStatus(target=target, standing=TargetState.MISSING, advice=advice)
     try:
         journal = load(layout, fs) if check_state(layout, fs) else None
     except (JournalError, OSError) as error:
-        return PlacementStatus(target=target, standing=Standing.UNREADABLE, advice=str(error))
+        return PlacementStatus(target=target, standing=TargetState.UNREADABLE, advice=str(error))
     if journal is None:
         half = fs.look(layout.state) is not None
-        standing = Standing.HALF_PLACED if half else Standing.NOTHING
+        standing = TargetState.HALF_PLACED if half else TargetState.NOTHING
         return PlacementStatus(target=target, standing=standing, advice=_way_out(target) if half else "")
     return _standing(layout, journal, fs)
 
@@ -91,16 +91,16 @@ def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
     """Say how a target with a journal stands."""
     alive = tuple(user.pid for user in users.live(layout, fs))
     by_step = {
-        Step.BEGIN: Standing.HALF_PLACED,
-        Step.UNDOING: Standing.HALF_UNDONE,
-        Step.UNDONE: Standing.CLEAN_UP,
-        Step.COMMITTED: Standing.LEFT_OVER,
+        JournalStep.BEGIN: TargetState.HALF_PLACED,
+        JournalStep.UNDOING: TargetState.HALF_UNDONE,
+        JournalStep.UNDONE: TargetState.CLEAN_UP,
+        JournalStep.COMMITTED: TargetState.LEFT_OVER,
     }
     standing = by_step[journal.step]
-    if standing is Standing.LEFT_OVER and alive:
-        standing = Standing.IN_USE
-    elif standing is Standing.LEFT_OVER and users.kept(layout, fs):
-        standing = Standing.KEPT
+    if standing is TargetState.LEFT_OVER and alive:
+        standing = TargetState.IN_USE
+    elif standing is TargetState.LEFT_OVER and users.kept(layout, fs):
+        standing = TargetState.KEPT
     return PlacementStatus(
         target=layout.target,
         standing=standing,
@@ -109,7 +109,7 @@ def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
         created=journal.created,
         files=tuple(action.path for action in journal.actions),
         users=alive,
-        advice="" if standing is Standing.IN_USE else _way_out(layout.target),
+        advice="" if standing is TargetState.IN_USE else _way_out(layout.target),
     )
 
 

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.osal.fs import write_atomic
 from scripts.preflight.facts import Ask, Code, FileFacts
 from scripts.preflight.libraries import DATA
-from scripts.system.files import write_atomic
 
 FORMAT: Final = 4
 #: Programs whose answers are kept; the oldest go.

@@ -7,14 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scripts.binary.fatbin import (
-    MAX_ENTRIES,
-    Container,
-    Entry,
-    Packing,
-    read_container,
-    read_containers,
-)
+from scripts.binary.fatbin import MAX_ENTRIES, Container, Entry, Packing, read_container, read_containers
 from scripts.binary.image import Section
 from scripts.binary.payload import Opener, Unopened, read_cubin, read_ptx
 from scripts.binary.source import FileBytes

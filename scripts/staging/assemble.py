@@ -16,10 +16,7 @@ from typing import Final
 
 from scripts.errors import HostError, StagedFileError
 from scripts.model import Progress, Runtime, RuntimeFile
-from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan, digest_of
-from scripts.store.cache import Cache, is_digest, manifest_path
-from scripts.store.trees import paths_below
-from scripts.system.files import (
+from scripts.osal.fs import (
     free_space,
     hash_file,
     is_link,
@@ -30,7 +27,10 @@ from scripts.system.files import (
     sync_folder,
     write_atomic,
 )
-from scripts.system.spread import spread
+from scripts.osal.parallel_map import spread
+from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan, digest_of
+from scripts.store.cache import Cache, is_digest, manifest_path
+from scripts.store.trees import paths_below
 
 #: Bytes that one thread hashes before a second one would have started.
 SMALL: Final = 8 * 1024 * 1024

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from scripts.errors import ConflictError, StagedFileError, UsageError
+from scripts.osal.fs import write_atomic
 from scripts.records import dataclass
 from scripts.store.cache import is_digest
-from scripts.system.files import write_atomic
 
 FORMAT: Final = 1
 WAIT_SECONDS: Final = 60
@@ -202,3 +202,41 @@ def _write(stage: Path, history: History) -> None:
         "generations": [asdict(g) for g in history.generations],
     }
     write_atomic(stage / "generations.json", (json.dumps(body, indent=1) + "\n").encode())
+
+
+NAME: Final = "workspaces.json"
+
+
+def known_stages(state_root: Path) -> tuple[Path, ...]:
+    """Return the stages of all checkouts that still exist; an unreadable index knows none."""
+    try:
+        names = json.loads((state_root / NAME).read_text(encoding="utf-8"))["stages"]
+        return tuple(path for path in map(Path, names) if path.is_dir())
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ()
+
+
+def remember_stage(state_root: Path, stage: Path) -> None:
+    """Add a checkout to the index; already known is nothing to do."""
+    if stage in known_stages(state_root):
+        return
+    state_root.mkdir(parents=True, exist_ok=True)
+    with _changing(state_root):
+        stages = sorted({str(stage), *map(str, known_stages(state_root))})
+        write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())
+
+
+def forget_stage(state_root: Path, stage: Path) -> None:
+    """Take a checkout out of the index."""
+    if not (state_root / NAME).exists():
+        return
+    with _changing(state_root):
+        stages = sorted(str(s) for s in known_stages(state_root) if s != stage)
+        write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())
+
+
+def _changing(state_root: Path) -> AbstractContextManager[object]:
+    """Keep other processes from changing the index meanwhile."""
+    from filelock import FileLock  # noqa: PLC0415 - slow to import, and most runs only read
+
+    return FileLock(state_root / f".{NAME}.lock", timeout=60)

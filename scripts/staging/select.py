@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, NoReturn
 
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
-from scripts.host.support import Verdict, release_for, support, where_to_get
+from scripts.host.support import SupportLevel, release_for, support, where_to_get
+from scripts.lock.resolve import find_stack
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
-from scripts.pins.resolve import find_stack
 from scripts.records import dataclass
-from scripts.staging.age import newest_first
 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.
 Worth = Callable[[str, str], Level | None]
@@ -208,7 +208,7 @@ def _warnings(stack: Stack, host: Host, gfx: str) -> tuple[str, ...]:
     if stack.hip.source is not HipSource.SDK or root is None:
         return ()
     known = support(gfx, root.version or "")
-    return () if known.verdict is Verdict.RUNTIME_AND_LIBRARIES else (known.sentence,)
+    return () if known.verdict is SupportLevel.RUNTIME_AND_LIBRARIES else (known.sentence,)
 
 
 def _unmet_os(stack: Stack, host: Host) -> list[str]:
@@ -234,7 +234,7 @@ def _unsupported(stack: Stack, gfx: str) -> str:
     """Add what AMD says of the HIP SDK a stack uses, where that is why it does not cover a GPU."""
     sdk = release_for(stack.hip.range) if stack.hip.source is HipSource.SDK and stack.hip.range else None
     known = support(gfx, sdk.version) if sdk is not None and gfx else None
-    if known is None or known.verdict not in {Verdict.NONE, Verdict.RUNTIME}:
+    if known is None or known.verdict not in {SupportLevel.NONE, SupportLevel.RUNTIME}:
         return ""
     return f" ({known.sentence.rstrip('.')})"
 
@@ -285,3 +285,31 @@ def _supplied(stack: Stack, lock: Lock) -> bool:
 def _os(name: str) -> str:
     """Spell an operating system for people."""
     return _NAME_OF_OS.get(name, name or "any system")
+
+
+_LAYER_VERSION = re.compile(r"(?:^|-)v(\d+)(?:(?:-preview\.|p)(\d+))?(?=-|$)")
+_NUMBERS = re.compile(r"\d+")
+_NO_PREVIEW: Final = 10**9
+
+
+def newest_first(stacks: Iterable[Stack], lock: Lock) -> list[Stack]:
+    """Order stacks by their translation layer's version, then by the HIP version they start at."""
+    return sorted(stacks, key=lambda stack: _age(stack, lock), reverse=True)
+
+
+def _age(stack: Stack, lock: Lock) -> tuple[tuple[int, int], tuple[int, ...], tuple[int, ...], str]:
+    """Return a key that grows with the layer's version; a release is newer than its previews."""
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, seldom asked
+
+    names = [part for part in stack.parts if part in lock.artifacts] or [stack.id]
+    versions = [_layer_version(name) for name in (*names, stack.id)]
+    floor = [s.version for s in SpecifierSet(stack.hip.range) if s.operator in {">=", "==", "~="}]
+    hip = tuple(int(n) for n in _NUMBERS.findall(floor[0])) if floor else ()
+    natural = tuple(int(n) for n in _NUMBERS.findall(stack.id))
+    return (next((v for v in versions if v != (0, 0)), (0, 0)), hip, natural, stack.id)
+
+
+def _layer_version(name: str) -> tuple[int, int]:
+    """Read ``v7-preview.10``, ``v7p10`` or ``v6`` out of an id; (0, 0) without one."""
+    match = _LAYER_VERSION.search(name)
+    return (int(match[1]), int(match[2]) if match[2] else _NO_PREVIEW) if match else (0, 0)

@@ -12,16 +12,16 @@ from typing import Final
 
 from scripts.errors import IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Progress
+from scripts.net.mirrors import last_component
+from scripts.osal import fs
 from scripts.store.cache import Cache, in_use, manifest_path, not_writable
-from scripts.store.entries import Limits, Unpacked
+from scripts.store.entries import Limits, Unpacked, copy_in
 from scripts.store.fetch import no_space
-from scripts.store.links import copy_in
-from scripts.store.mirrors import last_component
 from scripts.store.trees import (
     Change,
-    Finding,
-    Tree,
     TreeFile,
+    TreeFinding,
+    UnpackedTree,
     load_tree,
     member_findings,
     member_path,
@@ -30,12 +30,11 @@ from scripts.store.trees import (
     save_tree,
     verify_tree,
 )
-from scripts.system import files
 
 __all__ = [
     "Change",
-    "Finding",
-    "Tree",
+    "TreeFinding",
+    "UnpackedTree",
     "TreeFile",
     "discard_changed",
     "load_tree",
@@ -50,7 +49,7 @@ _ZIPS: Final = frozenset({ArtifactFormat.ZIP, ArtifactFormat.WHEEL})
 
 def unpack(
     artifact: Artifact, cache: Cache, blob: Path, *, progress: Progress, limits: Limits | None = None
-) -> Tree:
+) -> UnpackedTree:
     """Return the tree of ``artifact``, unpacking ``blob`` if it is not there.
 
     A tree that is there is compared with its manifest by size and time. One that no longer fits is said
@@ -84,7 +83,7 @@ def unpack(
     return tree
 
 
-def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | None = None) -> Tree:
+def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | None = None) -> UnpackedTree:
     """Verify the files a person brought for a ``supplied`` artifact; return them as a tree.
 
     Files in the folder that are not part of the artifact are listed in ``Tree.surplus``.
@@ -99,17 +98,17 @@ def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | Non
         for member in artifact.members:
             path = member_path(artifact.root, member)
             if path in there:
-                status = files.long_path(folder / path).stat()
-                sha256 = files.hash_file(folder / path)
+                status = fs.long_path(folder / path).stat()
+                sha256 = fs.hash_file(folder / path)
                 listed.append(
                     TreeFile(path=path, sha256=sha256, size=status.st_size, mtime_ns=status.st_mtime_ns)
                 )
             advance(1)
     surplus = tuple(sorted(there - {member_path(artifact.root, member) for member in artifact.members}))
-    tree = Tree(path=folder, root=artifact.root, files=tuple(listed), surplus=surplus)
+    tree = UnpackedTree(path=folder, root=artifact.root, files=tuple(listed), surplus=surplus)
     findings = member_findings(artifact, tree)
     if findings:
-        strangers = [Finding(path=p, change=Change.SURPLUS, detail="not part of it") for p in surplus]
+        strangers = [TreeFinding(path=p, change=Change.SURPLUS, detail="not part of it") for p in surplus]
         msg = f"the files in {folder} are not those of {artifact.id}"
         raise IntegrityError(
             "supplied-files-differ",
@@ -120,27 +119,27 @@ def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | Non
     return tree
 
 
-def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limits: Limits) -> Tree:
+def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limits: Limits) -> UnpackedTree:
     """Unpack beside the destination; only a complete and verified tree gets its name and manifest."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - most runs find the tree made
 
     final = cache.tree_path(artifact.sha256 or "")
     _clear_away(final)
-    work = files.temporary_beside(final)
+    work = fs.temporary_beside(final)
     work.mkdir()
     try:
         # The blob's hash decides, but need not be waited for: nothing below is visible until both are done.
         with ThreadPoolExecutor(1) as side:
-            hashing = side.submit(files.hash_file, blob)
+            hashing = side.submit(fs.hash_file, blob)
             try:
                 unpacked = _unpack_into(artifact, blob, work, progress, limits)
             finally:
                 _require_blob(artifact, blob, hashing.result())
         tree = _tree(artifact, final, unpacked)
         _require_members(artifact, tree)
-        files.replace(work, final)
+        fs.replace(work, final)
     except BaseException:
-        files.remove_tree(work)
+        fs.remove_tree(work)
         raise
     return save_tree(tree)
 
@@ -156,7 +155,7 @@ def discard_changed(artifact: Artifact, cache: Cache, *, progress: Progress) -> 
         with cache.making(blob):
             try:
                 if _is_changed(artifact, blob):  # by now another run may have brought it anew
-                    files.remove(blob)
+                    fs.remove(blob)
             except PermissionError as error:
                 raise in_use(blob, error) from error
     tree = load_tree(artifact, cache)
@@ -167,15 +166,15 @@ def discard_changed(artifact: Artifact, cache: Cache, *, progress: Progress) -> 
 
 def _is_changed(artifact: Artifact, blob: Path) -> bool:
     """Whether an archive is there and has other bytes than the lock says."""
-    return blob.exists() and files.hash_file(blob) != artifact.sha256
+    return blob.exists() and fs.hash_file(blob) != artifact.sha256
 
 
 def _clear_away(final: Path) -> None:
     """Remove a damaged tree and what killed runs left of this one; its manifest first."""
     try:
-        files.remove(manifest_path(final))
+        fs.remove(manifest_path(final))
         for path in (final, *final.parent.glob(f".{final.name}.*.tmp")):
-            files.remove_tree(path)
+            fs.remove_tree(path)
     except PermissionError as error:
         raise in_use(final, error) from error
 
@@ -213,7 +212,7 @@ def _raw(artifact: Artifact, blob: Path, work: Path, advance: Callable[[int], No
 
 def _require_space(artifact: Artifact, work: Path, need: int) -> None:
     """Refuse early what does not fit."""
-    free = files.free_space(work)
+    free = fs.free_space(work)
     if need > free:
         raise no_space(artifact, work.parent, need=need, free=free)
 
@@ -222,7 +221,7 @@ def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
     """Refuse a stored archive that rotted or was changed, and remove it so that it is fetched again."""
     if sha256 == artifact.sha256:
         return
-    files.remove(blob)
+    fs.remove(blob)
     raise IntegrityError(
         "stored-archive-changed",
         f"the stored archive of {artifact.id} is no longer the pinned one; it was removed",
@@ -231,26 +230,28 @@ def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
     )
 
 
-def _tree(artifact: Artifact, path: Path, unpacked: list[Unpacked]) -> Tree:
+def _tree(artifact: Artifact, path: Path, unpacked: list[Unpacked]) -> UnpackedTree:
     """Describe what was unpacked, sorted by path."""
     listed = (TreeFile(path=f.path, sha256=f.sha256, size=f.size, link=f.link) for f in unpacked)
-    return Tree(path=path, root=artifact.root, files=tuple(sorted(listed, key=lambda file: file.path)))
+    return UnpackedTree(
+        path=path, root=artifact.root, files=tuple(sorted(listed, key=lambda file: file.path))
+    )
 
 
-def _require_members(artifact: Artifact, tree: Tree) -> None:
+def _require_members(artifact: Artifact, tree: UnpackedTree) -> None:
     """Refuse an archive whose pinned members are missing or differ."""
     findings = member_findings(artifact, tree)
     if findings:
         raise _member_error(artifact, findings)
 
 
-def _member_error(artifact: Artifact, findings: tuple[Finding, ...]) -> WorkspaceError:
+def _member_error(artifact: Artifact, findings: tuple[TreeFinding, ...]) -> WorkspaceError:
     """Name every member that is not as pinned."""
     msg = f"{artifact.id} does not hold what the lock says; nothing was unpacked"
     hint = "The archive is the pinned one, so the lock's members are wrong: compare them with its listing."
     return IntegrityError("member-mismatch", msg, context=_lines(findings), hint=hint)
 
 
-def _lines(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+def _lines(findings: tuple[TreeFinding, ...]) -> tuple[str, ...]:
     """Write findings, one a line."""
     return tuple(f"{finding.change}: {finding.path} ({finding.detail})" for finding in findings)

@@ -19,8 +19,8 @@ from typing import Final
 
 from scripts.errors import ConflictError, HostError, UsageError, WorkspaceError
 from scripts.model import NoProgress, Progress
+from scripts.osal import fs as files
 from scripts.records import dataclass
-from scripts.system import files
 
 BLOBS: Final = "blobs-v1"
 TREES: Final = "trees-v1"

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from scripts.errors import FetchError
 from scripts.model import Artifact, ArtifactFormat, Progress
+from scripts.net.mirrors import DownloadSource, sources
+from scripts.net.partial import Partial
+from scripts.osal import fs
 from scripts.records import dataclass
 from scripts.store.cache import Cache, not_writable
-from scripts.store.mirrors import Source, sources
-from scripts.store.partial import Partial
-from scripts.system import files
 
 if TYPE_CHECKING:
-    from scripts.store.transport import Transport
+    from scripts.net.session import Transport
 
 #: A download of unknown size stops here.
 MAX_UNKNOWN_SIZE: Final = 8 * 1024**3
@@ -125,14 +125,14 @@ def fetch(
             return blob
         if blob.exists():
             progress.note(f"{artifact.id}: the stored file has another size than pinned; fetching it again")
-            files.remove(blob)
+            fs.remove(blob)
         usable = _usable(places, offline=options.offline)
         if not usable:
             raise _offline(artifact)
         _require_space(artifact, cache)
         blob.parent.mkdir(exist_ok=True)
         # Talking to servers takes a tenth of a second to import; most runs have everything already.
-        from scripts.store import download  # noqa: PLC0415 - see above
+        from scripts.net import download  # noqa: PLC0415 - see above
 
         job = download.Job(
             artifact=artifact,
@@ -149,7 +149,7 @@ def _present(artifact: Artifact, cache: Cache) -> bool:
     return blob.is_file() and artifact.size in {None, blob.stat().st_size}
 
 
-def _usable(places: tuple[Source, ...], *, offline: bool) -> tuple[Source, ...]:
+def _usable(places: tuple[DownloadSource, ...], *, offline: bool) -> tuple[DownloadSource, ...]:
     """Drop what needs a server when offline."""
     if not offline:
         return places
@@ -161,7 +161,7 @@ def _require_space(artifact: Artifact, cache: Cache) -> None:
     if artifact.size is None:
         return
     tree = max(artifact.size, sum(member.size or 0 for member in artifact.members))
-    need, free = artifact.size + tree, files.free_space(cache.root)
+    need, free = artifact.size + tree, fs.free_space(cache.root)
     if need > free:
         raise no_space(artifact, cache.root, need=need, free=free)
 

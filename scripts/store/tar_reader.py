@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from scripts.osal import fs
+from scripts.osal.paths import PathNames, refused
 from scripts.store import entries
-from scripts.store.entries import Limits, Unpacked, archive_error
-from scripts.store.links import Link, make_links
-from scripts.store.names import Names, refused
-from scripts.system import files
+from scripts.store.entries import Limits, Link, Unpacked, archive_error, make_links
 
 _BLOCK: Final = tarfile.BLOCKSIZE
 _READ: Final = 256 * 1024
@@ -37,7 +36,7 @@ class _Tar:
     folder: Path
     limits: Limits
     advance: Callable[[int], None]
-    names: Names
+    names: PathNames
     written: list[Unpacked] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     total: int = 0
@@ -53,8 +52,8 @@ def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[i
         ArchiveError: a member is refused; what was written so far is the caller's to remove.
     """
     try:
-        with files.long_path(blob).open("rb") as packed, gzip.GzipFile(fileobj=packed) as plain:
-            names = Names(case_counts=files.tells_case_apart(folder))
+        with fs.long_path(blob).open("rb") as packed, gzip.GzipFile(fileobj=packed) as plain:
+            names = PathNames(case_counts=fs.tells_case_apart(folder))
             tar = _Tar(io.BufferedReader(plain, _READ), folder, limits, advance, names)
             _walk(tar)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -92,7 +91,7 @@ def _member(tar: _Tar, info: tarfile.TarInfo, extended: dict[str, str]) -> None:
     is_folder = info.type == tarfile.DIRTYPE
     name = tar.names.admit(raw, folder=is_folder)
     if is_folder:
-        files.long_path(tar.folder / name).mkdir(parents=True, exist_ok=True)
+        fs.long_path(tar.folder / name).mkdir(parents=True, exist_ok=True)
         return
     if info.type in {tarfile.SYMTYPE, tarfile.LNKTYPE}:
         target = extended.get("linkpath", info.linkname)
@@ -101,7 +100,7 @@ def _member(tar: _Tar, info: tarfile.TarInfo, extended: dict[str, str]) -> None:
     tar.total += size
     tar.limits.check_total(tar.total)
     destination = tar.folder / name
-    files.long_path(destination.parent).mkdir(parents=True, exist_ok=True)
+    fs.long_path(destination.parent).mkdir(parents=True, exist_ok=True)
     executable = entries.is_executable(info.mode)
     data = _data(tar.stream, size)
     tar.written.append(entries.write_member(name, destination, data, size=size, executable=executable))

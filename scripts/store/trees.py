@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from scripts.errors import IntegrityError, StagedFileError
 from scripts.model import Artifact, Member, NoProgress, Progress
+from scripts.osal import fs as files
+from scripts.osal.parallel_map import spread
+from scripts.osal.paths import refusal
 from scripts.records import dataclass
 from scripts.store.cache import Cache, manifest_path
-from scripts.store.names import refusal
-from scripts.system import files
-from scripts.system.spread import spread
 
 _FORMAT: Final = 1
 _MOST_THREADS: Final = 4
@@ -37,7 +37,7 @@ class TreeFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tree:
+class UnpackedTree:
     """The files of one artifact on disk.
 
     Attributes:
@@ -77,7 +77,7 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class TreeFinding:
     """One difference between a tree and its manifest; ``path`` is POSIX, below the tree."""
 
     path: str
@@ -90,7 +90,9 @@ def member_path(root: str, member: Member) -> str:
     return f"{root}/{member.path}" if root else member.path
 
 
-def verify_tree(tree: Tree, *, deep: bool, progress: Progress | None = None) -> tuple[Finding, ...]:
+def verify_tree(
+    tree: UnpackedTree, *, deep: bool, progress: Progress | None = None
+) -> tuple[TreeFinding, ...]:
     """Compare a tree with its manifest: size and time, or with ``deep`` every byte.
 
     Files that nobody listed are findings as well: a program would load a library that was slipped in.
@@ -99,7 +101,7 @@ def verify_tree(tree: Tree, *, deep: bool, progress: Progress | None = None) -> 
     threads = min(_MOST_THREADS, os.cpu_count() or 1) if deep else 1  # looking is too quick to be shared
     with say.task(f"verify {tree.path.name[:16]}", sum(file.size for file in tree.files)) as advance:
 
-        def look(file: TreeFile) -> Finding | None:
+        def look(file: TreeFile) -> TreeFinding | None:
             finding = _compare(tree.path, file, deep=deep)
             advance(file.size)
             return finding
@@ -108,11 +110,11 @@ def verify_tree(tree: Tree, *, deep: bool, progress: Progress | None = None) -> 
         findings = [finding for finding in looked if finding is not None]
     listed = {file.path for file in tree.files} | set(tree.surplus)
     strangers = sorted(set(paths_below(tree.path)) - listed)
-    findings += [Finding(path=p, change=Change.SURPLUS, detail="in no manifest") for p in strangers]
+    findings += [TreeFinding(path=p, change=Change.SURPLUS, detail="in no manifest") for p in strangers]
     return tuple(findings)
 
 
-def require_intact(tree: Tree, findings: tuple[Finding, ...]) -> None:
+def require_intact(tree: UnpackedTree, findings: tuple[TreeFinding, ...]) -> None:
     """Raise if a verification found anything.
 
     Raises:
@@ -134,7 +136,7 @@ def require_intact(tree: Tree, findings: tuple[Finding, ...]) -> None:
     raise StagedFileError("staged-file-changed", msg, context=lines, hint=hint)
 
 
-def load_tree(artifact: Artifact, cache: Cache) -> Tree | None:
+def load_tree(artifact: Artifact, cache: Cache) -> UnpackedTree | None:
     """Return the tree of ``artifact`` as its manifest tells, or ``None`` when there is none to trust.
 
     The files are not looked at: ``verify_tree`` does that. One that contradicts the lock counts as none.
@@ -144,7 +146,7 @@ def load_tree(artifact: Artifact, cache: Cache) -> Tree | None:
     path = cache.tree_path(artifact.sha256)
     try:
         manifest = json.loads(manifest_path(path).read_text(encoding="utf-8"))
-        tree = Tree(path=path, root=artifact.root, files=tuple(_entries(manifest)))
+        tree = UnpackedTree(path=path, root=artifact.root, files=tuple(_entries(manifest)))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     if not path.is_dir() or member_findings(artifact, tree):
@@ -152,7 +154,7 @@ def load_tree(artifact: Artifact, cache: Cache) -> Tree | None:
     return tree
 
 
-def save_tree(tree: Tree) -> Tree:
+def save_tree(tree: UnpackedTree) -> UnpackedTree:
     """Write the manifest that makes a tree complete, with each file's time as it is now.
 
     Nothing is synchronised to disk. What a loss of power takes, an empty manifest or a short file, is
@@ -168,7 +170,7 @@ def save_tree(tree: Tree) -> Tree:
     return replace(tree, files=listed)
 
 
-def member_findings(artifact: Artifact, tree: Tree) -> tuple[Finding, ...]:
+def member_findings(artifact: Artifact, tree: UnpackedTree) -> tuple[TreeFinding, ...]:
     """Compare the pinned members with the tree's list: names, hashes and sizes."""
     listed = {file.path: file for file in tree.files}
     findings = []
@@ -176,13 +178,13 @@ def member_findings(artifact: Artifact, tree: Tree) -> tuple[Finding, ...]:
         path = member_path(artifact.root, member)
         file = listed.get(path)
         if file is None:
-            findings.append(Finding(path=path, change=Change.MISSING, detail="pinned, but not in there"))
+            findings.append(TreeFinding(path=path, change=Change.MISSING, detail="pinned, but not in there"))
         elif member.sha256 not in {None, file.sha256}:
             detail = f"expected {member.sha256}, got {file.sha256}"
-            findings.append(Finding(path=path, change=Change.CHANGED, detail=detail))
+            findings.append(TreeFinding(path=path, change=Change.CHANGED, detail=detail))
         elif member.size not in {None, file.size}:
             detail = f"expected {member.size:,} bytes, got {file.size:,}"
-            findings.append(Finding(path=path, change=Change.CHANGED, detail=detail))
+            findings.append(TreeFinding(path=path, change=Change.CHANGED, detail=detail))
     return tuple(findings)
 
 
@@ -209,7 +211,7 @@ def _entries(manifest: Any) -> Iterator[TreeFile]:  # noqa: ANN401 - parsed JSON
         yield TreeFile(path=path, sha256=str(sha256), size=size, mtime_ns=int(mtime_ns), link=str(link))
 
 
-def _compare(folder: Path, file: TreeFile, *, deep: bool) -> Finding | None:
+def _compare(folder: Path, file: TreeFile, *, deep: bool) -> TreeFinding | None:
     """Look at one file."""
     path = files.long_path(folder / file.path)
     try:
@@ -223,12 +225,12 @@ def _compare(folder: Path, file: TreeFile, *, deep: bool) -> Finding | None:
             return None if status.st_mtime_ns == file.mtime_ns else _changed(file, "written since")
         got = files.hash_file(path)
     except FileNotFoundError:
-        return Finding(path=file.path, change=Change.MISSING, detail=f"sha256 {file.sha256}")
+        return TreeFinding(path=file.path, change=Change.MISSING, detail=f"sha256 {file.sha256}")
     except OSError as error:
         return _changed(file, f"cannot be read: {error.strerror}")
     return None if got == file.sha256 else _changed(file, f"expected {file.sha256}, got {got}")
 
 
-def _changed(file: TreeFile, detail: str) -> Finding:
+def _changed(file: TreeFile, detail: str) -> TreeFinding:
     """Describe a changed file."""
-    return Finding(path=file.path, change=Change.CHANGED, detail=detail)
+    return TreeFinding(path=file.path, change=Change.CHANGED, detail=detail)

@@ -14,12 +14,12 @@ from typing import BinaryIO, Final
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
+from scripts.osal import fs
+from scripts.osal.parallel_map import spread
+from scripts.osal.paths import PathNames, refused
 from scripts.records import dataclass
 from scripts.store import entries
 from scripts.store.entries import Limits, Unpacked, archive_error
-from scripts.store.names import Names, refused
-from scripts.system import files
-from scripts.system.spread import spread
 
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC: Final = b"PK\x03\x04"
@@ -56,7 +56,7 @@ def unpack_zip(blob: Path, folder: Path, limits: Limits, advance: Callable[[int]
     """
     members, folders = _judge(blob, limits)
     for name in folders | {member.name.rpartition("/")[0] for member in members}:
-        files.long_path(folder / name).mkdir(parents=True, exist_ok=True)
+        fs.long_path(folder / name).mkdir(parents=True, exist_ok=True)
 
     def write(member: _Member) -> Unpacked:
         done = _write(member, blob, folder)
@@ -74,7 +74,7 @@ def declared_size(blob: Path) -> int:
 def _directory(blob: Path) -> tuple[list[zipfile.ZipInfo], int]:
     """Read the central directory: its entries and where it begins."""
     try:
-        with files.long_path(blob).open("rb") as file, zipfile.ZipFile(file) as archive:
+        with fs.long_path(blob).open("rb") as file, zipfile.ZipFile(file) as archive:
             return archive.infolist(), archive.start_dir
     except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error, EOFError) as error:
         raise archive_error("archive-damaged", str(error)) from error
@@ -85,7 +85,7 @@ def _judge(blob: Path, limits: Limits) -> tuple[list[_Member], set[str]]:
     infos, directory_start = _directory(blob)
     limits.check_count(len(infos))
     limits.check_total(sum(info.file_size for info in infos))
-    names, folders = Names(), set[str]()
+    names, folders = PathNames(), set[str]()
     offsets = sorted(info.header_offset for info in infos)
     ends = dict(pairwise([*offsets, directory_start]))
     if offsets and not 0 <= offsets[0] <= offsets[-1] < directory_start:
@@ -135,7 +135,7 @@ def _member(info: zipfile.ZipInfo, name: str, end: int) -> _Member:
 
 def _write(member: _Member, blob: Path, folder: Path) -> Unpacked:
     """Write one member from its own view of the archive."""
-    with files.long_path(blob).open("rb", buffering=0) as file:
+    with fs.long_path(blob).open("rb", buffering=0) as file:
         _seek_data(file, member)
         raw = _raw(file, member)
         return entries.write_member(

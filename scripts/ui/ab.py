@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.ab import AbResult
+from scripts.app.bench.ab import AbResult
 from scripts.ui.compare import show as show_comparison
 from scripts.ui.console import Out
 

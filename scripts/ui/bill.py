@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from scripts.app.bill import TRUST_WORDS, Bill
+from scripts.app.setup.download_summary import TRUST_WORDS, DownloadSummary
 from scripts.ui.console import Out
 from scripts.ui.words import size
 
 
-def show_bill(bill: Bill, out: Out) -> None:
+def show_bill(bill: DownloadSummary, out: Out) -> None:
     """Show what will be downloaded, its size there and here, its licence, and how far its hash is trusted."""
     rows = [
         (
@@ -27,7 +27,7 @@ def show_bill(bill: Bill, out: Out) -> None:
             out.note(f"{row.artifact}: {row.note}")
 
 
-def ask_about(bill: Bill, out: Out) -> bool:
+def ask_about(bill: DownloadSummary, out: Out) -> bool:
     """Ask on the terminal; only a clear yes counts."""
     show_bill(bill, out)
     total = size(bill.known_bytes) + ("" if bill.size_is_exact else " or more")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.cache_list import CacheListResult
+from scripts.app.cache import CacheListResult
 from scripts.ui.console import Out
 from scripts.ui.words import short, size
 

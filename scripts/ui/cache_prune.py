@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.cache_prune import CachePruneResult
+from scripts.app.cache import CachePruneResult
 from scripts.ui.console import Out
 from scripts.ui.words import short, size
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from scripts.app.compare import CompareResult, percent
-from scripts.reporting.compare import FEWEST_PAIRS, Comparison, Finding, Verdict
-from scripts.reporting.picture import signed
-from scripts.reporting.trials import HIGHER, LOWER
+from scripts.app.bench.compare import CompareResult, percent
+from scripts.bench.compare import FEWEST_PAIRS, CompareVerdict, Comparison, PairFinding
+from scripts.bench.picture import signed
+from scripts.bench.trials import HIGHER, LOWER
 from scripts.ui.console import Out
 
-MARKS: Final = {Verdict.BETTER: "ok", Verdict.SAME: "ok", Verdict.WORSE: "fail"}
+MARKS: Final = {CompareVerdict.BETTER: "ok", CompareVerdict.SAME: "ok", CompareVerdict.WORSE: "fail"}
 
 
 def show(result: CompareResult, out: Out) -> None:
@@ -26,7 +26,7 @@ def show(result: CompareResult, out: Out) -> None:
     if result.picture:
         out.line(f"Picture: {result.picture}")
     primary = c.findings[c.primary]
-    if c.verdict is Verdict.INCONCLUSIVE and primary.needed_pairs:
+    if c.verdict is CompareVerdict.INCONCLUSIVE and primary.needed_pairs:
         rounds = (primary.needed_pairs + 1) // 2  # A B B A are two pairs
         more = f"invoke ab --a=STACK --b=STACK --rounds={rounds}"
         out.now(f"measure about {primary.needed_pairs} pairs: {more}")
@@ -38,28 +38,28 @@ def show_verdict(c: Comparison, out: Out) -> None:
     """Say in one sentence what is known, and what is not."""
     finding = c.findings[c.primary]
     out.mark(MARKS.get(c.verdict, "unknown"), f"{c.verdict.value}: {sentence(c, finding)}")
-    if c.verdict is Verdict.INCONCLUSIVE:
+    if c.verdict is CompareVerdict.INCONCLUSIVE:
         apart = max(c.spreads.items(), key=lambda item: item[1])
         out.line(f"    Trials of {apart[0]} alone lie {apart[1]:.1f} % apart.")
     if not c.answers_known:
         out.line("    Nobody says whether the answers of these trials were right.")
 
 
-def sentence(c: Comparison, finding: Finding) -> str:
+def sentence(c: Comparison, finding: PairFinding) -> str:
     """Put the primary metric's finding into words."""
     pairs, margin = finding.interval.pairs, f"±{c.margin * 100:g} %"
     if pairs < FEWEST_PAIRS:
         need = f"; about {finding.needed_pairs} would be needed" if finding.needed_pairs else ""
         return f"{pairs} pairs cannot tell {c.candidate} from {c.baseline} by {c.primary}{need}"
     estimate, ends = signed(math.expm1(finding.interval.mean) * 100), _ends(finding)
-    if c.verdict is Verdict.SAME:
+    if c.verdict is CompareVerdict.SAME:
         return f"by {c.primary} they differ by less than {margin} ({estimate}, between {ends})"
-    if c.verdict is Verdict.INCONCLUSIVE:
+    if c.verdict is CompareVerdict.INCONCLUSIVE:
         return f"{c.primary} changes by {estimate}, and anything between {ends} fits these {pairs} pairs"
     return f"{c.primary} changes by {estimate}, between {ends} by {pairs} pairs"
 
 
-def _metric(finding: Finding, out: Out, *, decides: bool) -> None:
+def _metric(finding: PairFinding, out: Out, *, decides: bool) -> None:
     """Show one metric: what the pairs say, and the published definition beside it."""
     pooled = finding.pooled
     good = {HIGHER: "more is better", LOWER: "less is better"}.get(
@@ -82,7 +82,7 @@ def _figure(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.2f}"  # noqa: PLR2004 - how numbers look
 
 
-def _ends(finding: Finding) -> str:
+def _ends(finding: PairFinding) -> str:
     """Write the interval."""
     ends = [percent(finding.interval.low), percent(finding.interval.high)]
     return " and ".join(signed(end) for end in ends if end is not None) if None not in ends else "unknown"

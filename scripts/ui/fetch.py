@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.fetch import FetchResult
+from scripts.app.stage import FetchResult
 from scripts.ui.console import Out
 from scripts.ui.steps import show_steps
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.app.workspace import Workspace, own_environ, workspace_from_environ
+from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import NoProgress, Result
 from scripts.ui.commandline import refuse_stray_words
@@ -22,9 +22,9 @@ from scripts.ui.refusals import refusal_of
 from scripts.ui.streams import ready_streams
 
 if TYPE_CHECKING:
-    from scripts.app.bill import Bill
-    from scripts.app.staged import Staged
-    from scripts.app.wrapping import Placement
+    from scripts.app.context import Staged
+    from scripts.app.setup.download_summary import DownloadSummary
+    from scripts.app.wrap.wrap_types import WrapPlacement
     from scripts.preflight.places import Places
 
 
@@ -34,7 +34,7 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
     from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
-    from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
+    from scripts.app.wrap.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
     from scripts.launch.argv import split_argv  # noqa: PLC0415 - as above
 
     ready_streams()
@@ -66,25 +66,25 @@ def perform_wrap(options: Mapping[str, object], *, argv: Sequence[str], as_json:
 
 def _redacted(ws: Workspace, body: object) -> object:
     """Leave out of a report what identifies this person and machine."""
-    from scripts.app.running import redactor_of  # noqa: PLC0415 - most runs write no report
+    from scripts.app.stack_process import redactor_of  # noqa: PLC0415 - most runs write no report
 
     return redactor_of(ws).data(body)
 
 
 def _beside(
     ws: Workspace, staged: Staged, program: Path, *, keep: bool, places: Places | None
-) -> AbstractContextManager[Placement]:
+) -> AbstractContextManager[WrapPlacement]:
     """Place beside a program; loaded only where something is placed, which is seldom."""
-    from scripts.app.placing import Beside  # noqa: PLC0415 - see above
+    from scripts.app.wrap.placing import BesidePlacer  # noqa: PLC0415 - see above
 
-    return Beside(ws)(staged, program, keep=keep, places=places)
+    return BesidePlacer(ws)(staged, program, keep=keep, places=places)
 
 
 def _beside_explained(ws: Workspace, staged: Staged, program: Path, places: Places | None) -> tuple[str, ...]:
     """Say what would be placed."""
-    from scripts.app.placing import Beside  # noqa: PLC0415 - as above
+    from scripts.app.wrap.placing import BesidePlacer  # noqa: PLC0415 - as above
 
-    return Beside(ws).sentences(staged, program, places)
+    return BesidePlacer(ws).sentences(staged, program, places)
 
 
 @contextmanager
@@ -147,7 +147,7 @@ def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Worksp
     return ws
 
 
-def _ask(out: Out, bill: Bill) -> bool:
+def _ask(out: Out, bill: DownloadSummary) -> bool:
     """Put the question about a download; loaded only where there is one."""
     from scripts.ui.bill import ask_about  # noqa: PLC0415 - see above
 
@@ -194,7 +194,7 @@ def _discard_stdout() -> None:
 
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
     """Let the doctor explain what a program that a task ran has printed, if it knows."""
-    from scripts.app.advice import EXPLAINED, best_finding, output_of  # noqa: PLC0415 - only after a failure
+    from scripts.app.doctor.advice import EXPLAINED, best_finding, output_of  # noqa: PLC0415 - only after a failure
     from scripts.ui.doctor import note_finding  # noqa: PLC0415 - as above
 
     found = best_finding(ws, output_of(failed, log=log)) if task in EXPLAINED else None

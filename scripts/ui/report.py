@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scripts.app.report import ReportResult, Seen
-from scripts.reporting.document import Provenance
+from scripts.app.report import MachineSeen, ReportResult
+from scripts.evidence.document import Provenance
 from scripts.ui.console import Out
 
 
@@ -28,7 +28,7 @@ def show(result: ReportResult, out: Out) -> None:
     _close(result, out)
 
 
-def _document(seen: Seen, out: Out) -> None:
+def _document(seen: MachineSeen, out: Out) -> None:
     """Show one document of this machine in full."""
     document = seen.document
     rows = [
@@ -45,7 +45,7 @@ def _document(seen: Seen, out: Out) -> None:
     out.line(f"Document: {seen.path}")
 
 
-def _title(seen: Seen) -> str:
+def _title(seen: MachineSeen) -> str:
     """Name a document's subject."""
     subject = seen.document.subject
     gpu = subject.gpu
@@ -54,7 +54,7 @@ def _title(seen: Seen) -> str:
     return f"{subject.stack or 'no stack of ours'} on {where}{what}"
 
 
-def _worth(seen: Seen) -> str:
+def _worth(seen: MachineSeen) -> str:
     """Say level, outcome and when it was seen."""
     document = seen.document
     level = document.level.value if document.level else "nothing shown for all"

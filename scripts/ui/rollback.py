@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.rollback import RollbackResult
+from scripts.app.stacks import RollbackResult
 from scripts.ui.console import Out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scripts.app.run import RunResult
+from scripts.app.bench.run import RunResult
 from scripts.model import Outcome
 from scripts.ui.console import Out
 from scripts.ui.words import seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.setup import SetupResult
+from scripts.app.setup.setup import SetupResult
 from scripts.model import StackKind
 from scripts.ui.console import Out
 from scripts.ui.steps import show_steps

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from scripts.app.status import StatusResult
-from scripts.placement.status import PlacementStatus, Standing
+from scripts.placement.status import PlacementStatus, TargetState
 from scripts.ui.console import Out
 from scripts.ui.words import short, size
 
 #: What somebody should clean up.
-UNWANTED: Final = frozenset(Standing) - {Standing.IN_USE, Standing.KEPT}
+UNWANTED: Final = frozenset(TargetState) - {TargetState.IN_USE, TargetState.KEPT}
 
 
 def show(result: StatusResult, out: Out) -> None:

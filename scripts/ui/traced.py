@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scripts.reporting.tracelog import Failure, Load, TraceSummary
+from scripts.evidence.tracelog import Failure, Load, TraceSummary
 
 #: So many of each kind are listed; the rest is counted.
 LISTED: Final = 5

@@ -42,7 +42,7 @@ def complain(complaint: str, argv: Sequence[str], tasks: Sequence[str]) -> int:
     Out().error(error.reference, error.message, hint=error.hint)
     if task != "wrap":
         return int(error.code)
-    from scripts.app.wrap import not_started_code  # noqa: PLC0415 - seldom needed, and not small
+    from scripts.app.wrap.wrap import not_started_code  # noqa: PLC0415 - seldom needed, and not small
 
     return not_started_code(UsageError(error.reference, complaint))
 

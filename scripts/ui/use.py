@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.use import UseResult
+from scripts.app.stacks import UseResult
 from scripts.ui.console import Out
 from scripts.ui.words import short
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from scripts.app.validate import ValidateResult
-from scripts.reporting.validation import Verdict
+from scripts.app.validate.validate import ValidateResult
+from scripts.evidence.validation import ValidationVerdict
 from scripts.ui.console import Out
 from scripts.ui.words import seconds
 
-MARKS = {Verdict.PASSED: "ok", Verdict.FAILED: "fail", Verdict.SKIPPED: "skip"}
+MARKS = {ValidationVerdict.PASSED: "ok", ValidationVerdict.FAILED: "fail", ValidationVerdict.SKIPPED: "skip"}
 
 
 def show(result: ValidateResult, out: Out) -> None:
@@ -29,7 +29,7 @@ def show(result: ValidateResult, out: Out) -> None:
         out.now("validate every stack of the lock: nox -s validate (docs/validate.md)")
     elif result.exit_code == 0:
         out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
-    elif validation.verdict is Verdict.SKIPPED:
+    elif validation.verdict is ValidationVerdict.SKIPPED:
         out.now("see what each stack needs: invoke stacks")
     else:
         out.now("the logs lie beside the documents; a bug report takes them: invoke report --bundle")

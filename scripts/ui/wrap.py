@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.wrap import WrapResult
+from scripts.app.wrap.wrap import WrapResult
 from scripts.ui.console import Out
 from scripts.ui.traced import trace_lines
 

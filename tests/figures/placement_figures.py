@@ -23,7 +23,7 @@ from pathlib import Path
 
 from scripts.placement.place import place
 from scripts.placement.plan import PlacementItem
-from scripts.placement.undo import undo
+from scripts.placement.rollback import undo
 from tests.figures.rows import Row, against, race, show
 from tests.placement_harness import GONE
 

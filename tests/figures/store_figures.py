@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from scripts.model import Artifact, ArtifactFormat, NoProgress
+from scripts.osal import fs
 from scripts.store.archive import unpack
 from scripts.store.cache import Cache
-from scripts.system import files
 from tests.figures.rows import Row, against, race, show
 from tests.figures.store_child import MB, artifact
 
@@ -56,7 +56,7 @@ def make_zip(path: Path, members: int, size: int) -> str:
             again = np.flatnonzero(rng.random(len(fresh)) < 0.5)
             fresh[again[again > 0]] = fresh[again[again > 0] - 1]
             archive.writestr(f"package/part{number % 40}/file{number}.bin", fresh.tobytes())
-    return files.hash_file(path)
+    return fs.hash_file(path)
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def run(*command: str) -> str:
 
 def emptied(folder: Path) -> Path:
     """Return the folder, empty: nobody is timed for cleaning up."""
-    files.remove_tree(folder)
+    fs.remove_tree(folder)
     folder.mkdir()
     return folder
 
@@ -198,7 +198,7 @@ def growing(folder: Path, rounds: int, counts: tuple[int, ...] = (10, 100, 1000)
             row = Row(what=f"{name} {count:,} members", who="ours", values=each, unit="µs each")
             rows.append(replace(row, bar=bars.get(name)))
             bars.setdefault(name, round(LINEAR * (row.median or 0.0)))
-        files.remove_tree(kept.root)
+        fs.remove_tree(kept.root)
     return rows
 
 
@@ -212,7 +212,7 @@ def figures(
             yield from unpacking(Path(place), rounds, max(1, int(4000 * scale)), 256 * 1024)
             yield from growing(Path(place), rounds)
         finally:
-            files.remove_tree(Path(place, "race"))
+            fs.remove_tree(Path(place, "race"))
 
 
 def main(arguments: list[str]) -> int:

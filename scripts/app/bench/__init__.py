@@ -1,0 +1,1 @@
+"""The use cases that measure: ``run``, ``compare``, ``ab``."""

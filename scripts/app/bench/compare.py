@@ -1,0 +1,243 @@
+"""``compare``: two runtimes' trials, from run records or a CSV file, and a verdict that noise cannot sway."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from scripts.app.context import Workspace
+from scripts.bench.compare import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
+from scripts.bench.compare import compare as compare_runs
+from scripts.bench.picture import as_svg, draw
+from scripts.bench.trials import HIGHER, LOWER, Runs, join, read_record, read_table
+from scripts.errors import ExitCode, UsageError
+from scripts.osal.fs import write_atomic
+from scripts.records import dataclass
+
+#: The forms a picture is written in, by the ends of its name.
+FORMS: Final = (".svg", ".png")
+#: Verdicts that do not speak against the candidate.
+GOOD: Final = frozenset({CompareVerdict.BETTER, CompareVerdict.SAME})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareResult:
+    """A comparison, where its trials came from, and the picture drawn of it."""
+
+    comparison: Comparison
+    sources: tuple[str, ...]
+    picture: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 for ``better`` and ``same``; 3 for ``worse`` and ``inconclusive``."""
+        return ExitCode.OK if self.comparison.verdict in GOOD else ExitCode.NEGATIVE
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data; what is not a finite number is ``null``."""
+        c = self.comparison
+        return {
+            "workload": c.workload,
+            "baseline": c.baseline,
+            "candidate": c.candidate,
+            "warmup": c.warmup,
+            "margin_percent": c.margin * 100,
+            "metrics": {name: finding_json(f) for name, f in c.findings.items()},
+            "primary": c.primary,
+            "conditions": dict(c.conditions),
+            "unpaired_trials": c.unpaired,
+            "answers_known": c.answers_known,
+            "trials_apart_percent": {name: _finite(value) for name, value in c.spreads.items()},
+            "sources": list(self.sources),
+            "picture": self.picture,
+            "notes": list(self.notes),
+            "verdict": c.verdict.value,
+        }
+
+
+def finding_json(finding: PairFinding) -> dict[str, object]:
+    """Return one metric: our estimate, and the published definition beside it."""
+    pooled, interval = finding.pooled, finding.interval
+    ends = [percent(interval.low), percent(interval.high)]
+    return {
+        "better": finding.better or "unknown",
+        "unit": finding.unit,
+        "baseline_median": _finite(pooled.baseline_median),
+        "candidate_median": _finite(pooled.candidate_median),
+        "delta_percent": percent(interval.mean),
+        "estimator": ESTIMATOR,
+        "published_definition": {
+            "definition": PUBLISHED,
+            "baseline_median": _finite(pooled.baseline_median),
+            "candidate_median": _finite(pooled.candidate_median),
+            "median_delta_percent": _change(pooled.baseline_median, pooled.candidate_median),
+            "baseline_mean": _finite(pooled.baseline_mean),
+            "candidate_mean": _finite(pooled.candidate_mean),
+            "mean_delta_percent": _change(pooled.baseline_mean, pooled.candidate_mean),
+        },
+        "ci95_percent": None if None in ends else ends,
+        "pairs": interval.pairs,
+        "pair_percent": [percent(ratio) for ratio in finding.ratios],
+        "verdict": finding.verdict.value,
+        "needed_pairs": finding.needed_pairs,
+    }
+
+
+def compare(
+    ws: Workspace,
+    *,
+    records: str = "",
+    and_: str = "",
+    baseline: str = "",
+    candidate: str = "",
+    warmup: str = "",
+    margin: str = "",
+    primary: str = "",
+    plot: str = "",
+) -> CompareResult:
+    """Compare two runtimes of one or two records.
+
+    Raises:
+        UsageError: an option cannot be read, or the trials cannot be compared (a wrong answer among them).
+    """
+    del ws  # records lie where the person says, not in the workspace
+    if not records:
+        raise UsageError("records-needed", "no record is named", hint="invoke compare --records=FILE")
+    here = Path.cwd()
+    paths = [here / name for name in (records, and_) if name]
+    runs = read_runs(paths[0])
+    for path in paths[1:]:
+        runs = join(runs, read_runs(path))
+    name, direction = _read_primary(primary, runs)
+    if direction:
+        runs = replace(runs, metrics={**runs.metrics, name: replace(runs.metrics[name], better=direction)})
+    old, new = choose_sides(runs, baseline, candidate)
+    compared = compare_runs(
+        runs,
+        baseline=old,
+        candidate=new,
+        warmup=_whole(warmup) if warmup else runs.warmup,
+        primary=name,
+        margin=read_margin(margin),
+    )
+    picture = _draw(here / plot, compared) if plot else ""
+    return CompareResult(
+        comparison=compared, sources=tuple(p.name for p in paths), picture=picture, notes=runs.notes
+    )
+
+
+def read_runs(path: Path) -> Runs:
+    """Read a record (``.json``) or a CSV file.
+
+    Raises:
+        UsageError: it is neither, or something in it is wrong.
+    """
+    return read_table(path) if path.suffix.lower() == ".csv" else read_record(path)
+
+
+def choose_sides(runs: Runs, baseline: str, candidate: str) -> tuple[str, str]:
+    """Decide which runtime is compared with which; with two of them one name is enough.
+
+    Raises:
+        UsageError: the sides are not clear, or the same.
+    """
+    known = list(runs.conditions)
+    baseline = baseline or (runs.baseline if runs.baseline != candidate else "")
+    if not baseline and candidate and len(known) == 2:  # noqa: PLR2004 - the other one of two
+        baseline = next((name for name in known if name != candidate), "")
+    if not candidate and baseline and len(known) == 2:  # noqa: PLR2004 - the other one of two
+        candidate = next((name for name in known if name != baseline), "")
+    for option, name in (("baseline", baseline), ("candidate", candidate)):
+        if name not in known:
+            msg = (
+                f"there is no runtime {name!r}" if name else f"it is not clear which runtime is the {option}"
+            )
+            hint = f"--{option}= one of: {', '.join(known)}"
+            raise UsageError("which-runtimes", msg, hint=hint)
+    if baseline == candidate:
+        msg = "baseline and candidate are the same runtime"
+        raise UsageError(
+            "which-runtimes", msg, hint="an A/A comparison has two labels: invoke ab --a=X --b=X"
+        )
+    return baseline, candidate
+
+
+def read_margin(text: str) -> float:
+    """Read ``2``, ``2%`` or ``0.5``: percent, above 0 and below 100; the default is 2.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not text:
+        return MARGIN
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 100:  # noqa: PLR2004 - percent
+        raise UsageError("bad-margin", f"--margin={text}: percent, above 0 and below 100")
+    return value / 100
+
+
+def _read_primary(text: str, runs: Runs) -> tuple[str, str]:
+    """Read ``NAME``, ``NAME:higher`` or ``NAME:lower``; a CSV file's first metric decides by default."""
+    name, _, direction = text.partition(":")
+    if direction not in {"", HIGHER, LOWER} or (direction and name not in runs.metrics):
+        hint = f"a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
+        raise UsageError("bad-primary", f"--primary={text} cannot be read", hint=hint)
+    return name or runs.primary or next(iter(runs.metrics)), direction
+
+
+def _whole(text: str) -> int:
+    """Read ``--warmup``."""
+    if not text.isdecimal():
+        raise UsageError("bad-number", f"--warmup={text}: a whole number from 0")
+    return int(text)
+
+
+def _draw(path: Path, compared: Comparison) -> str:
+    """Write the picture in the form its name asks for.
+
+    Raises:
+        UsageError: ``bad-plot``, ``plot-not-writable``.
+    """
+    form = path.suffix.lower()
+    if form not in FORMS:
+        msg = f"--plot={path.name}: this form is not known"
+        raise UsageError("bad-plot", msg, hint=f"name a file that ends in {' or '.join(FORMS)}")
+    try:
+        write_picture(path, compared)
+    except OSError as error:
+        msg = f"the picture cannot be written: {path}"
+        hint = "choose another --plot, in a folder that exists and is yours to write in"
+        raise UsageError("plot-not-writable", msg, context=(error.strerror or "",), hint=hint) from error
+    return str(path)
+
+
+def write_picture(path: Path, compared: Comparison) -> None:
+    """Draw a comparison into a file whose name ends in one of ``FORMS``."""
+    picture = draw(compared)
+    if path.suffix.lower() == ".svg":
+        write_atomic(path, as_svg(picture).encode("utf-8"))
+        return
+    from scripts.bench.raster import as_png  # noqa: PLC0415 - Pillow is loaded only for a PNG
+
+    write_atomic(path, as_png(picture))
+
+
+def percent(ratio: float) -> float | None:
+    """Turn a log ratio into percent; what is not finite is ``None``."""
+    return _finite(math.expm1(ratio) * 100) if ratio < 700 else None  # noqa: PLR2004 - exp overflows above
+
+
+def _change(old: float, new: float) -> float | None:
+    """Return the change in percent, where there is one."""
+    return _finite((new / old - 1) * 100) if old else None
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no NaN."""
+    return value if math.isfinite(value) else None

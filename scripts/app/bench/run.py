@@ -1,0 +1,179 @@
+"""``run``: a workload with a known answer, each trial a process of its own; on request with a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from scripts.app.bench.trial import (
+    Attempt,
+    TrialJob,
+    attempt,
+    conditions_here,
+    native_product,
+    new_runs,
+    trial_of,
+)
+from scripts.app.bench.workloads import WORKLOADS, Workload, find_workload, read_size
+from scripts.app.context import Staged, Workspace, staged_runtime
+from scripts.app.stack_process import read_seconds
+from scripts.bench.own_workload import read_own_workload
+from scripts.bench.trials import Runs, write_record
+from scripts.errors import ExitCode, UsageError
+from scripts.evidence.evidence_io import report_folder
+from scripts.model import CapabilityResult, Outcome, StackKind
+from scripts.records import dataclass
+
+__all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
+
+DEFAULT_SECONDS: Final = 300.0
+MOST_TRIALS: Final = 1000
+#: How much is shown of what a program printed before it failed: bytes looked at, lines, letters of each.
+LAST_BYTES, LAST_LINES, LAST_LETTERS = 8192, 5, 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """One run: the judged result, what the workload said, and its output for the log.
+
+    With several trials the result is the worst one's. ``native`` is the device's own product beside gemm.
+    """
+
+    stack: str
+    simulated: bool
+    workload: str
+    result: CapabilityResult
+    data: Mapping[str, object] = field(default_factory=dict)
+    output: bytes = b""
+    seconds: float = 0.0
+    trials: int = 1
+    native: Mapping[str, object] = field(default_factory=dict)
+    record_path: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a right answer and a clean end, 124 after a timeout, else 3."""
+        if self.result.outcome is Outcome.PASS:
+            return ExitCode.OK
+        return ExitCode.TIMEOUT if self.result.outcome is Outcome.TIMEOUT else ExitCode.NEGATIVE
+
+    @property
+    def last_words(self) -> tuple[str, ...]:
+        """The last lines, printable, of a program that failed before its answer: there the cause stands."""
+        if self.result.outcome is Outcome.PASS or self.data:
+            return ()
+        lines = self.output[-LAST_BYTES:].decode("utf-8", "replace").splitlines()
+        plain = ("".join(c if c.isprintable() else " " for c in line).rstrip() for line in lines)
+        return tuple(line[:LAST_LETTERS] for line in plain if line)[-LAST_LINES:]
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "stack": self.stack,
+            "simulated": self.simulated,
+            "workload": self.workload,
+            "level": self.result.level.value if self.result.level else None,
+            "outcome": self.result.outcome.value,
+            "detail": self.result.detail,
+            "last_words": list(self.last_words),
+            "record": dict(self.data),
+            "seconds": round(self.seconds, 3),
+            "trials": self.trials,
+            "native": dict(self.native),
+            "record_file": self.record_path,
+        }
+
+
+def run(
+    ws: Workspace,
+    *,
+    workload: str = "gemm",
+    stack: str = "",
+    size: str = "",
+    timeout: str = "",
+    trials: str = "",
+    record: bool = False,
+) -> RunResult:
+    """Run a workload under the active stack or a named one.
+
+    ``workload`` is one of ours or a ``.toml`` file. With ``record`` (or more than one of ``trials``) every
+    trial goes into a run record below ``stage/reports``.
+
+    Raises:
+        UsageError: workload, size or number of trials cannot be read.
+    """
+    job = read_job(workload, size=size, timeout=timeout)
+    count = read_count(trials, option="trials", most=MOST_TRIALS) if trials else 1
+    staged = staged_runtime(ws, stack)
+    attempts = []
+    runs = new_runs(job, {staged.stack.id: conditions_here(ws, staged, job)})
+    with ws.progress.task(f"run {job.name}", count, unit="trials") as advance:
+        for number in range(1, count + 1):
+            attempts.append(attempt(ws, staged, job))
+            trial = trial_of(ws, staged, attempts[-1], runtime=staged.stack.id, number=number)
+            runs = replace(runs, trials=(*runs.trials, trial))
+            advance(1)
+    native = native_product(ws, staged, job) if attempts[-1].right else {}
+    path = str(save_record(ws, runs, name=staged.stack.id)) if record or count > 1 else ""
+    decides = next((a for a in attempts if not a.right), attempts[-1])
+    result = _result(staged, job, decides)
+    return replace(result, trials=count, native=native, record_path=path)
+
+
+def run_staged(ws: Workspace, staged: Staged, workload: Workload, *, size: int, seconds: float) -> RunResult:
+    """Run one of our workloads once under a verified stack and judge it."""
+    job = TrialJob(workload=workload, size=size, seconds=seconds)
+    with ws.progress.task(f"run {workload.name} {size}", None):
+        attempted = attempt(ws, staged, job)
+    return _result(staged, job, attempted)
+
+
+def _result(staged: Staged, job: TrialJob, attempted: Attempt) -> RunResult:
+    """Turn one attempt into what is shown."""
+    return RunResult(
+        stack=staged.stack.id,
+        simulated=staged.stack.kind is StackKind.REFERENCE,
+        workload=job.name,
+        result=attempted.result,
+        data=attempted.data,
+        output=attempted.output,
+        seconds=attempted.seconds,
+    )
+
+
+def read_job(workload: str, *, size: str, timeout: str) -> TrialJob:
+    """Read which workload is meant, and how long one run may take.
+
+    Raises:
+        UsageError: there is no such workload, or its size or time cannot be read.
+    """
+    if workload.lower().endswith(".toml"):
+        if size:
+            msg = "--size says nothing about a program of your own"
+            raise UsageError("bad-size", msg, hint="put the size into its command")
+        own = read_own_workload(Path(workload))
+        seconds = read_seconds(timeout, default=own.timeout)
+        return TrialJob(workload=replace(own, timeout=seconds), seconds=seconds)
+    known = find_workload(workload)
+    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
+    return TrialJob(workload=known, size=read_size(size, known), seconds=seconds)
+
+
+def read_count(text: str, *, option: str, most: int) -> int:
+    """Read a number of things.
+
+    Raises:
+        UsageError: it is no whole number from 1 to ``most``.
+    """
+    if not (text.isdecimal() and 1 <= int(text) <= most):
+        raise UsageError("bad-number", f"--{option}={text}: a whole number from 1 to {most}")
+    return int(text)
+
+
+def save_record(ws: Workspace, runs: Runs, *, name: str) -> Path:
+    """Write a run record into a new folder below ``stage/reports``."""
+    folder = report_folder(ws.stage / "reports", stack=name, created=datetime.now(UTC))
+    return write_record(folder / f"{runs.workload}.record.json", runs)

@@ -1,0 +1,154 @@
+"""``cache.list``: what the store holds and who needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from scripts.app.compiling import CompileCache, clear, compile_cache
+from scripts.app.context import Workspace, cache_of, lock_of
+from scripts.app.shim import shims_here
+from scripts.app.wrap.placing import placed_here
+from scripts.errors import ExitCode, HostError
+from scripts.records import dataclass
+from scripts.staging.assemble import load_runtime
+from scripts.staging.build import build_key_of
+from scripts.staging.generations import known_stages, read_history
+from scripts.store.cache import CacheEntry, disk_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheListResult:
+    """Everything in the store; ``needed_by`` says why an entry stays, entry key by entry key."""
+
+    root: str
+    entries: tuple[CacheEntry, ...]
+    needed_by: dict[str, str]
+    exit_code: int = ExitCode.OK
+
+    @property
+    def bytes(self) -> int:
+        """Disk in use: less than the entries' sum where they share files."""
+        return disk_of(self.entries)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        rows = [
+            {
+                "kind": e.kind.value,
+                "key": e.key,
+                "bytes": e.bytes,
+                "path": str(e.path),
+                "needed_by": self.needed_by.get(e.key),
+            }
+            for e in self.entries
+        ]
+        return {"root": self.root, "bytes": self.bytes, "entries": rows}
+
+
+def cache_list(ws: Workspace) -> CacheListResult:
+    """List the store; changes nothing."""
+    return CacheListResult(root=str(ws.cache_root), entries=cache_of(ws).entries(), needed_by=references(ws))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachePruneResult:
+    """What went (or with ``dry_run`` would go), what stays, and how many bytes that freed.
+
+    With ``compiled`` it is the layer's compile cache that went, and nothing of the store.
+    """
+
+    gone: tuple[CacheEntry, ...]
+    kept: int
+    dry_run: bool
+    freed: int = 0
+    compiled: CompileCache | None = None
+    exit_code: int = ExitCode.OK
+
+    @property
+    def bytes(self) -> int:
+        """Disk that became free."""
+        return self.compiled.bytes if self.compiled else self.freed
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        rows = [{"kind": e.kind.value, "key": e.key, "bytes": e.bytes} for e in self.gone]
+        return {
+            "dry_run": self.dry_run,
+            "bytes": self.bytes,
+            "gone": rows,
+            "kept": self.kept,
+            "compile_cache": self.compiled.to_json() if self.compiled else None,
+        }
+
+
+def cache_prune(ws: Workspace, *, compile_: bool = False, dry_run: bool = False) -> CachePruneResult:
+    """Remove every entry that no generation of any checkout and no placement refers to.
+
+    With ``compile_`` clear the layer's compile cache instead, which grows for ever; programs fill it anew.
+
+    Raises:
+        ConflictError: ``compile-cache-in-use``.
+        HostError: ``compile-cache-unknown``: this user's cache folder is not known.
+    """
+    if compile_:
+        return _clear_compiled(ws, dry_run=dry_run)
+    cache, needed = cache_of(ws), references(ws)
+    entries = cache.entries()
+    gone = tuple(entry for entry in entries if entry.key not in needed)
+    if not dry_run:
+        for entry in gone:
+            cache.remove(entry)
+    kept = [entry for entry in entries if entry.key in needed]
+    freed = disk_of(entries) - disk_of(kept)
+    return CachePruneResult(gone=gone, kept=len(kept), dry_run=dry_run, freed=freed)
+
+
+def _clear_compiled(ws: Workspace, *, dry_run: bool) -> CachePruneResult:
+    """Clear the compile cache, or with ``dry_run`` say what would go."""
+    compiled = compile_cache(ws)
+    if compiled is None:
+        msg = "this user's cache folder is not known"
+        raise HostError("compile-cache-unknown", msg, hint="set HOME, as the layer needs it too")
+    if not dry_run:
+        clear(compiled)
+    return CachePruneResult(gone=(), kept=0, dry_run=dry_run, compiled=compiled)
+
+
+def references(ws: Workspace) -> dict[str, str]:
+    """Map every needed key of the store to a sentence that says who needs it.
+
+    A runtime is needed by a generation, a placement or a shim; the archives and trees it was made from stay
+    with it, so that a file an antivirus program takes can be put back without a download.
+    """
+    needed: dict[str, str] = {}
+    cache, artifacts = cache_of(ws), lock_of(ws).artifacts
+    for digest, who in _runtimes(ws):
+        needed.setdefault(digest, who)
+        runtime = load_runtime(cache, digest, stack="")
+        for origin in {file.origin for file in runtime.files} if runtime else ():
+            key = build_key_of(origin) or (artifacts[origin].sha256 if origin in artifacts else None)
+            if key:
+                needed.setdefault(key, who)
+    return needed
+
+
+def _runtimes(ws: Workspace) -> Iterator[tuple[str, str]]:
+    """Yield every runtime somebody may still use."""
+    for stage in dict.fromkeys((ws.stage, *known_stages(ws.state_root))):
+        for generation in read_history(stage).generations:
+            yield (
+                generation.digest,
+                f"generation {generation.number} ({generation.stack}) of {_checkout(stage)}",
+            )
+    for placed in placed_here(ws):
+        if placed.digest:
+            yield placed.digest, f"placed in {placed.target}"
+    for shim in shims_here(ws):
+        if shim.standing != "gone":
+            yield shim.digest, f"started by {shim.path}"
+
+
+def _checkout(stage: Path) -> str:
+    """Name a checkout by its folder."""
+    return str(stage.parent)

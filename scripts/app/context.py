@@ -1,0 +1,200 @@
+"""Where everything lies for one run: the checkout, the lock, the store, the stage, the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scripts.errors import StagedFileError, UsageError
+from scripts.host.facts import scan_host
+from scripts.lock.reader import read_lock
+from scripts.lock.resolve import find_stack
+from scripts.model import Host, Lock, NoProgress, Progress, Runtime, Stack
+from scripts.records import dataclass
+from scripts.staging.assemble import load_runtime, verify_runtime
+from scripts.staging.generations import Generation, read_history
+from scripts.store.cache import Cache
+
+if TYPE_CHECKING:
+    from scripts.app.setup.download_summary import DownloadSummary
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+APP_NAME: Final = "cuda-on-amd"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """The places and the environment a use case works with; tests make their own.
+
+    Attributes:
+        root: the checkout, holding ``pins.lock``, ``stage`` and ``evidence``.
+        lock_path: the lock in use; ``custom_lock`` says that it is not the checkout's own.
+        cache_root: the content-addressed store.
+        stage: this checkout's pointers, logs and reports.
+        state_root: the user's registry of placements and shims.
+        environ: the environment this process was started with.
+        platform: ``sys.platform`` (``linux`` or ``win32``).
+        progress: where long work reports.
+        caches: where this user's programs keep their caches; ``None`` where that is not known.
+        ask: asks a person to agree to a bill; ``None`` when nobody is there to answer.
+    """
+
+    root: Path
+    lock_path: Path
+    custom_lock: bool
+    cache_root: Path
+    stage: Path
+    state_root: Path
+    environ: Mapping[str, str]
+    platform: str = sys.platform
+    progress: Progress = field(default_factory=NoProgress)
+    ask: Callable[[DownloadSummary], bool] | None = None
+    caches: Path | None = None
+
+    @property
+    def evidence(self) -> Path:
+        """Committed evidence documents."""
+        return self.root / "evidence"
+
+
+def own_environ() -> dict[str, str]:
+    """Return the environment this process was started with."""
+    return dict(os.environ)
+
+
+def workspace_from_environ(
+    environ: Mapping[str, str] | None = None,
+    *,
+    root: Path = ROOT,
+    progress: Progress | None = None,
+    ask: Callable[[DownloadSummary], bool] | None = None,
+) -> Workspace:
+    """Resolve every place from the environment.
+
+    ``CUDA_AMD_LOCK``, ``CUDA_AMD_CACHE`` and ``CUDA_AMD_STATE`` move the lock, the store and the
+    registry. Paths are made absolute here, once.
+    """
+    env = own_environ() if environ is None else dict(environ)
+    own_lock = root / "pins.lock"
+    lock = Path(env.get("CUDA_AMD_LOCK") or own_lock).absolute()
+    cache = env.get("CUDA_AMD_CACHE") or _users("cache")
+    state = env.get("CUDA_AMD_STATE") or _users("state")
+    return Workspace(
+        root=root,
+        lock_path=lock,
+        custom_lock=lock != own_lock.absolute(),
+        cache_root=Path(cache).absolute(),
+        stage=root / "stage",
+        state_root=Path(state).absolute(),
+        environ=env,
+        progress=progress if progress is not None else NoProgress(),
+        ask=ask,
+        caches=user_caches(env),
+    )
+
+
+def user_caches(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder in which this user's programs keep their caches.
+
+    On Windows the system says it, whatever the environment says; elsewhere ``XDG_CACHE_HOME``, which counts
+    only if it is absolute.
+    """
+    if sys.platform == "win32":
+        import platformdirs  # noqa: PLC0415 - see `_users`
+
+        return Path(platformdirs.user_data_dir(roaming=False))
+    named = Path(environ.get("XDG_CACHE_HOME") or "")
+    if named.is_absolute():
+        return named
+    home = environ.get("HOME")
+    return Path(home) / ".cache" if home else None
+
+
+def _users(kind: str) -> str:
+    """Return where this system keeps a user's cached files, or state."""
+    import platformdirs  # noqa: PLC0415 - slow to import, and tests and CI name their own places
+
+    folders = {"cache": platformdirs.user_cache_dir, "state": platformdirs.user_state_dir}
+    return folders[kind](APP_NAME, appauthor=False)
+
+
+def within(ws: Workspace, path: Path) -> str:
+    """Name a path of this checkout relative to it, so that the checkout can be moved."""
+    return path.relative_to(ws.root).as_posix() if path.is_relative_to(ws.root) else str(path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """A stack, its verified runtime, the lock it comes from, and this machine."""
+
+    lock: Lock
+    stack: Stack
+    runtime: Runtime
+    host: Host
+
+
+def lock_of(ws: Workspace) -> Lock:
+    """Read the lock in use."""
+    return read_lock(ws.lock_path, custom=ws.custom_lock)
+
+
+def host_of(ws: Workspace, *, gpu: str = "") -> Host:
+    """Look at this machine."""
+    return scan_host(ws.environ, platform=ws.platform, gpu=gpu)
+
+
+def cache_of(ws: Workspace) -> Cache:
+    """Open the store."""
+    return Cache(ws.cache_root, ws.progress)
+
+
+def staged_runtime(ws: Workspace, stack: str = "", *, gpu: str = "") -> Staged:
+    """Return the active stack, or a named one that this workspace has staged, verified in full.
+
+    Raises:
+        UsageError: the stack is unknown, or nothing is active yet.
+        StagedFileError: files are missing or changed.
+    """
+    lock = lock_of(ws)
+    generation = generation_of(ws, lock, stack)
+    known = lock.stacks.get(generation.stack)
+    if known is None:
+        msg = f"the active stack {generation.stack} is not in the lock any more"
+        raise UsageError(
+            "stack-not-in-lock", msg, context=(str(lock.path),), hint="choose another one: invoke setup"
+        )
+    runtime = load_runtime(cache_of(ws), generation.digest, stack=known.id)
+    if runtime is None:
+        msg = f"the files of {known.id} are no longer in the store"
+        hint = f"put them back: invoke setup --stack={known.id}"
+        raise StagedFileError("runtime-missing", msg, context=(f"digest {generation.digest}",), hint=hint)
+    verify_runtime(runtime, progress=ws.progress)
+    return Staged(lock=lock, stack=known, runtime=runtime, host=host_of(ws, gpu=gpu))
+
+
+def generation_of(ws: Workspace, lock: Lock, stack: str) -> Generation:
+    """Find the generation that answers for a stack: the current one, or the newest of that name.
+
+    Raises:
+        UsageError: the stack is unknown, was never staged here, or nothing is active yet.
+    """
+    history = read_history(ws.stage)
+    if not stack:
+        if history.active is None:
+            raise UsageError(
+                "nothing-active", "no stack is active in this workspace yet", hint="run `invoke setup` first"
+            )
+        return history.active
+    find_stack(lock, stack)
+    active = history.active
+    if active is not None and active.stack == stack:
+        return active
+    staged = [g for g in history.generations if g.stack == stack]
+    if not staged:
+        msg = f"{stack} has not been staged in this workspace"
+        raise UsageError("not-staged", msg, hint=f"stage it first: invoke setup --stack={stack}")
+    return staged[-1]

@@ -1,0 +1,1 @@
+"""The use case ``doctor`` and what it looks at."""

@@ -1,0 +1,1 @@
+"""The use case ``setup`` and its steps."""

@@ -1,0 +1,355 @@
+"""The steps that `setup`, `fetch` and `stage` share: scan, select, bill, fetch, unpack, assemble.
+
+Each step is timed and named, so that a person sees where time went and which one failed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from scripts.app.context import Workspace, cache_of, host_of, lock_of
+from scripts.app.evidence_lookup import worth_here
+from scripts.app.setup.download_summary import BillRow, DownloadSummary, make_bill, require_consent
+from scripts.errors import FetchError, HostError, IntegrityError, StagedFileError, UsageError
+from scripts.lock.resolve import Resolved, resolve
+from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
+from scripts.preflight.backends import kernels
+from scripts.records import dataclass
+from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
+from scripts.staging.build import native_files
+from scripts.staging.generations import read_history
+from scripts.staging.plan import PlannedFile, RuntimePlan, lay_out, plan_runtime
+from scripts.staging.select import Selection, fitting_root, select_stack, selected_gpu
+from scripts.store.archive import Tree, discard_changed, load_tree, supplied_files, unpack
+from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowStep:
+    """One step; ``status`` is ``done``, ``kept`` (it was so already), ``skipped`` or ``failed``."""
+
+    name: str
+    status: str
+    seconds: float
+    detail: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "name": self.name,
+            "status": self.status,
+            "seconds": round(self.seconds, 3),
+            "detail": self.detail,
+        }
+
+
+@dataclass
+class StepNotes:
+    """What a running step says about itself."""
+
+    status: str = "done"
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetupRequest:
+    """What the person asked for, already read."""
+
+    stack: str = ""
+    gpu: str = ""
+    parts: tuple[str, ...] = ()
+    yes: bool = False
+    only_proven: bool = False
+    supplied: str = ""
+    force: bool = False
+    fetching: FetchOptions = field(default_factory=FetchOptions)
+
+
+@dataclass
+class Flow:
+    """One walk through the steps; every method is one step and adds its line."""
+
+    ws: Workspace
+    request: SetupRequest
+    steps: list[FlowStep] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[StepNotes]:
+        """Time a step; a step that raises is recorded as failed."""
+        notes, start = StepNotes(), time.perf_counter()
+        try:
+            yield notes
+        except BaseException:
+            notes.status = "failed"
+            raise
+        finally:
+            self.steps.append(
+                FlowStep(
+                    name=name, status=notes.status, seconds=time.perf_counter() - start, detail=notes.detail
+                )
+            )
+
+    def scan(self) -> Host:
+        """Look at the machine."""
+        with self.step("scan") as notes:
+            host = host_of(self.ws, gpu=self.request.gpu)
+            gpu = selected_gpu(host)
+            notes.detail = (
+                f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU that could run CUDA programs"
+            )
+            return host
+
+    def select(self, host: Host) -> tuple[Lock, Selection, Resolved]:
+        """Choose a stack, and look up all its parts."""
+        with self.step("select") as notes:
+            lock = lock_of(self.ws)
+            want = self.request.stack
+            selection = select_stack(
+                host,
+                lock,
+                worth_here(self.ws),
+                want=want,
+                only_proven=self.request.only_proven,
+                force=self.request.force,
+            )
+            notes.detail = f"{selection.stack_id}: {selection.reason}"
+            stack = lock.stacks[selection.stack_id]
+            selection = replace(selection, warnings=(*selection.warnings, *kernel_notes(stack, host)))
+            for warning in selection.warnings:
+                self.ws.progress.note(warning)
+            return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
+
+    def bill(self, resolved: Resolved) -> DownloadSummary:
+        """Say what will be downloaded, and have it agreed to; what is unpacked already costs nothing."""
+        with self.step("bill") as notes:
+            cache = cache_of(self.ws)
+            absent = [a for a in resolved.artifacts if load_tree(a, cache) is None]
+            bill = make_bill(
+                resolved.stack.id, tuple(plan_fetch(a, cache, self.request.fetching) for a in absent)
+            )
+            require_consent(bill, yes=self.request.yes, ask=self.ws.ask)
+            notes.status = "done" if bill.to_download else "kept"
+            notes.detail = f"{len(bill.to_download)} to download, {bill.known_bytes:,} bytes"
+            return bill
+
+    def runtime(self, resolved: Resolved) -> Runtime:
+        """Bring a stack's runtime here, every byte of it verified.
+
+        What changed or vanished since it was assembled is said and made anew, from archives that are
+        read and hashed again: the same bytes may lie in the unpacked tree under another name.
+
+        Raises:
+            StagedFileError: files vanish or change as soon as they are there.
+        """
+        plan = self.plan(resolved, self.obtain(resolved))
+        try:
+            return self.assemble(plan)
+        except StagedFileError as error:
+            self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them anew")
+            self.steps[-1] = replace(
+                self.steps[-1], status="done", detail=f"{error.message}; made anew below"
+            )
+        cache = cache_of(self.ws)
+        discard_runtime(cache, plan.digest)
+        self.distrust(resolved)
+        self.bill(resolved)
+        return self.assemble(self.plan(resolved, self.obtain(resolved)))
+
+    def distrust(self, resolved: Resolved) -> None:
+        """Take away what an earlier run brought and is not what it was; the next step brings it anew."""
+        for artifact in resolved.artifacts:
+            discard_changed(artifact, cache_of(self.ws), progress=self.ws.progress)
+
+    def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, Tree], ...]:
+        """Fetch and unpack every part that is not here yet."""
+        cache, progress = cache_of(self.ws), self.ws.progress
+        trees = {a.id: tree for a in resolved.artifacts if (tree := load_tree(a, cache)) is not None}
+        absent = [a for a in resolved.artifacts if a.id not in trees]
+        published = [a for a in absent if a.format is not ArtifactFormat.SUPPLIED]
+        # First what costs nothing: wrong files are said before a download.
+        for artifact in absent:
+            if artifact.format is ArtifactFormat.SUPPLIED:
+                trees[artifact.id] = self._supplied(artifact, resolved.stack)
+        with self.step("fetch") as notes:
+            blobs = [fetch(a, cache, options=self.request.fetching, progress=progress) for a in published]
+            notes.status = "done" if blobs else "kept" if trees else "skipped"
+            notes.detail = f"{len(blobs)} verified by hash" if blobs else "nothing to download"
+        with self.step("unpack") as notes:
+            notes.status = "done" if absent else "kept" if trees else "skipped"
+            for artifact, blob in zip(published, blobs, strict=True):
+                trees[artifact.id] = unpack(artifact, cache, blob, progress=progress)
+            notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
+        return tuple((a, trees[a.id]) for a in resolved.artifacts)
+
+    def _supplied(self, artifact: Artifact, stack: Stack) -> Tree:
+        """Verify the files a person brings for a part that nobody publishes."""
+        with self.step("supplied") as notes:
+            tree = brought_files(self.ws, artifact, stack, self.request.supplied)
+            notes.status = "done" if self.request.supplied else "kept"
+            notes.detail = f"{len(tree.files)} files are those the lock names"
+        return tree
+
+    def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, Tree], ...]) -> RuntimePlan:
+        """Compile what is ours, and lay everything out."""
+        with self.step("build") as notes:
+            built, notes.status = self._native(resolved.stack)
+            notes.detail = ", ".join(sorted(f.file.name for f in built)) or "nothing of ours in this stack"
+        parts = [part for artifact, tree in trees for part in lay_out(resolved.stack, artifact, tree)]
+        return plan_runtime(resolved.stack.id, parts, built)
+
+    def _native(self, stack: Stack) -> tuple[tuple[PlannedFile, ...], str]:
+        """Compile what is ours; a machine without a compiler gets one, if that is agreed to."""
+        ws = self.ws
+        build = partial(
+            native_files, ws.root, stack, cache_of(ws), ws.environ, ws.platform, progress=ws.progress
+        )
+        try:
+            return build()
+        except HostError as error:
+            if error.reference != "no-compiler" or self.request.fetching.offline:
+                raise
+        provide_compiler(ws, yes=self.request.yes)
+        return build()
+
+    def assemble(self, plan: RuntimePlan) -> Runtime:
+        """Make the runtime, or take the one that is there; verify every byte of it."""
+        with self.step("assemble") as notes:
+            cache = cache_of(self.ws)
+            found = load_runtime(cache, plan.digest, stack=plan.stack)
+            runtime = assemble(plan, cache, progress=self.ws.progress)
+            notes.status = "kept" if found else "done"
+            notes.detail = f"{len(runtime.files)} files, digest {runtime.digest[:12]}"
+        with self.step("verify") as notes:
+            verify_runtime(runtime, progress=self.ws.progress)
+            notes.detail = "every byte read and hashed"
+        return runtime
+
+
+def read_request(
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    only_proven: bool = False,
+    supplied: str = "",
+    force: bool = False,
+) -> SetupRequest:
+    """Read the options as typed."""
+    parts = tuple(part.strip() for part in with_.split(",") if part.strip())
+    mirrors = (mirror,) if mirror else ()
+    options = FetchOptions(offline=offline, mirrors=mirrors)
+    return SetupRequest(
+        stack=stack,
+        gpu=gpu,
+        parts=parts,
+        yes=yes,
+        only_proven=only_proven,
+        supplied=supplied,
+        force=force,
+        fetching=options,
+    )
+
+
+def brought_files(ws: Workspace, artifact: Artifact, stack: Stack, supplied: str) -> Tree:
+    """Return the files of a supplied part: from the folder that was named, else from an earlier set-up.
+
+    Raises:
+        IntegrityError: files in the folder are missing or differ; each is named, and each surplus one.
+        UsageError: no folder was named, and no earlier set-up has the files.
+    """
+    if supplied:
+        tree = supplied_files(artifact, Path(supplied), progress=ws.progress)
+        for name in tree.surplus:
+            ws.progress.note(f"{name} is not part of {artifact.id} and was left out")
+        return tree
+    for folder in _earlier(ws, artifact, stack):
+        with suppress(IntegrityError):  # damaged since; `verify` says how
+            return supplied_files(artifact, folder, progress=ws.progress)
+    msg = f"{artifact.id} is not published anywhere: its files have to be supplied"
+    names = tuple(member.name for member in artifact.members)
+    raise UsageError("supply-files", msg, context=names, hint="name their folder: --supplied=FOLDER")
+
+
+def _earlier(ws: Workspace, artifact: Artifact, stack: Stack) -> list[Path]:
+    """Return folders of earlier set-ups that hold a part's files under their own names, newest first."""
+    if artifact.root or any(member.name != member.path for member in artifact.members):
+        return []
+    digests = [g.digest for g in reversed(read_history(ws.stage).generations) if g.stack == stack.id]
+    runtimes = [load_runtime(cache_of(ws), digest, stack=stack.id) for digest in dict.fromkeys(digests)]
+    return [runtime.path for runtime in runtimes if runtime is not None and runtime.path is not None]
+
+
+#: HIP library to its own name and the CUDA libraries that stand on it.
+STANDS_ON: Final = {"rocblas": ("rocBLAS", "cuBLAS"), "hipblaslt": ("hipBLASLt", "cuBLASLt")}
+
+
+def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[str, ...]:
+    """Say which libraries have kernels for other GPUs only; nothing where it cannot be seen.
+
+    Args:
+        stack: its HIP is looked at.
+        host: its selected GPU is meant.
+        home: the HIP runtime that came with the stack; else the installed one.
+    """
+    gpu = selected_gpu(host)
+    root = fitting_root(stack, host) if stack.hip.source is HipSource.SDK else None
+    folder = home if home is not None else root.path if root is not None else None
+    if gpu is None or not gpu.gfx or folder is None:
+        return ()
+    return tuple(
+        f"{STANDS_ON[library][0]} in {folder} has kernels for other GPUs, none for {gpu.gfx}: "
+        f"{STANDS_ON[library][1]} will fail"
+        for library, there in kernels(folder, gpu.gfx).items()
+        if there is False
+    )
+
+
+LOCK: Final = "requirements-zig.lock"
+#: The wheel for x86-64 Linux; the others are of the same order.
+BYTES: Final = 101_083_562
+SECONDS: Final = 1800
+
+
+def provide_compiler(ws: Workspace, *, yes: bool) -> None:
+    """Install the locked ``ziglang`` into the environment that runs us; pip refuses any other bytes.
+
+    Raises:
+        UsageError: nobody agreed to the download.
+        FetchError: pip could not install it.
+    """
+    row = BillRow(
+        artifact="ziglang (a C compiler, from PyPI)",
+        action=FetchAction.FETCH,
+        bytes=BYTES,
+        license="MIT",
+        trust=Trust.UPSTREAM_DIGEST,
+        note="needed once to build the CPU reference; this machine has no C compiler",
+    )
+    require_consent(DownloadSummary(stack="the C compiler", rows=(row,)), yes=yes, ask=ws.ask)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    with ws.progress.task("install ziglang", None):
+        done = subprocess.run(
+            [*pip, "--require-hashes", "-r", str(ws.root / LOCK)],
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-5:]
+        msg = "pip could not install the C compiler ziglang"
+        hint = "install gcc or clang from your system instead, or connect to the package index"
+        raise FetchError("compiler-not-installed", msg, context=tuple(lines), hint=hint)
+    importlib.invalidate_caches()  # so that this process sees what pip has just put there

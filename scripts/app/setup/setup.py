@@ -1,0 +1,153 @@
+"""``setup``: the whole way, from this machine to an evidence document; a second time it only verifies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from scripts.app.context import Staged, Workspace, within
+from scripts.app.setup.flow import Flow, FlowStep, read_request
+from scripts.errors import ExitCode, WorkspaceError
+from scripts.evidence.document import Document, speaks_of
+from scripts.evidence.evidence_io import read_document
+from scripts.model import CapabilityResult, Level, Outcome, StackKind
+from scripts.records import dataclass
+from scripts.staging.generations import Generation, activate, read_history, remember_stage
+
+#: The steps that show what a stack is worth; a stack becomes active only when all of them went well.
+PROOF = ("check", "run", "report")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetupResult:
+    """What is set up, what it is worth by its document, and how each step went."""
+
+    stack: str
+    kind: StackKind
+    level: Level | None
+    outcome: Outcome
+    simulated: bool
+    evidence: str
+    generation: int | None
+    warnings: tuple[str, ...]
+    steps: tuple[FlowStep, ...]
+    failures: tuple[CapabilityResult, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the stack is active; 3 when check or workload were negative and nothing was switched."""
+        return ExitCode.OK if self.generation is not None else ExitCode.NEGATIVE
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "stack": self.stack,
+            "kind": self.kind.value,
+            "level": self.level.value if self.level else None,
+            "outcome": self.outcome.value,
+            "simulated": self.simulated,
+            "evidence": self.evidence,
+            "generation": self.generation,
+            "warnings": list(self.warnings),
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+
+def setup(
+    ws: Workspace,
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    supplied: str = "",
+    only_proven: bool = False,
+    force: bool = False,
+) -> SetupResult:
+    """Choose, fetch, verify, assemble, check, run, report, and only then make the stack active.
+
+    What was active before stays active when anything fails. ``force`` takes a stack that was named
+    although it does not cover the GPU.
+
+    Raises:
+        WorkspaceError: a step before the check failed; nothing was switched.
+    """
+    request = read_request(
+        stack=stack,
+        gpu=gpu,
+        with_=with_,
+        yes=yes,
+        offline=offline,
+        mirror=mirror,
+        supplied=supplied,
+        only_proven=only_proven,
+        force=force,
+    )
+    flow = Flow(ws, request)
+    host = flow.scan()
+    lock, selection, resolved = flow.select(host)
+    flow.bill(resolved)
+    runtime = flow.runtime(resolved)
+    staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
+    remember_stage(ws.state_root, ws.stage)
+    proven = _proven(ws, staged, request.parts)
+    if proven is not None:
+        document, path = proven
+        flow.steps += [
+            FlowStep(name=name, status="kept", seconds=0.0, detail="done before") for name in PROOF
+        ]
+    else:
+        from scripts.app.setup.verify_stack import prove  # noqa: PLC0415 - a warm start does without, see there
+
+        document, path = prove(flow, staged)
+    generation: Generation | None = None
+    if all(step.status in {"done", "kept"} for step in flow.steps if step.name in PROOF):
+        generation = activate(
+            ws.stage,
+            stack=runtime.stack,
+            digest=runtime.digest,
+            lock=lock.digest,
+            options=request.parts,
+            reason="setup",
+            document=within(ws, path),
+        )
+    return SetupResult(
+        stack=runtime.stack,
+        kind=resolved.stack.kind,
+        level=document.level,
+        outcome=document.outcome,
+        simulated=document.simulated,
+        evidence=str(path),
+        generation=generation.number if generation else None,
+        warnings=selection.warnings,
+        steps=tuple(flow.steps),
+        failures=tuple(_failures(document.results)),
+    )
+
+
+def _proven(ws: Workspace, staged: Staged, options: tuple[str, ...]) -> tuple[Document, Path] | None:
+    """Find the document of an earlier set-up of exactly this runtime, on the GPU and driver of now."""
+    runtime = staged.runtime
+    for generation in reversed(read_history(ws.stage).generations):
+        if (generation.stack, generation.digest, generation.options) != (
+            runtime.stack,
+            runtime.digest,
+            options,
+        ):
+            continue
+        path = ws.root / generation.document
+        try:
+            document = read_document(path, trusted=True) if generation.document else None
+        except WorkspaceError:
+            return None  # removed or damaged by hand: it is written again
+        known = document is not None and speaks_of(document, host=staged.host, runtime=runtime)
+        return (document, path) if document is not None and known else None
+    return None
+
+
+def _failures(results: Iterable[CapabilityResult]) -> list[CapabilityResult]:
+    """Keep what went wrong, for the person who reads the end of the output."""
+    quiet = {Outcome.PASS, Outcome.UNAVAILABLE, Outcome.NOT_REACHED}
+    return [result for result in results if result.outcome not in quiet]

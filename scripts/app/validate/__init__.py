@@ -1,0 +1,1 @@
+"""The use case ``validate`` and its steps."""

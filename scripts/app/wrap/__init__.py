@@ -1,0 +1,1 @@
+"""The use cases around running a program: plan, place, launch, trace."""

@@ -1,0 +1,332 @@
+"""Decide one run of ``wrap``: program, arguments, way in, environment, command line. Starts nothing."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Final
+
+from scripts.app.context import Staged, Workspace
+from scripts.app.stack_process import backend_notes, gpu_choice, hip_root_of, refuse_foreign_driver
+from scripts.app.wrap.profile import Profiled, profile_of
+from scripts.app.wrap.wrap_types import (
+    Inspect,
+    Inspected,
+    Placer,
+    StagedRuntime,
+    WrapPlacement,
+    WrapResult,
+    command_words,
+)
+from scripts.binary.machine import HEAD, machine_of
+from scripts.errors import LaunchError, UsageError
+from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
+from scripts.launch.environ import EnvPlan, plan_environment
+from scripts.launch.injection import Via, ViaChoice, ViaFacts, choose_via
+from scripts.launch.launcher import BITS, CAVEATS, ascii_folder, plan_launcher, refuse_store_app
+from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
+from scripts.osal.process_result import Command, LogTo
+from scripts.preflight.places import Places
+from scripts.records import dataclass
+
+if TYPE_CHECKING:
+    from scripts.app.wrap.tracing import Tracing
+
+AUTO: Final = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrapRequest:
+    """What was asked for, still as words."""
+
+    exe: str
+    stack: str = ""
+    via: str = AUTO
+    keep: bool = False
+    timeout: str = ""
+    settings: tuple[str, ...] = ()
+    cwd: str = ""
+    log: str = ""
+    strict: bool = False
+    no_profile: bool = False
+    args_file: str = ""
+    trace: bool = False
+    program_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrapPlan:
+    """One run, decided: what is shown, what is started, and how it is watched."""
+
+    shown: WrapResult
+    ready: Staged
+    command: Command
+    timeout: float | None = None
+    log: LogTo | None = None
+    placement: Callable[[], AbstractContextManager[WrapPlacement]] | None = None
+    places: Places | None = None
+    trace: Tracing | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """The words, read."""
+
+    program: Path
+    args: tuple[str, ...]
+    timeout: float | None
+    settings: dict[str, str]
+    way: Via | None
+    cwd: Path
+    log: LogTo | None
+
+
+def plan_run(
+    ws: Workspace,
+    request: WrapRequest,
+    *,
+    staged: StagedRuntime,
+    placer: Placer | None,
+    inspect: Inspect | None,
+) -> WrapPlan:
+    """Decide everything; what is quickly found wrong is refused before the stack is verified.
+
+    Raises:
+        WorkspaceError: it cannot be run as asked; nothing was changed.
+    """
+    read = _read(ws, request)
+    ready = staged(ws, request.stack)
+    seen = _seen(ws, read, ready, inspect, strict=request.strict)
+    trace = _tracing(ws, ready, read) if request.trace else None
+    choice = trace.choice if trace else _choice(seen, read)
+    refuse_foreign_driver(ws, ready, choice.via)
+    known = Profiled()
+    if not request.no_profile:
+        known = profile_of(ws, ready, read.program, read.args, kinds=seen.kinds)
+    environ = plan_environment(
+        ws.environ,
+        platform=ws.platform,
+        stack=ready.stack,
+        runtime=ready.runtime,
+        hip_root=hip_root_of(ready),
+        gpu=gpu_choice(ready.host),
+        profile=(*known.changes, *(trace.changes if trace else ())),
+        user_set=read.settings,
+    )
+    command, line = _command(ws, ready, choice.via, read, environ, trace=trace is not None)
+    shown = WrapResult(
+        platform=ws.platform,
+        program=read.program,
+        args=read.args,
+        line=line,
+        stack=ready.stack.id,
+        runtime=ready.runtime.digest,
+        via=choice.via,
+        reason=choice.reason,
+        environ=environ,
+        cwd=read.cwd,
+        notes=(
+            *seen.notes,
+            *((seen.refusal,) if seen.refusal else ()),
+            *known.notes,
+            *backend_notes(ws, ready, read.program, environ.environ, beside=_beside(choice, read, seen)),
+            *(CAVEATS if choice.via is Via.LAUNCHER else ()),
+            *((trace.note,) if trace else ()),
+        ),
+    )
+    return WrapPlan(
+        shown=shown,
+        ready=ready,
+        command=command,
+        timeout=read.timeout,
+        log=read.log,
+        placement=_placement(choice, placer, ready, read.program, keep=request.keep, places=seen.places),
+        places=seen.places,
+        trace=trace,
+    )
+
+
+def _choice(seen: Inspected, read: _Read) -> ViaChoice:
+    """Take the way that was asked for, or the gentlest that serves."""
+    return choose_via(seen.facts) if read.way is None else ViaChoice(via=read.way, reason="you chose it")
+
+
+def _tracing(ws: Workspace, ready: Staged, read: _Read) -> Tracing:
+    """Plan a trace for the kind of program it is."""
+    from scripts.app.wrap.tracing import plan_tracing  # noqa: PLC0415 - most runs are not traced
+
+    bits = BITS.get(_machine(read.program), 64)
+    return plan_tracing(ws, ready, read.program, way=read.way, settings=read.settings, bits=bits)
+
+
+def _beside(choice: ViaChoice, read: _Read, seen: Inspected) -> tuple[Path, ...]:
+    """Name the folders that files of the stack will lie in."""
+    if choice.via is not Via.BESIDE:
+        return ()
+    found = seen.places.found if seen.places is not None else ()
+    return tuple(dict.fromkeys((read.program.parent, *(place.folder for place in found))))
+
+
+def _read(ws: Workspace, request: WrapRequest) -> _Read:
+    """Read the words and look for the program."""
+    here = Path.cwd()
+    program = named_program(ws, request.exe)
+    if ws.platform == "win32":
+        refuse_unstartable(program)
+        refuse_store_app(PureWindowsPath(program), size=program.stat().st_size)
+    return _Read(
+        program=program,
+        args=_arguments(here, request),
+        timeout=parse_timeout(request.timeout),
+        settings=parse_settings(request.settings),
+        way=_wanted_way(request),
+        cwd=here / request.cwd,
+        log=LogTo(path=here / request.log) if request.log else None,
+    )
+
+
+def _arguments(here: Path, request: WrapRequest) -> tuple[str, ...]:
+    """Take the program's arguments from behind the dashes, or from a file."""
+    args = request.program_args
+    if request.args_file:
+        if args:
+            msg = "arguments were given both after -- and by --args-file"
+            raise UsageError("arguments-twice", msg, hint="use one of the two")
+        try:
+            text = (here / request.args_file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"the arguments file cannot be read: {request.args_file}"
+            hint = "it must be a JSON list of strings in UTF-8"
+            raise UsageError("args-file-unreadable", msg, context=(str(error),), hint=hint) from error
+        args = parse_args_file(text, name=request.args_file)
+    refuse_nul(args)
+    return args
+
+
+def _wanted_way(request: WrapRequest) -> Via | None:
+    """Read --via; --keep means beside, since nothing else leaves anything to keep."""
+    if request.via not in {AUTO, *Via}:
+        msg = f"--via={request.via} is not a way"
+        raise UsageError("bad-via", msg, hint=f"one of: {', '.join((AUTO, *Via))}")
+    if request.keep and request.via not in {AUTO, Via.BESIDE}:
+        msg = f"--keep has nothing to keep with --via={request.via}"
+        raise UsageError("keep-without-beside", msg, hint="leave one of the two out")
+    if request.keep:
+        return Via.BESIDE
+    return None if request.via == AUTO else Via(request.via)
+
+
+def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *, strict: bool) -> Inspected:
+    """Gather what decides how the libraries get in: by a look into the program, if somebody offers one."""
+    bits = BITS.get(_machine(read.program))
+    launcher = (
+        ws.platform == "win32" and bits is not None and launcher_in(ready.runtime, bits=bits) is not None
+    )
+    facts = ViaFacts(platform=ws.platform, kind=ready.stack.kind, launcher=launcher)
+    if inspect is None:
+        if strict:
+            msg = "--strict needs a look into the program's files, which is not offered here"
+            raise UsageError("strict-unavailable", msg, hint="leave --strict out")
+        return Inspected(facts=facts)
+    seen = inspect(ready, read.program, facts)
+    if seen.refusal and strict:
+        raise LaunchError("preflight-refused", seen.refusal, hint="`invoke preflight` explains it")
+    return seen
+
+
+def _command(
+    ws: Workspace, ready: Staged, via: Via, read: _Read, environ: EnvPlan, *, trace: bool
+) -> tuple[Command, str]:
+    """Return what is started, and the command line as a person is shown it."""
+    env = environ.environ
+    if ws.platform != "win32":
+        if via is Via.LAUNCHER:
+            msg = "the launcher exists on Windows only"
+            raise UsageError("via-unavailable", msg, hint="use --via=env or --via=auto")
+        command = Command(program=read.program, args=read.args, env=env, cwd=read.cwd)
+        return command, command_words(read.program, read.args)
+    program = PureWindowsPath(read.program)
+    if via is not Via.LAUNCHER:
+        line = direct_line(program, read.args)
+        return Command(program=read.program, args=read.args, env=env, cwd=read.cwd, line=line), line
+    home = ready.runtime.path
+    if home is None:
+        msg = f"{ready.stack.id} has no files, and so no launcher"
+        raise LaunchError("no-launcher", msg, hint="use --via=auto")
+    plan = plan_launcher(
+        ready.runtime,
+        folder=layer_folder(ws, home),
+        program=program,
+        machine=_machine(read.program),
+        args=read.args,
+        present=lambda name: (home / name).is_file(),
+        trace=trace,
+    )
+    command = Command(program=Path(plan.launcher), args=read.args, env=env, cwd=read.cwd, line=plan.line)
+    return command, plan.line
+
+
+def _machine(program: Path) -> str:
+    """Say what a program is made for; what cannot be read will say so when it is started."""
+    try:
+        with program.open("rb") as file:
+            return machine_of(file.read(HEAD))
+    except OSError:
+        return ""
+
+
+def _placement(
+    choice: ViaChoice,
+    placer: Placer | None,
+    ready: Staged,
+    program: Path,
+    *,
+    keep: bool,
+    places: Places | None,
+) -> Callable[[], AbstractContextManager[WrapPlacement]] | None:
+    """Return what places the files and takes them away, where that is the chosen way."""
+    if choice.via is not Via.BESIDE:
+        return None
+    if placer is None:
+        msg = "placing libraries beside the program is not offered here"
+        raise UsageError(
+            "via-beside-unavailable", msg, context=(choice.reason,), hint="use --via=auto or --via=env"
+        )
+    return lambda: placer(ready, program, keep=keep, places=places)
+
+
+if sys.platform == "win32":
+    from scripts.osal.short_names_windows import private_junction, short_name
+
+    def layer_folder(ws: Workspace, folder: Path) -> PureWindowsPath:
+        """Return an ASCII path of ``folder``: itself, its 8.3 name, or a junction only this user can change.
+
+        Raises:
+            LaunchError: ``layer-folder-not-ascii``, ``junction-unsafe``.
+        """
+        shared = Path(ws.environ.get("PROGRAMDATA") or r"C:\ProgramData")
+        return ascii_folder(
+            folder, short_name=short_name, junction=lambda target: private_junction(target, shared)
+        )
+
+else:
+
+    def layer_folder(ws: Workspace, folder: Path) -> PureWindowsPath:
+        """Return the folder unchanged: there is no launcher here."""
+        del ws
+        return PureWindowsPath(folder)
+
+
+def named_program(ws: Workspace, exe: str) -> Path:
+    """Find a program as a shell in the current folder would; its path is absolute.
+
+    Raises:
+        UsageError: nothing was named.
+        LaunchError: no such program is there.
+    """
+    search = partial(shutil.which, path=ws.environ.get("PATH", ""))
+    return find_program(exe, cwd=Path.cwd(), search=search, platform=ws.platform)

@@ -1,0 +1,196 @@
+"""``wrap``: run a program with a stack's CUDA libraries, and leave everything else as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scripts.app.context import Workspace, staged_runtime
+from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run
+from scripts.app.wrap.wrap_types import (
+    ExplainPlacement,
+    Inspect,
+    Placer,
+    StagedRuntime,
+    WrapPlacement,
+    WrapResult,
+    not_started_code,
+    write_report,
+)
+from scripts.errors import LaunchError, WorkspaceError
+from scripts.launch.injection import Via
+from scripts.launch.tracing import PREFIX
+from scripts.model import StackKind
+from scripts.osal.process import run_inherited
+from scripts.osal.process_result import ProcessResult
+from scripts.osal.signals import ForwardedSignals
+
+if TYPE_CHECKING:
+    from scripts.evidence.tracelog import TraceSummary
+
+__all__ = ["WrapResult", "leave", "not_started_code", "wrap"]
+
+#: How a launcher's own failure looks: this code, from a job in which it stayed alone.
+LAUNCHER_FAILED: Final = 1
+
+
+def wrap(
+    ws: Workspace,
+    *,
+    exe: str = "",
+    stack: str = "",
+    via: str = "auto",
+    keep: bool = False,
+    timeout: str = "",
+    set_: Sequence[str] | None = None,
+    cwd: str = "",
+    log: str = "",
+    report: str = "",
+    explain: bool = False,
+    strict: bool = False,
+    no_profile: bool = False,
+    args_file: str = "",
+    trace: bool = False,
+    program_args: Sequence[str] = (),
+    staged: StagedRuntime = staged_runtime,
+    placer: Placer | None = None,
+    explain_placement: ExplainPlacement | None = None,
+    inspect: Inspect | None = None,
+    redact: Callable[[object], object] | None = None,
+) -> WrapResult:
+    """Run ``exe`` under a stack and wait for its whole process tree.
+
+    ``program_args`` come from ``launch.argv.split_argv``. ``placer``, ``inspect`` and ``redact`` are what
+    other rooms offer; without a placer ``--via=beside`` is refused, without ``inspect`` so is ``--strict``.
+
+    Raises:
+        WorkspaceError: nothing was started; ``not_started_code`` gives the exit code, and ``--report``
+            has been written unless the error is that it cannot be.
+    """
+    target = Path(report).absolute() if report else None
+    if target is not None:  # now, because afterwards the program's own end comes first
+        write_report(target, {"outcome": "unfinished"})
+    request = WrapRequest(
+        exe=exe,
+        stack=stack,
+        via=via,
+        keep=keep,
+        timeout=timeout,
+        settings=tuple(set_ or ()),
+        cwd=cwd,
+        log=log,
+        strict=strict,
+        no_profile=no_profile,
+        args_file=args_file,
+        trace=trace,
+        program_args=tuple(program_args),
+    )
+    body: dict[str, object] = {}
+    try:
+        plan = plan_run(ws, request, staged=staged, placer=placer, inspect=inspect)
+        result = _explained(plan, explain_placement) if explain else _run(ws, plan)
+        body = result.to_json()
+    except WorkspaceError as error:
+        body = {**error.to_json(), "exit_code": not_started_code(error)}
+        raise
+    finally:
+        if target is not None and body:
+            _report(ws, target, body if redact is None else redact(body))
+    return result
+
+
+def _report(ws: Workspace, path: Path, body: object) -> None:
+    """Write the report; that it became impossible meanwhile changes nothing about how the program ended."""
+    try:
+        write_report(path, body)
+    except LaunchError as error:
+        ws.progress.note(f"{error.message} ({'; '.join(error.context)})")
+
+
+def _explained(plan: WrapPlan, look: ExplainPlacement | None) -> WrapResult:
+    """Say what would be done; for a placement file by file. Nothing is changed."""
+    if look is None or plan.shown.via is not Via.BESIDE:
+        return plan.shown
+    return replace(plan.shown, notes=(*plan.shown.notes, *look(plan.ready, plan.shown.program, plan.places)))
+
+
+def _run(ws: Workspace, plan: WrapPlan) -> WrapResult:
+    """Say what will happen, place if needed, run, undo; no signal cuts the undo short."""
+    ws.progress.note(f"{plan.shown.stack} via {plan.shown.via}: {plan.shown.reason}")
+    for note in plan.shown.notes:
+        ws.progress.note(note)
+    if plan.trace is not None:
+        from scripts.app.wrap.tracing import make_folder  # noqa: PLC0415 - most runs are not traced
+
+        make_folder(plan.trace.folder)
+    around = nullcontext(WrapPlacement()) if plan.placement is None else plan.placement()
+    with ForwardedSignals() as interruptions:
+        with around as placement:
+            if interruptions.received:
+                raise KeyboardInterrupt  # somebody changed their mind before anything ran
+            with _watch(ws, plan):
+                ended = run_inherited(
+                    plan.command,
+                    interruptions=interruptions,
+                    timeout=plan.timeout,
+                    log=plan.log,
+                    unattended=ws.ask is None,
+                    drop=PREFIX if plan.trace else b"",
+                )
+        _refuse_failed_launcher(plan, ended)
+        return replace(plan.shown, exit=ended, placement=placement, trace=_trace(plan))
+
+
+def _trace(plan: WrapPlan) -> TraceSummary | None:
+    """Sum up what the layer has written, where it was asked to."""
+    if plan.trace is None:
+        return None
+    from scripts.app.wrap.tracing import read_trace  # noqa: PLC0415 - as above
+
+    return read_trace(plan.trace.folder, plan.shown.program)
+
+
+def _watch(ws: Workspace, plan: WrapPlan) -> AbstractContextManager[None]:
+    """Tell a person at a terminal that a program compiles; elsewhere stderr is the program's alone."""
+    if plan.ready.stack.kind is not StackKind.TRANSLATION:
+        return nullcontext()
+    from scripts.app.compiling import cache_size, say_when_compiling  # noqa: PLC0415 - only here
+
+    return say_when_compiling(ws.progress.aside, partial(cache_size, ws))
+
+
+def _refuse_failed_launcher(plan: WrapPlan, ended: ProcessResult) -> None:
+    """Tell a launcher that could not start the program from a program that ended with 1."""
+    if plan.shown.via is Via.LAUNCHER and ended.code == LAUNCHER_FAILED and ended.processes == 1:
+        msg = f"the launcher could not start {plan.shown.program.name}; its own words are above"
+        raise LaunchError(
+            "launcher-failed", msg, context=(plan.shown.line,), hint="check that the program starts by itself"
+        )
+
+
+def leave(result: WrapResult) -> int:
+    """Return the exit code, or end this process by the signal that ended the program (POSIX).
+
+    Call it last, after everything has been shown: after a signal it does not come back, so that a shell
+    sees the same end as without us. No second core file is written.
+    """
+    ended = result.exit
+    if sys.platform == "win32" or ended is None or ended.timed_out or ended.signal is None:
+        return result.exit_code
+    import resource  # noqa: PLC0415 - POSIX only
+
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        signal.signal(ended.signal, signal.SIG_DFL)
+    os.kill(os.getpid(), ended.signal)
+    return result.exit_code

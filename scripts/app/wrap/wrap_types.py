@@ -1,0 +1,248 @@
+"""What ``wrap`` is made of: what others plug into it, and the result it gives."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from scripts.app.context import Staged, Workspace
+from scripts.errors import (
+    ArchiveError,
+    ConflictError,
+    ExitCode,
+    FetchError,
+    HostError,
+    IntegrityError,
+    JournalError,
+    LaunchError,
+    LockError,
+    StagedFileError,
+    TargetError,
+    UndoIncompleteError,
+    UsageError,
+    WorkspaceError,
+)
+from scripts.launch.environ import EnvPlan
+from scripts.launch.injection import Via, ViaFacts
+from scripts.osal.fs import write_atomic
+from scripts.osal.process import name_exit
+from scripts.osal.process_result import ProcessResult
+from scripts.preflight.places import Places
+from scripts.records import dataclass
+
+if TYPE_CHECKING:
+    from scripts.evidence.tracelog import TraceSummary
+
+#: Stack id (empty: the active one) to its verified runtime.
+StagedRuntime = Callable[[Workspace, str], Staged]
+
+#: Exit codes of ``wrap`` for failures before the program started. 124 is the timeout's and not here.
+NOT_STARTED: Final[tuple[tuple[int, tuple[type[WorkspaceError], ...]], ...]] = (
+    (121, (UsageError,)),
+    (122, (LockError, FetchError, IntegrityError, ArchiveError, StagedFileError)),
+    (123, (HostError,)),
+    (125, (TargetError, ConflictError, JournalError, UndoIncompleteError)),
+    (126, (LaunchError,)),
+)
+
+
+def not_started_code(error: WorkspaceError) -> int:
+    """Return the code that ``wrap`` ends with when it fails before the program started.
+
+    121 the command line · 122 the stack's files · 123 this machine · 125 the program's folder ·
+    126 the program itself · 120 anything else.
+    """
+    for code, kinds in NOT_STARTED:
+        if isinstance(error, kinds):
+            return code
+    return int(ExitCode.WRAP_NOT_STARTED)
+
+
+@dataclass
+class WrapPlacement:
+    """What a placement has to report.
+
+    An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
+    ``kept`` says that the files stay beside the program on purpose; they lie in and below ``target``.
+    """
+
+    files: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    kept: bool = False
+    target: Path | None = None
+
+
+class Placer(Protocol):
+    """Places a runtime beside a program on entering and takes it away again on leaving."""
+
+    def __call__(
+        self, staged: Staged, program: Path, *, keep: bool, places: Places | None
+    ) -> AbstractContextManager[WrapPlacement]:
+        """Plan; entering acts, and raises before anything is changed where it must not.
+
+        ``places`` is where the program looks for what; ``None`` where nobody could tell.
+        """
+
+
+#: Says in sentences what a placement would do to a program's folder, without doing it.
+ExplainPlacement = Callable[[Staged, Path, Places | None], tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspected:
+    """What a look into the program's files showed.
+
+    ``refusal`` says why it will be refused, if so; ``kinds`` are the ids of what the program was taken for;
+    ``places`` is where it looks for its libraries, ``None`` where its files do not tell.
+    """
+
+    facts: ViaFacts
+    notes: tuple[str, ...] = ()
+    refusal: str = ""
+    kinds: tuple[str, ...] = ()
+    places: Places | None = None
+
+
+#: Reads the program's files without running it, and completes the facts that decide the way in.
+Inspect = Callable[[Staged, Path, ViaFacts], Inspected]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrapResult:
+    """How a wrapped program ended, or with ``explain`` what would be run.
+
+    Attributes:
+        platform: ``sys.platform`` of the run.
+        program: its absolute path.
+        args: its arguments.
+        line: the exact command line (Windows), or the arguments quoted for a shell.
+        via: how the libraries got in, and ``reason`` why that way.
+        environ: the planned environment.
+        exit: how the program ended; ``None`` when it was only explained.
+        placement: files that were beside the program meanwhile.
+        notes: sentences that a person should read before the program starts.
+        trace: what its CUDA calls came to, where they were traced.
+    """
+
+    platform: str
+    program: Path
+    args: tuple[str, ...]
+    line: str
+    stack: str
+    runtime: str
+    via: Via
+    reason: str
+    environ: EnvPlan
+    cwd: Path
+    exit: ProcessResult | None = None
+    placement: WrapPlacement = field(default_factory=WrapPlacement)
+    notes: tuple[str, ...] = ()
+    trace: TraceSummary | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The program's own code (128 + n after signal n); 124 after a timeout; 41 for 0 with files left."""
+        if self.exit is None:
+            return int(ExitCode.OK)
+        if self.exit.timed_out:
+            return int(ExitCode.TIMEOUT)
+        if self.exit.code == 0 and self.placement.left:
+            return int(ExitCode.UNDO_INCOMPLETE)
+        if self.platform != "win32" and self.exit.signal is not None:
+            return 128 + self.exit.signal
+        return self.exit.code
+
+    @property
+    def outcome(self) -> str:
+        """``explained``, ``timeout``, ``dialog``, ``signal`` or ``exit``."""
+        if self.exit is None:
+            return "explained"
+        if self.exit.timed_out:
+            return "timeout"
+        if self.exit.dialogs:
+            return "dialog"
+        return "signal" if self.platform != "win32" and self.exit.signal is not None else "exit"
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data, not redacted."""
+        return {
+            "program": str(self.program),
+            "args": list(self.args),
+            "command_line": self.line,
+            "cwd": str(self.cwd),
+            "stack": self.stack,
+            "runtime": self.runtime,
+            "via": str(self.via),
+            "reason": self.reason,
+            "environment": [
+                {"name": c.name, "action": c.action, "value": c.value, "why": c.why}
+                for c in self.environ.changes
+            ],
+            "outcome": self.outcome,
+            "exit_code": self.exit_code,
+            "exit": None if self.exit is None else self._exit_json(self.exit),
+            "placed": list(self.placement.files),
+            "placed_in": str(self.placement.target) if self.placement.target is not None else None,
+            "left": list(self.placement.left),
+            "notes": [*self.notes, *self.ending],
+            "trace": None if self.trace is None else self.trace.to_json(),
+        }
+
+    def _exit_json(self, ended: ProcessResult) -> dict[str, object]:
+        return {
+            "code": ended.code,
+            "name": name_exit(ended.code, platform=self.platform),
+            "seconds": round(ended.seconds, 3),
+            "received_signals": list(ended.received),
+            "processes": ended.processes,
+            "dialogs": [{"title": d.title, "text": d.text} for d in ended.dialogs],
+            "log": ended.log_note,
+        }
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """What is notable about the end; files that were left have their own place."""
+        ended = self.exit
+        if ended is None:
+            return ()
+        words = name_exit(ended.code, platform=self.platform)
+        said = (
+            [f"{self.program.name} ended with {ended.code} ({words})"]
+            if words and not ended.timed_out
+            else []
+        )
+        if ended.timed_out:
+            said.append(
+                f"{self.program.name} was ended after {ended.seconds:.0f} s, because its time was over"
+            )
+        said += [f"a box was closed: {d.title}: {d.text}" for d in ended.dialogs]
+        if self.placement.kept:
+            folder = self.placement.target or self.program.parent
+            said.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
+        return (*said, ended.log_note) if ended.log_note else tuple(said)
+
+
+def command_words(program: Path, args: tuple[str, ...]) -> str:
+    """Return a POSIX command as a shell would have to be given it."""
+    return shlex.join([str(program), *args])
+
+
+def write_report(path: Path, body: object) -> None:
+    """Write one JSON document.
+
+    Raises:
+        LaunchError: ``report-not-writable``.
+    """
+    text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+    try:
+        write_atomic(path, text.encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        msg = f"the report cannot be written: {path}"
+        raise LaunchError(
+            "report-not-writable", msg, context=(str(error),), hint="choose another --report"
+        ) from error

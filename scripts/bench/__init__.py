@@ -1,0 +1,1 @@
+"""Trials, comparisons and their pictures."""

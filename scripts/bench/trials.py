@@ -1,0 +1,335 @@
+"""Run records: every trial and iteration of a workload, under which conditions, and whether it was right.
+
+A *trial* is one process run; its *iterations* are what it measured, in order. A record is a JSON file
+after ``data/schemas/record-1.json``; a CSV file with the columns ``runtime,trial,iteration`` and one
+column a metric is read as well. What nobody could find out is the word ``unknown``; it equals nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from scripts.errors import UsageError
+from scripts.osal.fs import write_atomic
+from scripts.records import dataclass
+
+if TYPE_CHECKING:
+    import jsonschema
+
+FORMAT: Final = 1
+SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"record-{FORMAT}.json"
+MAX_BYTES: Final = 64 * 1024 * 1024
+UNKNOWN: Final = "unknown"
+HIGHER: Final = "higher"
+LOWER: Final = "lower"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One figure that a workload measures; ``better`` is ``higher``, ``lower`` or empty where unknown."""
+
+    name: str
+    better: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One process run.
+
+    Attributes:
+        runtime: the label of what it ran under.
+        number: counts the trials of that runtime from 1; equal numbers make a pair.
+        right: whether its answer was the known one and it ended cleanly; ``None`` where nobody says.
+        answer: the answer, or why there is none.
+        iterations: what it measured, in order; every value is finite.
+        state: what the machine was like just then: clocks, power.
+        started: when, in UTC, or ``unknown``.
+        seconds: how long the whole process took; ``None`` where nobody says.
+    """
+
+    runtime: str
+    number: int
+    right: bool | None
+    iterations: tuple[Mapping[str, float], ...]
+    answer: str = ""
+    state: Mapping[str, str] = field(default_factory=dict)
+    started: str = UNKNOWN
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """One record: trials of one workload, perhaps under several runtimes.
+
+    ``conditions`` holds the fixed facts of each runtime; its order is the record's own. ``primary`` may
+    be empty (a CSV file names none); ``baseline`` too.
+    """
+
+    workload: str
+    size: str
+    metrics: Mapping[str, Metric]
+    conditions: Mapping[str, Mapping[str, str]]
+    trials: tuple[Trial, ...]
+    primary: str = ""
+    baseline: str = ""
+    warmup: int = 0
+    created: str = UNKNOWN
+    notes: tuple[str, ...] = ()
+
+    def of(self, runtime: str) -> tuple[Trial, ...]:
+        """Return the trials of one runtime, by number."""
+        return tuple(sorted((t for t in self.trials if t.runtime == runtime), key=lambda t: t.number))
+
+
+def to_json(runs: Runs) -> dict[str, object]:
+    """Return a record as plain JSON data."""
+    return {
+        "format": FORMAT,
+        "created": runs.created,
+        "workload": runs.workload,
+        "size": runs.size,
+        "primary": runs.primary,
+        "baseline": runs.baseline,
+        "warmup": runs.warmup,
+        "metrics": {m.name: {"better": m.better, "unit": m.unit} for m in runs.metrics.values()},
+        "runtimes": {name: dict(facts) for name, facts in runs.conditions.items()},
+        "trials": [_trial_json(trial) for trial in runs.trials],
+        "notes": list(runs.notes),
+    }
+
+
+def _trial_json(trial: Trial) -> dict[str, object]:
+    """Return one trial as plain JSON data."""
+    return {
+        "runtime": trial.runtime,
+        "trial": trial.number,
+        "started": trial.started,
+        "seconds": None if trial.seconds is None else round(trial.seconds, 3),
+        "right": trial.right,
+        "answer": trial.answer,
+        "state": dict(trial.state),
+        "iterations": [dict(row) for row in trial.iterations],
+    }
+
+
+def write_record(path: Path, runs: Runs) -> Path:
+    """Write a record, atomically."""
+    text = json.dumps(to_json(runs), indent=1, ensure_ascii=True, allow_nan=False)
+    write_atomic(path, (text + "\n").encode("ascii"))
+    return path
+
+
+def read_record(path: Path) -> Runs:
+    """Read a record that anybody may have made.
+
+    Raises:
+        UsageError: ``record-unreadable``, ``record-invalid`` or ``record-newer``.
+    """
+    text = read_text(path)
+    try:
+        data = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        _refuse(path, f"it is not JSON: {str(error)[:120]}")
+    return from_json(data, origin=path)
+
+
+def from_json(data: object, *, origin: Path) -> Runs:
+    """Check the schema, then what a schema cannot say.
+
+    Raises:
+        UsageError: ``record-invalid`` or ``record-newer``.
+    """
+    import jsonschema  # noqa: PLC0415 - slow to load, and not every task reads records
+
+    written = data.get("format") if isinstance(data, Mapping) else None
+    if isinstance(written, int) and not isinstance(written, bool) and written > FORMAT:
+        msg = f"{origin.name} has format {written}; this workspace reads {FORMAT}"
+        raise UsageError("record-newer", msg, hint="update the workspace, then compare again")
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
+    if error is not None:
+        _refuse(origin, f"{error.json_path}: {error.message[:120]}")
+    assert isinstance(data, dict)  # noqa: S101 - the schema has said so
+    runs = _runs(data)
+    strange = {t.runtime for t in runs.trials} - set(runs.conditions)
+    if strange:
+        _refuse(origin, f"trials of a runtime without conditions: {', '.join(sorted(strange))}")
+    _refuse_twins(runs, origin)
+    return runs
+
+
+def _runs(data: Mapping[str, Any]) -> Runs:
+    """Make the value; the schema has been checked."""
+    trials = tuple(
+        Trial(
+            runtime=t["runtime"],
+            number=t["trial"],
+            right=t["right"],
+            answer=t["answer"],
+            state=t["state"],
+            started=t["started"],
+            seconds=t["seconds"],
+            iterations=tuple({k: float(v) for k, v in row.items()} for row in t["iterations"]),
+        )
+        for t in data["trials"]
+    )
+    metrics = {k: Metric(name=k, better=v["better"], unit=v["unit"]) for k, v in data["metrics"].items()}
+    plain = {key: data[key] for key in ("workload", "size", "primary", "baseline", "warmup", "created")}
+    notes = tuple(data["notes"])
+    return Runs(metrics=metrics, conditions=data["runtimes"], trials=trials, notes=notes, **plain)
+
+
+def _refuse_twins(runs: Runs, origin: Path) -> None:
+    """A trial stands in a record once, and its numbers are numbers."""
+    seen: set[tuple[str, int]] = set()
+    for trial in runs.trials:
+        key = (trial.runtime, trial.number)
+        if key in seen:
+            _refuse(origin, f"trial {trial.number} of {trial.runtime} stands in it twice")
+        seen.add(key)
+        if not all(math.isfinite(value) for row in trial.iterations for value in row.values()):
+            _refuse(origin, f"trial {trial.number} of {trial.runtime} holds a value that is no number")
+
+
+def join(first: Runs, second: Runs) -> Runs:
+    """Put two records of the same workload together; trials of a runtime they share are counted on.
+
+    Raises:
+        UsageError: ``workloads-differ``: another workload or size, so that there is nothing to compare.
+    """
+    for what in ("workload", "size"):
+        one, other = getattr(first, what), getattr(second, what)
+        if one != other:
+            msg = f"the records differ in {what}: {one or UNKNOWN} and {other or UNKNOWN}"
+            raise UsageError("workloads-differ", msg, hint="compare runs of one workload at one size")
+    renumbered = [
+        replace(t, number=t.number + max((s.number for s in first.of(t.runtime)), default=0))
+        for t in second.trials
+    ]
+    return replace(
+        first,
+        trials=(*first.trials, *renumbered),
+        conditions={**second.conditions, **first.conditions},
+        metrics={**second.metrics, **first.metrics},
+        primary=first.primary or second.primary,
+        warmup=max(first.warmup, second.warmup),
+        notes=(*first.notes, *second.notes),
+    )
+
+
+def read_text(path: Path) -> str:
+    """Read a file of at most 64 MiB as UTF-8, with or without a byte order mark.
+
+    Raises:
+        UsageError: ``record-unreadable``.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            _refuse(path, "it is larger than 64 MiB")
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{path} cannot be read: {error.strerror if isinstance(error, OSError) else 'not UTF-8'}"
+        raise UsageError("record-unreadable", msg, hint="name a run record (.json) or a CSV file") from error
+
+
+def _no_constant(text: str) -> NoReturn:
+    """Refuse what JSON itself does not know: NaN and infinities."""
+    msg = f"{text} is no JSON number"
+    raise ValueError(msg)
+
+
+def _refuse(origin: Path, reason: str) -> NoReturn:
+    """Say what is wrong with a record."""
+    raise UsageError("record-invalid", f"{origin.name} is no run record: {reason}", context=(str(origin),))
+
+
+@cache
+def _validator() -> jsonschema.Draft202012Validator:
+    """Load the schema once."""
+    import jsonschema  # noqa: PLC0415 - as above
+
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return jsonschema.Draft202012Validator(schema)
+
+
+KEYS: Final = ("runtime", "trial", "iteration")
+#: What names of metrics tell about the good direction; a name that fits neither tells nothing.
+MORE: Final = ("sps", "fps", "ips", "gflops", "tflops", "gbps", "throughput", "per_second")
+LESS: Final = ("_s", "_ms", "_us", "_ns", "seconds", "latency", "loss", "time")
+
+
+def direction_of(name: str) -> str:
+    """Say by a metric's name whether more is better; empty where the name does not tell."""
+    lower = name.lower()
+    if lower.endswith(MORE):
+        return HIGHER
+    return LOWER if lower.endswith(LESS) else ""
+
+
+def read_table(path: Path) -> Runs:
+    """Read a CSV file; what it does not say (answers, conditions) is unknown.
+
+    Raises:
+        UsageError: ``record-unreadable`` or ``table-invalid``, naming the line.
+    """
+    reader = csv.DictReader(read_text(path).splitlines(), strict=True)
+    try:
+        columns, rows = list(reader.fieldnames or ()), list(reader)
+    except csv.Error as error:
+        _refuse_table(path, reader.line_num, str(error))
+    names = [name for name in columns if name not in KEYS]
+    if not set(KEYS) <= set(columns) or not names or len(set(columns)) < len(columns):
+        _refuse_table(path, 1, f"the columns must be {', '.join(KEYS)} and one for each metric, each once")
+    found: dict[tuple[str, int], dict[int, dict[str, float]]] = {}
+    for line, row in enumerate(rows, start=2):
+        runtime, trial, iteration, values = _row(path, line, row, names)
+        iterations = found.setdefault((runtime, trial), {})
+        if iteration in iterations:
+            _refuse_table(
+                path, line, f"iteration {iteration} of trial {trial} of {runtime} stands in it twice"
+            )
+        iterations[iteration] = values
+    if not found:
+        _refuse_table(path, 1, "it holds no rows")
+    return Runs(
+        workload=path.stem,
+        size=UNKNOWN,
+        metrics={name: Metric(name=name, better=direction_of(name)) for name in names},
+        conditions={runtime: {} for runtime, _trial in found},
+        trials=tuple(
+            Trial(runtime=r, number=t, right=None, iterations=tuple(rows[i] for i in sorted(rows)))
+            for (r, t), rows in found.items()
+        ),
+    )
+
+
+def _row(
+    path: Path, line: int, row: Mapping[str, str], names: Sequence[str]
+) -> tuple[str, int, int, dict[str, float]]:
+    """Read one line."""
+    if None in row or None in row.values():
+        _refuse_table(path, line, "it has another number of columns than the first line")
+    numbers = [row["trial"].strip(), row["iteration"].strip()]
+    if not row["runtime"].strip() or not all(text.isdecimal() and int(text) > 0 for text in numbers):
+        _refuse_table(path, line, "runtime must be a name, trial and iteration whole numbers from 1")
+    values = {}
+    for name in names:
+        try:
+            values[name] = float(row[name])
+        except ValueError:
+            values[name] = math.nan
+        if not math.isfinite(values[name]):
+            _refuse_table(path, line, f"{name} is {row[name]!r}, which is no number")
+    return row["runtime"].strip(), int(numbers[0]), int(numbers[1]), values
+
+
+def _refuse_table(path: Path, line: int, reason: str) -> NoReturn:
+    """Say which line is wrong, and why."""
+    raise UsageError("table-invalid", f"{path.name}, line {line}: {reason}", context=(str(path),))

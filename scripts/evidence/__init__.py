@@ -1,0 +1,1 @@
+"""Evidence documents, check output, traces and validations."""

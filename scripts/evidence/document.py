@@ -1,0 +1,299 @@
+"""One evidence document: machine, stack, hashes, results, levels. It claims what its results show, no more.
+
+The rules, in one place:
+
+* *Exercised* is every result except ``not-reached`` and ``unavailable``.
+* A result may not claim more than its outcome allows (``CEILING``): numbers that are wrong never make
+  ``functional``, a process that hangs after a good result never makes ``integrated``.
+* The document's level is the minimum over what it exercised. An exercised capability that showed
+  nothing (level ``None``) makes the whole document ``None``. It is computed, never stored by hand:
+  a document whose written level differs from its results is refused.
+* The document's outcome is ``pass`` only if everything exercised passed; otherwise the worst one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
+from scripts.osal.redaction import Redactor
+from scripts.records import dataclass
+from scripts.staging.select import selected_gpu
+
+FORMAT: Final = 1
+
+#: The highest level a result may claim, by its outcome; ``None``: it may claim none.
+CEILING: Final[dict[Outcome, Level | None]] = {
+    Outcome.PASS: Level.INTEGRATED,
+    Outcome.HANG_AFTER_RESULT: Level.FUNCTIONAL,
+    Outcome.CRASH_AFTER_RESULT: Level.FUNCTIONAL,
+    Outcome.INCORRECT: Level.LOADABLE,
+    Outcome.REFUSED: Level.LOADABLE,
+    Outcome.ERROR: Level.LOADABLE,
+    Outcome.TIMEOUT: Level.LOADABLE,
+    Outcome.DIALOG: Level.DETECTED,
+    Outcome.UNAVAILABLE: Level.DETECTED,
+    Outcome.NOT_REACHED: None,
+}
+
+#: Outcomes that say nothing about a capability because it was not there or not tried.
+IDLE: Final = frozenset({Outcome.NOT_REACHED, Outcome.UNAVAILABLE})
+
+#: Worst first: a wrong number is worse than a refusal.
+SEVERITY: Final = (
+    Outcome.INCORRECT,
+    Outcome.CRASH_AFTER_RESULT,
+    Outcome.HANG_AFTER_RESULT,
+    Outcome.ERROR,
+    Outcome.DIALOG,
+    Outcome.TIMEOUT,
+    Outcome.REFUSED,
+    Outcome.PASS,
+)
+
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+class Provenance(StrEnum):
+    """Who saw it: ``measured`` by this tool, or ``reported`` by a public source we only quote."""
+
+    MEASURED = "measured"
+    REPORTED = "reported"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentSource:
+    """Where a reported result is published; ``date`` is ``YYYY-MM-DD`` or empty."""
+
+    name: str
+    url: str
+    date: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuKey:
+    """Which GPU a document speaks about. ``None`` means unknown."""
+
+    name: str
+    gfx: str | None = None
+    pci_id: str | None = None
+    vendor: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What was looked at. Each capability of the document completes the key.
+
+    ``stack`` is a stack id of ``pins.lock``, or empty where a published report used a combination
+    that no stack of ours pins; ``digest`` is the runtime's, ``None`` where unknown.
+    """
+
+    stack: str
+    digest: str | None = None
+    gpu: GpuKey | None = None
+    application: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HipFact:
+    """One HIP runtime that the machine had."""
+
+    path: str
+    version: str | None
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentMachine:
+    """The facts of the machine that matter for the result."""
+
+    os: str
+    machine: str = ""
+    driver: str | None = None
+    hip_roots: tuple[HipFact, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockFact:
+    """Which lock was in use; ``custom`` documents prove nothing for ours."""
+
+    digest: str
+    custom: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """Which revision of this workspace made the document."""
+
+    commit: str | None = None
+    dirty: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFact:
+    """One file that was used; ``how`` is ``staged``, ``placed`` or ``loaded``."""
+
+    name: str
+    sha256: str
+    how: str = "staged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """One evidence document. Build it with ``build_document``; read it with ``read_document``."""
+
+    created: datetime
+    provenance: Provenance
+    subject: Subject
+    machine: DocumentMachine
+    results: tuple[CapabilityResult, ...]
+    source: DocumentSource | None = None
+    simulated: bool = False
+    lock: LockFact | None = None
+    revision: Revision | None = None
+    files: tuple[FileFact, ...] = ()
+    not_exercised: tuple[str, ...] = ()
+    attachments: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def observed(self) -> datetime:
+        """When it was seen: a report's own date, else ``created``; an undated report is older than all."""
+        if self.source is None:
+            return self.created
+        return datetime.fromisoformat(self.source.date or "0001-01-01").replace(tzinfo=UTC)
+
+    @property
+    def level(self) -> Level | None:
+        """The minimum over what was exercised; ``None`` if nothing was, or if one showed nothing."""
+        return lowest(self.results)
+
+    @property
+    def outcome(self) -> Outcome:
+        """``pass`` only if everything exercised passed; else the worst; ``not-reached`` if nothing was."""
+        return worst(self.results)
+
+
+def exercised(results: Iterable[CapabilityResult]) -> tuple[CapabilityResult, ...]:
+    """Keep what was really tried."""
+    return tuple(r for r in results if r.outcome not in IDLE)
+
+
+def lowest(results: Iterable[CapabilityResult]) -> Level | None:
+    """Return the level that everything exercised reached."""
+    levels = [r.level for r in exercised(results)]
+    shown = [level for level in levels if level is not None]
+    if not levels or len(shown) < len(levels):
+        return None
+    return min(shown, key=lambda level: level.rank)
+
+
+def worst(results: Iterable[CapabilityResult]) -> Outcome:
+    """Return the worst outcome of what was exercised."""
+    outcomes = {r.outcome for r in exercised(results)}
+    return next((o for o in SEVERITY if o in outcomes), Outcome.NOT_REACHED)
+
+
+def within_ceiling(result: CapabilityResult) -> CapabilityResult:
+    """Lower a result to what its outcome allows; never raises a level."""
+    ceiling = CEILING[result.outcome]
+    if result.level is None or (ceiling is not None and result.level.rank <= ceiling.rank):
+        return result
+    return replace(result, level=ceiling)
+
+
+def build_document(
+    *,
+    host: Host,
+    stack: Stack,
+    lock: Lock,
+    results: Iterable[CapabilityResult],
+    redactor: Redactor,
+    runtime: Runtime | None = None,
+    revision: Revision | None = None,
+    created: datetime | None = None,
+    application: str = "",
+    not_exercised: Iterable[str] = (),
+    attachments: Iterable[str] = (),
+    files: Iterable[FileFact] | None = None,
+    notes: Iterable[str] = (),
+) -> Document:
+    """Make the document of one run on this machine.
+
+    Results are lowered to what their outcome allows. A reference stack makes a ``simulated`` document
+    without a GPU, whatever is in the machine. ``files`` defaults to all files of the runtime, ``staged``.
+    Capabilities that ended ``not-reached`` or ``unavailable`` join ``not_exercised``. Text is redacted.
+    """
+    simulated = stack.kind is StackKind.REFERENCE
+    kept = tuple(within_ceiling(replace(r, detail=redactor.text(_one_line(r.detail)))) for r in results)
+    idle = (r.capability for r in kept if r.outcome in IDLE)
+    if files is None and runtime is not None:
+        files = (FileFact(name=f.name, sha256=f.sha256) for f in runtime.files)
+    return Document(
+        created=(created or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0),
+        provenance=Provenance.MEASURED,
+        subject=Subject(
+            stack=stack.id,
+            digest=runtime.digest if runtime is not None else None,
+            gpu=None if simulated else _gpu_key(host),
+            application=redactor.text(_one_line(application)),
+        ),
+        machine=_machine(host, redactor),
+        results=kept,
+        simulated=simulated,
+        lock=LockFact(digest=lock.digest, custom=lock.custom),
+        revision=revision,
+        files=tuple(replace(f, name=redactor.text(f.name)) for f in files or ()),
+        not_exercised=tuple(sorted({*not_exercised, *idle})),
+        attachments=tuple(attachments),
+        notes=tuple(redactor.text(_one_line(n)) for n in notes),
+    )
+
+
+def speaks_of(document: Document, *, host: Host, runtime: Runtime) -> bool:
+    """Whether a document shows this runtime on this GPU, with the driver and HIP runtimes of now.
+
+    What was seen before another card, driver or SDK came in says nothing about it.
+    """
+    subject, machine = document.subject, document.machine
+    if (subject.stack, subject.digest) != (runtime.stack, runtime.digest):
+        return False
+    if document.simulated:
+        return True
+    driver = next((g.driver for g in host.gpus if g.index == host.selected), None)
+    versions = [[root.version for root in roots] for roots in (machine.hip_roots, host.hip_roots)]
+    return subject.gpu == _gpu_key(host) and machine.driver == driver and versions[0] == versions[1]
+
+
+def _gpu_key(host: Host) -> GpuKey | None:
+    """Name the selected GPU, or none."""
+    gpu = selected_gpu(host)
+    if gpu is None:
+        return None
+    return GpuKey(name=gpu.name, gfx=gpu.gfx, pci_id=gpu.pci_id, vendor=gpu.vendor)
+
+
+def _machine(host: Host, redactor: Redactor) -> DocumentMachine:
+    """Keep what matters of a host, without the person's paths."""
+    gpu = selected_gpu(host)
+    return DocumentMachine(
+        os=host.os,
+        machine=host.machine,
+        driver=gpu.driver if gpu else None,
+        hip_roots=tuple(
+            HipFact(path=redactor.text(str(r.path)), version=r.version, source=redactor.text(r.source))
+            for r in host.hip_roots
+        ),
+    )
+
+
+def _one_line(text: str) -> str:
+    """Fold a text into one printable line; documents hold no control characters."""
+    plain = _ANSI.sub("", text)
+    return " ".join("".join(c if c.isprintable() else " " for c in plain).split())

@@ -1,0 +1,287 @@
+"""Evidence documents as files: written atomically, read as something a stranger may have made.
+
+The schema is ``data/schemas/evidence-1.json``. Reading checks it and then what a schema cannot say:
+that no result claims more than its outcome allows, and that level and outcome follow from the results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from scripts.errors import UsageError
+from scripts.evidence.document import (
+    FORMAT,
+    Document,
+    DocumentMachine,
+    DocumentSource,
+    FileFact,
+    GpuKey,
+    HipFact,
+    LockFact,
+    Provenance,
+    Revision,
+    Subject,
+    lowest,
+    within_ceiling,
+    worst,
+)
+from scripts.model import CapabilityResult, Level, Outcome
+from scripts.osal.fs import write_atomic
+
+if TYPE_CHECKING:
+    import jsonschema
+
+SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"evidence-{FORMAT}.json"
+MAX_BYTES: Final = 4 * 1024 * 1024
+FILE_NAME: Final = "evidence.json"
+#: The stack of ``pins.lock`` that computes on the CPU, whatever a document says of itself.
+REFERENCE: Final = "cpu-reference"
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def to_json(document: Document) -> dict[str, object]:
+    """Return the document as plain JSON data, every key present."""
+    subject, machine = document.subject, document.machine
+    return {
+        "format": FORMAT,
+        "created": document.created.astimezone(UTC).strftime(_TIME),
+        "provenance": document.provenance.value,
+        "source": _plain(document.source, "name", "url", "date"),
+        "simulated": document.simulated,
+        "subject": {
+            "stack": subject.stack,
+            "digest": subject.digest,
+            "gpu": _plain(subject.gpu, "name", "gfx", "pci_id", "vendor"),
+            "application": subject.application,
+        },
+        "machine": {
+            "os": machine.os,
+            "machine": machine.machine,
+            "driver": machine.driver,
+            "hip_roots": [_plain(root, "path", "version", "source") for root in machine.hip_roots],
+        },
+        "lock": _plain(document.lock, "digest", "custom"),
+        "revision": _plain(document.revision, "commit", "dirty"),
+        "level": document.level.value if document.level else None,
+        "outcome": document.outcome.value,
+        "capabilities": [result_json(result) for result in document.results],
+        "not_exercised": list(document.not_exercised),
+        "files": [_plain(file, "name", "sha256", "how") for file in document.files],
+        "attachments": list(document.attachments),
+        "notes": list(document.notes),
+    }
+
+
+def result_json(result: CapabilityResult) -> dict[str, object]:
+    """Return one result as plain JSON data."""
+    return {
+        "capability": result.capability,
+        "level": result.level.value if result.level else None,
+        "outcome": result.outcome.value,
+        "detail": result.detail,
+    }
+
+
+def from_json(data: object, *, origin: str = "this document", trusted: bool = False) -> Document:
+    """Read a document from JSON data that anybody may have made.
+
+    ``trusted`` is for files of this checkout and of our own stage, which are as trustworthy as our code:
+    it leaves the schema out, because loading it takes longer than everything else of a warm start.
+
+    Raises:
+        UsageError: ``evidence-invalid``, naming the JSON path of the first thing that is wrong;
+            ``evidence-newer`` for a later format.
+    """
+    written = data.get("format") if isinstance(data, Mapping) else None
+    if isinstance(written, int) and not isinstance(written, bool) and written > FORMAT:
+        raise UsageError(
+            "evidence-newer",
+            f"{origin} has format {written}; this workspace reads {FORMAT}",
+            hint="Update the workspace, then import the document again.",
+        )
+    if not trusted:
+        _check_schema(data, origin)
+    try:
+        document = _document(data, origin)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        _refuse(origin, "$", f"it is incomplete: {_shorten(str(error))}")
+    _check_claims(document, data, origin)
+    return document
+
+
+def read_document(path: Path, *, trusted: bool = False) -> Document:
+    """Read and check one document file; ``trusted`` as for ``from_json``.
+
+    Raises:
+        UsageError: the file cannot be read, is larger than ``MAX_BYTES``, or is not a valid document.
+    """
+    origin = path.name
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            "evidence-unreadable", f"{path} cannot be read: {error.strerror}", hint="Check the path."
+        ) from error
+    if len(raw) > MAX_BYTES:
+        _refuse(origin, "$", f"it is larger than {MAX_BYTES} bytes")
+    try:
+        data = json.loads(
+            raw.decode("utf-8-sig"), object_pairs_hook=_unique_keys, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        _refuse(origin, "$", f"it is not JSON: {_shorten(str(error)) or 'too deep'}")
+    return from_json(data, origin=origin, trusted=trusted)
+
+
+def dump(document: Document) -> bytes:
+    """Return the bytes of a document file: UTF-8, LF, readable."""
+    return (json.dumps(to_json(document), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def report_folder(reports: Path, *, stack: str, created: datetime) -> Path:
+    """Make and return a new folder ``<utc>-<stack>`` below ``reports``; never one that exists."""
+    name = f"{created.astimezone(UTC):%Y%m%dT%H%M%SZ}-{stack}"
+    reports.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 1000):
+        folder = reports / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise UsageError(
+        "too-many-reports", f"{reports / name} exists a thousand times", hint="Delete old reports."
+    )
+
+
+def write_document(folder: Path, document: Document, *, name: str = FILE_NAME) -> Path:
+    """Write ``folder/evidence.json`` and return it; readers see the old file or the whole new one.
+
+    What is written passes ``from_json``: a document that we could not read back is never made.
+    """
+    content = dump(document)
+    from_json(json.loads(content), origin="the new document")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    write_atomic(path, content)
+    return path
+
+
+def _check_schema(data: object, origin: str) -> None:
+    """Refuse what the schema does not allow."""
+    import jsonschema  # noqa: PLC0415 - takes a tenth of a second, and a warm start does without
+
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
+    if error is not None:
+        _refuse(origin, error.json_path, _shorten(error.message))
+
+
+@cache
+def _validator() -> jsonschema.Draft202012Validator:
+    """Load the schema once."""
+    import jsonschema  # noqa: PLC0415 - as above
+
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def _document(data: Any, origin: str) -> Document:  # noqa: ANN401 - JSON that the schema has accepted
+    """Build the document; the schema has already seen to the shapes."""
+    try:
+        created = datetime.strptime(data["created"], _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        _refuse(origin, "$.created", "it is no date")
+    subject, machine = data["subject"], data["machine"]
+    return Document(
+        created=created,
+        provenance=Provenance(data["provenance"]),
+        source=DocumentSource(**data["source"]) if data["source"] else None,
+        simulated=data["simulated"],
+        subject=Subject(**{**subject, "gpu": GpuKey(**subject["gpu"]) if subject["gpu"] else None}),
+        machine=DocumentMachine(
+            **{**machine, "hip_roots": tuple(HipFact(**root) for root in machine["hip_roots"])}
+        ),
+        lock=LockFact(**data["lock"]) if data["lock"] else None,
+        revision=Revision(**data["revision"]) if data["revision"] else None,
+        results=tuple(
+            CapabilityResult(
+                capability=entry["capability"],
+                level=Level(entry["level"]) if entry["level"] else None,
+                outcome=Outcome(entry["outcome"]),
+                detail=entry["detail"],
+            )
+            for entry in data["capabilities"]
+        ),
+        files=tuple(FileFact(**file) for file in data["files"]),
+        not_exercised=tuple(data["not_exercised"]),
+        attachments=tuple(data["attachments"]),
+        notes=tuple(data["notes"]),
+    )
+
+
+def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: ANN401 - as above
+    """Refuse claims that the document's own results do not carry."""
+    try:
+        _ = document.observed
+    except ValueError:
+        _refuse(origin, "$.source.date", "it is no date")
+    custom = document.lock is not None and document.lock.custom
+    if document.subject.stack == REFERENCE and not document.simulated and not custom:
+        _refuse(origin, "$.simulated", f"{REFERENCE} computes on the CPU: it shows nothing about a GPU")
+    names = [result.capability for result in document.results]
+    for number, result in enumerate(document.results):
+        at = f"$.capabilities[{number}]"
+        if within_ceiling(result) != result:
+            _refuse(origin, f"{at}.level", f"{result.outcome} cannot show {result.level}")
+        if result.outcome is Outcome.PASS and result.level is None:
+            _refuse(origin, f"{at}.level", "a pass shows at least detected")
+        if result.capability in names[:number]:
+            _refuse(origin, f"{at}.capability", f"{result.capability} stands there twice")
+    level, outcome = lowest(document.results), worst(document.results)
+    if data["level"] != (level.value if level else None):
+        _refuse(
+            origin, "$.level", f"its results show {level or 'nothing'}, it says {data['level'] or 'nothing'}"
+        )
+    if data["outcome"] != outcome.value:
+        _refuse(origin, "$.outcome", f"its results show {outcome}, it says {data['outcome']}")
+
+
+def _plain(value: object, *names: str) -> dict[str, object] | None:
+    """Take the named attributes of a value, or pass ``None`` on."""
+    return None if value is None else {name: getattr(value, name) for name in names}
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse an object that says one thing twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        msg = "one object has the same key twice"
+        raise ValueError(msg)
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    """Refuse NaN and infinities."""
+    msg = f"{name} is not a JSON number"
+    raise ValueError(msg)
+
+
+def _refuse(origin: str, where: str, what: str) -> NoReturn:
+    """Raise the one error for a document that we do not accept."""
+    raise UsageError(
+        "evidence-invalid",
+        f"{origin} is not a valid evidence document",
+        context=(f"{where}: {what}",),
+        hint="Ask whoever sent it for the file exactly as their `report` wrote it.",
+    )
+
+
+def _shorten(text: str) -> str:
+    """Keep a stranger's text to one short printable line."""
+    line = "".join(c if c.isprintable() else "?" for c in text)
+    return line if len(line) <= 200 else f"{line[:120]} … {line[-60:]}"  # noqa: PLR2004 - one or two lines

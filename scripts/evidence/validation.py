@@ -1,0 +1,228 @@
+"""What validating one stack showed, as a file beside its evidence; and what a whole round of them means.
+
+Standard library only: ``noxfile.py`` reads these files with nothing but Nox installed.
+"""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from scripts.records import dataclass
+
+FORMAT: Final = 1
+
+
+class ValidationVerdict(StrEnum):
+    """How a validation ended. A skip is never a success: it shows nothing."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """One step of the ladder; ``status`` is ``done``, ``kept``, ``skipped`` or ``failed``."""
+
+    name: str
+    status: str
+    seconds: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """One stack, validated or skipped.
+
+    Attributes:
+        stack: its id.
+        gfx: the architecture it ran on; empty where no GPU was used or none is known.
+        gpu: the GPU's name.
+        simulated: it ran on the CPU reference stack and shows nothing about a GPU.
+        verdict: see there; ``reason`` says why in one sentence.
+        started: UTC, ISO 8601.
+        level: what the evidence document shows, or empty.
+        steps: every step, tried or not.
+        passed: the capabilities that passed.
+        regressions: what was better before, as ``Regression.to_json`` writes it.
+        evidence: the evidence document's path, or empty.
+    """
+
+    stack: str
+    verdict: ValidationVerdict
+    reason: str
+    started: str
+    gfx: str = ""
+    gpu: str = ""
+    simulated: bool = False
+    level: str = ""
+    steps: tuple[Rung, ...] = ()
+    passed: tuple[str, ...] = ()
+    regressions: tuple[dict[str, object], ...] = ()
+    evidence: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {"format": FORMAT, **asdict(self), "verdict": self.verdict.value}
+
+    @property
+    def summary(self) -> str:
+        """Say how it ended and on what."""
+        where = "simulated" if self.simulated else self.gfx or self.gpu or "no GPU"
+        return f"{self.stack} ({where}): {self.verdict.value}; {self.reason}"
+
+
+def from_json(data: object) -> Validation:
+    """Read what ``to_json`` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        msg = f"no validation of format {FORMAT}"
+        raise ValueError(msg)
+    fields = {name: value for name, value in data.items() if name != "format"}
+    try:
+        fields["verdict"] = ValidationVerdict(fields["verdict"])
+        fields["steps"] = tuple(Rung(**step) for step in fields["steps"])
+        fields["passed"] = tuple(fields["passed"])
+        fields["regressions"] = tuple(dict(row) for row in fields["regressions"])
+        return Validation(**fields)
+    except (KeyError, TypeError) as error:
+        msg = f"an incomplete validation: {error}"
+        raise ValueError(msg) from error
+
+
+def unfinished(stack: str, *, started: str) -> Validation:
+    """Return what counts until a validation has written its own: that it did not finish."""
+    reason = "it did not finish; its session says why"
+    return Validation(stack=stack, verdict=ValidationVerdict.FAILED, reason=reason, started=started)
+
+
+def write_validation(path: Path, validation: Validation) -> None:
+    """Write one file; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(validation.to_json(), indent=2) + "\n", encoding="utf-8", newline="\n")
+
+
+def read_validation(path: Path) -> Validation:
+    """Read one file.
+
+    Raises:
+        ValueError: it cannot be read or is something else.
+    """
+    try:
+        return from_json(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        msg = f"it cannot be read: {error.strerror}"
+        raise ValueError(msg) from error
+
+
+def read_validations(folder: Path) -> tuple[tuple[Validation, ...], tuple[str, ...]]:
+    """Read every ``*.json`` of a folder; return the validations and the names of what is none."""
+    found: list[Validation] = []
+    faults: list[str] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append(read_validation(path))
+        except ValueError as error:
+            faults.append(f"{path.name}: {error}")
+    return tuple(found), tuple(faults)
+
+
+def unsatisfied(validations: Iterable[Validation], require: str) -> tuple[str, ...]:
+    """Name the required stacks and architectures (comma separated) that nothing was shown for.
+
+    An architecture is met by any stack that really ran on it; a stack by itself, wherever it ran.
+    """
+    ran = [v for v in validations if v.verdict is not ValidationVerdict.SKIPPED]
+    met = {v.stack for v in ran} | {v.gfx for v in ran if v.gfx}
+    return tuple(word for word in words_of(require) if word not in met)
+
+
+def words_of(require: str) -> tuple[str, ...]:
+    """Split what ``--require`` holds."""
+    return tuple(word.strip() for word in require.split(",") if word.strip())
+
+
+def problems_of(
+    validations: Sequence[Validation], *, require: str = "", faults: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Say why a round of validations is no success; empty when it is one."""
+    problems = [v.summary for v in validations if v.verdict is ValidationVerdict.FAILED]
+    problems += [
+        f"{word} was required and nothing was shown for it" for word in unsatisfied(validations, require)
+    ]
+    if not any(v.verdict is not ValidationVerdict.SKIPPED for v in validations):
+        problems.append("nothing could be run on this machine")
+    return (*problems, *faults)
+
+
+def markdown(validations: Sequence[Validation], problems: Sequence[str]) -> str:
+    """Write a round as a page: one row a stack, then what is wrong, then what got worse."""
+    lines = ["| stack | on | verdict | shown | why |", "|---|---|---|---|---|"]
+    for v in validations:
+        where = "simulated" if v.simulated else " ".join(w for w in (v.gpu, v.gfx) if w) or "-"
+        cells = (v.stack, where, v.verdict.value, v.level or "-", v.reason)
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    if problems:
+        lines += ["", "Not a success:", "", *(f"- {_cell(problem)}" for problem in problems)]
+    worse = [(v.stack, row) for v in validations for row in v.regressions]
+    if worse:
+        lines += ["", "Worse than before:", ""]
+        lines += [
+            _cell(
+                f"- {stack}: {row['capability']} was {row['before']}, is {row['outcome']} ({row['document']})"
+            )
+            for stack, row in worse
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Keep a text inside its cell and without markup of its own."""
+    return "".join("\\" + c if c in "|<>`[]*_" else c for c in " ".join(text.split()))
+
+
+def junit(validation: Validation) -> bytes:
+    """Write a validation as JUnit XML: one test case a step."""
+    suite = ET.Element(
+        "testsuite",
+        name=f"validate {validation.stack}",
+        tests=str(len(validation.steps)),
+        failures=str(sum(step.status == "failed" for step in validation.steps)),
+        skipped=str(sum(step.status == "skipped" for step in validation.steps)),
+        errors="0",
+        time=f"{sum(step.seconds for step in validation.steps):.3f}",
+        timestamp=validation.started.removesuffix("Z"),
+    )
+    for step in validation.steps:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            classname=f"validate.{validation.stack}",
+            name=step.name,
+            time=f"{step.seconds:.3f}",
+        )
+        if step.status in {"failed", "skipped"}:
+            tag = "failure" if step.status == "failed" else "skipped"
+            ET.SubElement(case, tag, message=_printable(step.detail))
+        elif step.detail:
+            ET.SubElement(case, "system-out").text = _printable(step.detail)
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    return (
+        b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
+    )
+
+
+def _printable(text: str) -> str:
+    """Leave out what XML cannot hold."""
+    return "".join(c if c.isprintable() else " " for c in text)

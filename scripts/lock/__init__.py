@@ -1,0 +1,1 @@
+"""pins.lock: reading, writing, updating."""

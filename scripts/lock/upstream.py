@@ -1,0 +1,245 @@
+"""What a GitHub release says about its files: names, sizes, digests.
+
+Other hosts publish nothing of the kind; for them there is no metadata, and callers say so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+import requests
+
+from scripts.errors import FetchError, UsageError
+from scripts.net.session import is_loopback, shown
+from scripts.net.web import BusyError, Web, origin, unreachable
+from scripts.records import dataclass
+
+API: Final = "https://api.github.com"
+HOST: Final = "github.com"
+#: Metadata larger than this is no metadata.
+MAX_ANSWER: Final = 8 * 1024**2
+
+_DIGEST: Final = re.compile(r"sha256:([0-9a-fA-F]{64})")
+_DOWNLOAD: Final = re.compile(r"/([^/]+)/([^/]+)/releases/download/([^/]+)/([^/]+)")
+_LIMITED: Final = frozenset({403, 429})
+_NOT_FOUND: Final = 404
+_UNAUTHORIZED: Final = 401
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetRef:
+    """Where a release's file is: owner, repository, tag and file name, percent-decoded."""
+
+    owner: str
+    repo: str
+    tag: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asset:
+    """One file of a release; ``sha256`` is ``None`` where the release gives no SHA-256 digest."""
+
+    name: str
+    url: str
+    size: int
+    sha256: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One release and its files."""
+
+    owner: str
+    repo: str
+    tag: str
+    assets: tuple[Asset, ...]
+
+    def asset(self, name: str) -> Asset | None:
+        """Return a file by its exact name."""
+        return next((asset for asset in self.assets if asset.name == name), None)
+
+
+def asset_of(url: str, *, hosts: tuple[str, ...] = (HOST,)) -> AssetRef | None:
+    """Read a release download URL; ``None`` for a host or path without release metadata."""
+    parts = urlsplit(url)
+    match = _DOWNLOAD.fullmatch(parts.path)
+    if match is None or parts.netloc not in hosts:
+        return None
+    owner, repo, tag, name = (unquote(part) for part in match.groups())
+    return AssetRef(owner=owner, repo=repo, tag=tag, name=name)
+
+
+def api_base(value: str) -> str:
+    """Check the address of a metadata server: https, or http on loopback.
+
+    Raises:
+        UsageError: it is neither, or holds credentials.
+    """
+    parts = urlsplit(value)
+    local = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    if (parts.scheme == "https" or local) and parts.hostname and parts.username is None and not parts.query:
+        return value.rstrip("/")
+    msg = "CUDA_AMD_GITHUB_API is not an https address (http is allowed on loopback only)."
+    hint = f"Unset it to ask {API}."
+    raise UsageError(reference="bad-api-address", message=msg, context=(shown(value),), hint=hint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitHub:
+    """A GitHub, or a server that answers like one.
+
+    Attributes:
+        web: how it is asked.
+        api: the metadata server; an Enterprise server's downloads come from the same host.
+        token: sent to that server alone, and not along with a redirect to another host.
+    """
+
+    web: Web
+    api: str = API
+    token: str = ""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts whose download URLs this server knows."""
+        return (HOST,) if self.api == API else (HOST, urlsplit(self.api).netloc)
+
+    def ref(self, url: str) -> AssetRef | None:
+        """Read a download URL of this server."""
+        return asset_of(url, hosts=self.hosts)
+
+    def release(self, owner: str, repo: str, tag: str) -> Release:
+        """Return one release by its tag.
+
+        Raises:
+            FetchError: no such release, no answer, or one that cannot be read.
+        """
+        path = f"repos/{quote(owner, safe='')}/{quote(repo, safe='')}/releases/tags/{quote(tag, safe='')}"
+        data = self._ask(path)
+        try:
+            return _release(owner, repo, data)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._malformed(path) from None
+
+    def tags(self, owner: str, repo: str) -> tuple[str, ...]:
+        """Return the tags of the newest published releases, newest first; drafts are left out."""
+        path = f"repos/{quote(owner, safe='')}/{quote(repo, safe='')}/releases?per_page=30"
+        data = self._ask(path)
+        try:
+            return tuple(_text(entry["tag_name"]) for entry in _list(data) if not entry.get("draft"))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._malformed(path) from None
+
+    def _ask(self, path: str) -> object:
+        url = f"{self.api}/{path}"
+        for delay in (*self.web.delays, None):
+            try:
+                return self._answer(url)
+            except requests.exceptions.RequestException as error:
+                if delay is None:
+                    raise unreachable(url, error) from None
+            except BusyError as error:
+                if delay is None:
+                    raise error.final from None
+            self.web.sleep(delay)
+        raise AssertionError(url)  # the last round returns or raises
+
+    def _answer(self, url: str) -> object:
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+        with self.web.opened(url, headers, token=self.token, judge=self._judge) as response:
+            body = b""
+            for chunk in response.iter_content(1 << 16):
+                body += chunk
+                if len(body) > MAX_ANSWER:
+                    raise self._malformed(url.removeprefix(f"{self.api}/"))
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            raise self._malformed(url.removeprefix(f"{self.api}/")) from None
+
+    def _judge(self, url: str, response: requests.Response) -> Exception | None:
+        """Turn GitHub's refusals into errors that say what to do; ``None`` leaves it to the general rule."""
+        status = response.status_code
+        if status in _LIMITED and _is_limited(response.headers):
+            return _rate_limited(url, response.headers, token=bool(self.token))
+        if status == _NOT_FOUND:
+            msg = "There is no such release, or it is private."
+            hint = "Look at the project's release page; a tag is written exactly as there."
+            return FetchError(reference="upstream-not-found", message=msg, context=(shown(url),), hint=hint)
+        if status == _UNAUTHORIZED:
+            msg = "The server does not accept the token."
+            hint = "Renew GITHUB_TOKEN, or unset it: public releases need none."
+            return FetchError(reference="upstream-token-refused", message=msg, hint=hint)
+        return None
+
+    def _malformed(self, path: str) -> FetchError:
+        msg = f"{origin(self.api)[1]} sends an answer that cannot be read as release metadata."
+        hint = "Try again later; if CUDA_AMD_GITHUB_API is set, check that it is a GitHub API address."
+        return FetchError(
+            reference="upstream-malformed", message=msg, context=(f"{self.api}/{path}",), hint=hint
+        )
+
+
+def _is_limited(headers: Mapping[str, str]) -> bool:
+    return headers.get("X-RateLimit-Remaining") == "0" or "Retry-After" in headers
+
+
+def _rate_limited(url: str, headers: Mapping[str, str], *, token: bool) -> FetchError:
+    reset = headers.get("X-RateLimit-Reset", "")
+    try:
+        when = datetime.fromtimestamp(int(reset), tz=UTC).strftime("after %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        when = "later"
+    more = "" if token else ", or set GITHUB_TOKEN to a token without any permission, which raises the limit"
+    msg = "The server has answered as many questions as it allows in an hour."
+    hint = f"Ask again {when}{more}."
+    return FetchError(reference="upstream-rate-limited", message=msg, context=(shown(url),), hint=hint)
+
+
+def _release(owner: str, repo: str, data: object) -> Release:
+    if not isinstance(data, dict):
+        raise TypeError
+    assets = tuple(
+        Asset(
+            name=_text(entry["name"]),
+            url=_text(entry["browser_download_url"]),
+            size=_size(entry["size"]),
+            sha256=_digest(entry.get("digest")),
+        )
+        for entry in _list(data["assets"])
+    )
+    return Release(owner=owner, repo=repo, tag=_text(data["tag_name"]), assets=assets)
+
+
+def _list(data: object) -> list[dict[str, object]]:
+    if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
+        raise TypeError
+    return data
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError
+    return value
+
+
+def _size(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError
+    return value
+
+
+def _digest(value: object) -> str | None:
+    """Read ``sha256:…``; other algorithms and old releases give ``None``, nonsense is an error."""
+    if value is None:
+        return None
+    text = _text(value)
+    match = _DIGEST.fullmatch(text)
+    if match is None and text.startswith("sha256:"):
+        raise ValueError(text)
+    return match[1].lower() if match else None

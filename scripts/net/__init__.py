@@ -1,0 +1,1 @@
+"""HTTP: sessions, requests, downloads, mirrors, GitHub."""

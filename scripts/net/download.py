@@ -1,0 +1,313 @@
+"""Bring an artifact's bytes from one place into its partial file, and compare them with the pin."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import requests
+
+from scripts.errors import FetchError, IntegrityError, WorkspaceError
+from scripts.model import Artifact, ArtifactFormat, Progress
+from scripts.net.mirrors import DownloadSource
+from scripts.net.partial import Partial, Received
+from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, open_url
+from scripts.net.session import AttemptError, Transport
+from scripts.osal import fs
+from scripts.records import dataclass
+
+#: A server that sends less than this in a minute is given up like one that sends nothing.
+_SLOWEST: Final = 60 * 1024
+_MINUTE: Final = 60.0
+
+_HTML_BEGINNINGS: Final = (b"<!doctype html", b"<html", b"<head", b"<body", b"<script")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadJob:
+    """What is brought, where it is collected, and how many bytes it may have at most."""
+
+    artifact: Artifact
+    partial: Partial
+    limit: int
+    transport: Transport
+
+
+class _Readable(Protocol):
+    """Something that hands out bytes."""
+
+    def read(self, most: int, /) -> bytes:
+        """Return up to ``most`` bytes; empty at the end."""
+
+
+def from_place(
+    job: DownloadJob, session: requests.Session, place: DownloadSource, advance: Callable[[int], None]
+) -> None:
+    """Collect the pinned bytes from ``place``.
+
+    Raises:
+        AttemptError: the place did not deliver them. Wrong bytes are removed.
+        FetchError: the disk is full; nothing is left.
+    """
+    try:
+        if place.file is not None:
+            received = _from_file(job, place, advance)
+        else:
+            received = _from_url(job, session, place, advance)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            job.partial.discard()
+            raise _disk_full(job) from error
+        raise
+    _compare(job, place, received)
+
+
+def _from_file(job: DownloadJob, place: DownloadSource, advance: Callable[[int], None]) -> Received:
+    """Copy a file of a mirror folder, hashing it."""
+    job.partial.begin("")
+    try:
+        source = fs.long_path(place.file or job.partial.path).open("rb", buffering=0)
+    except FileNotFoundError as error:
+        msg = "not in this folder"
+        raise AttemptError(msg) from error
+    except OSError as error:
+        msg = f"cannot be read: {error.strerror}"
+        raise AttemptError(msg) from error
+    with source:
+        return _collect(job, source, advance)
+
+
+def _from_url(
+    job: DownloadJob, session: requests.Session, place: DownloadSource, advance: Callable[[int], None]
+) -> Received:
+    """Download from a URL, going on where an earlier attempt stopped if the server vouches for it."""
+    partial = job.partial
+    etag, start = partial.etag(), partial.size()
+    if etag and start == job.artifact.size:
+        return _collect(job, None, advance)  # killed between the last byte and the comparison
+    try:
+        reply = open_url(session, place.url, job.transport, start=start, etag=etag, mirror=place.mirror)
+    except AttemptError as error:
+        if error.status == RANGE_NOT_SATISFIABLE:
+            partial.discard()
+        raise
+    try:
+        if not reply.start:
+            partial.begin("" if reply.encoding else reply.etag)
+        received = _collect(job, reply, advance)
+    finally:
+        reply.close()
+    return received
+
+
+def _collect(job: DownloadJob, source: Reply | _Readable | None, advance: Callable[[int], None]) -> Received:
+    """Hash what is there, append what ``source`` gives, and return what it all is."""
+    with job.partial.writer(advance) as writer:
+        pace, looked_at = _Pace(), False
+        while source is not None and (block := source.read(fs.CHUNK)):
+            if not looked_at:
+                looked_at = True
+                _refuse_web_page(job.artifact, block)
+                _refuse_other_size(job, source)
+            writer.write(block)
+            advance(len(block))
+            if writer.size > job.limit:
+                break
+            pace.count(len(block))
+        received = writer.finish()
+    if received.size > job.limit:
+        raise _too_large(job, received.head)
+    if job.artifact.size is not None and received.size < job.artifact.size:
+        msg = f"the body ended after {received.size:,} of {job.artifact.size:,} bytes"
+        raise AttemptError(
+            msg, transient=isinstance(source, Reply), wrong_bytes=not isinstance(source, Reply)
+        )
+    return received
+
+
+def _compare(job: DownloadJob, place: DownloadSource, received: Received) -> None:
+    """Accept the pinned bytes; remove others and say everything that helps to find out why."""
+    artifact = job.artifact
+    if received.sha256 == artifact.sha256:
+        return
+    job.partial.discard()
+    msg = "the bytes have another SHA-256 than pinned"
+    raise AttemptError(
+        msg,
+        wrong_bytes=True,
+        context=(
+            f"name:     {artifact.id}",
+            f"from:     {place.label}",
+            f"expected: {artifact.sha256}",
+            f"got:      {received.sha256}",
+            f"size:     {received.size:,} bytes, pinned {_size_text(artifact)}",
+            f"begins:   {received.head!r}",
+        ),
+    )
+
+
+def _refuse_web_page(artifact: Artifact, block: bytes) -> None:
+    """Recognise a page sent instead of an archive: a login, a portal, a "not found" with status 200."""
+    start = block[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if artifact.format is not ArtifactFormat.RAW and start.startswith(_HTML_BEGINNINGS):
+        msg = "a web page came instead of the file (a login or portal page?)"
+        raise AttemptError(msg, context=(f"begins: {block[:96]!r}",))
+
+
+def _refuse_other_size(job: DownloadJob, source: Reply | _Readable) -> None:
+    """Do not download what cannot be the pinned file."""
+    total = source.total if isinstance(source, Reply) else None
+    if total is None:
+        return
+    if job.artifact.size not in {None, total}:
+        msg = f"the server announces {total:,} bytes, pinned are {_size_text(job.artifact)}"
+        raise AttemptError(msg, wrong_bytes=True)
+    if total > job.limit:
+        msg = f"the server announces {total:,} bytes; the cap for files of unpublished size is {job.limit:,}"
+        raise AttemptError(msg)
+
+
+def _too_large(job: DownloadJob, head: bytes) -> AttemptError:
+    """Describe a body that goes on beyond what is pinned or allowed, and remove it."""
+    job.partial.discard()
+    if job.artifact.size is None:
+        msg = f"larger than {job.limit:,} bytes, the cap for files of unpublished size"
+        return AttemptError(msg)
+    msg = f"the body goes on after the pinned {job.limit:,} bytes"
+    return AttemptError(msg, wrong_bytes=True, context=(f"begins: {head!r}",))
+
+
+def _disk_full(job: DownloadJob) -> FetchError:
+    """Describe a disk that filled up on the way."""
+    msg = f"the disk became full while {job.artifact.id} was written"
+    hint = "Free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk."
+    return FetchError("no-space", msg, context=(str(job.partial.blob.parent),), hint=hint)
+
+
+def _size_text(artifact: Artifact) -> str:
+    """Write the pinned size."""
+    return "unknown" if artifact.size is None else f"{artifact.size:,} bytes"
+
+
+class _Pace:
+    """Notices a body that only trickles: each block resets a socket's own timeout."""
+
+    def __init__(self) -> None:
+        """Begin a first minute."""
+        self._since = time.monotonic()
+        self._bytes = 0
+
+    def count(self, amount: int) -> None:
+        """Count a block; give up at the end of a minute that brought next to nothing."""
+        self._bytes += amount
+        now = time.monotonic()
+        if now - self._since < _MINUTE:
+            return
+        if self._bytes < _SLOWEST:
+            msg = f"only {self._bytes:,} bytes in a minute"
+            raise AttemptError(msg, transient=True)
+        self._since, self._bytes = now, 0
+
+
+#: An attempt that brings this many bytes is followed by another at the same place.
+_GOOD_PIECE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Download:
+    """One artifact on its way from one of several places."""
+
+    job: DownloadJob
+    progress: Progress
+
+    def run(self, places: tuple[DownloadSource, ...]) -> Path:
+        """Ask the places in rounds until one delivers; return the blob.
+
+        Raises:
+            FetchError: none had it, or the disk is full.
+            IntegrityError: none had it, and one had other bytes.
+        """
+        failures: dict[DownloadSource, AttemptError] = {}
+        open_places = list(places)
+        try:
+            with self.job.transport.session() as session:
+                for delay in (*self.job.transport.delays, None):
+                    for place in tuple(open_places):
+                        failure = self._ask(session, place)
+                        if failure is None:
+                            self._tell(failures)
+                            return self.job.partial.keep()
+                        failures[place] = failure
+                        if not failure.transient:
+                            open_places.remove(place)
+                    if not open_places or delay is None:
+                        break
+                    self._pause(delay, [failures[place] for place in open_places])
+        finally:
+            self.job.partial.tidy()
+        raise _failure(self.job.artifact, failures)
+
+    def _ask(self, session: requests.Session, place: DownloadSource) -> AttemptError | None:
+        """Ask one place, again as long as each attempt brings a good piece of the file."""
+        while True:
+            before = self.job.partial.size()
+            try:
+                self._receive(session, place)
+            except AttemptError as error:
+                if not error.transient or self.job.partial.size() - before < _GOOD_PIECE:
+                    return error
+                self.progress.note(f"{self.job.artifact.id}: {error}; going on from where it stopped")
+            else:
+                return None
+
+    def _receive(self, session: requests.Session, place: DownloadSource) -> None:
+        """Bring the file from one place and compare it; a wrong resumed one is begun anew once."""
+        resumed = place.file is None and bool(self.job.partial.etag()) and self.job.partial.size() > 0
+        with self.progress.task(f"fetch {self.job.artifact.id}", self.job.artifact.size) as advance:
+            try:
+                from_place(self.job, session, place, advance)
+            except AttemptError as error:
+                if error.wrong_bytes and resumed:
+                    self.job.partial.discard()
+                    msg = "the resumed file was damaged; beginning anew"
+                    raise AttemptError(msg, transient=True) from error
+                raise
+
+    def _pause(self, delay: float, failures: list[AttemptError]) -> None:
+        """Wait before the next round, as long as the most patient server asks for."""
+        wait = max(delay, *(failure.wait for failure in failures))
+        self.progress.note(f"{self.job.artifact.id}: {failures[-1]}; trying again in {wait:.0f} s")
+        self.job.transport.sleep(wait)
+
+    def _tell(self, failures: dict[DownloadSource, AttemptError]) -> None:
+        """Say which earlier places had wrong bytes: somebody should look at them."""
+        for place, failure in failures.items():
+            if failure.wrong_bytes:
+                self.progress.note(f"{self.job.artifact.id}: {place.label} was passed over: {failure}")
+
+
+def _failure(artifact: Artifact, failures: dict[DownloadSource, AttemptError]) -> WorkspaceError:
+    """Put every place's error into one; wrong bytes are the graver news."""
+    lines: list[str] = []
+    for place, failure in failures.items():
+        lines += [f"{place.label}: {failure}", *(f"  {fact}" for fact in failure.context)]
+    if any(failure.wrong_bytes for failure in failures.values()):
+        return IntegrityError(
+            "hash-mismatch",
+            f"what came for {artifact.id} is not the pinned file; nothing of it was kept",
+            context=tuple(lines),
+            hint="Usually the file was replaced upstream (`invoke pins.check` tells), or something on the "
+            "way (a mirror, proxy or login page) changed it. Try another network or mirror.",
+        )
+    return FetchError(
+        "fetch-failed",
+        f"{artifact.id} could not be downloaded",
+        context=tuple(lines),
+        hint="Check network and proxy and try again; --mirror=FOLDER takes a file you already have.",
+    )
+
+
+__all__ = ["Download", "DownloadJob", "Transport"]

@@ -1,0 +1,146 @@
+"""A download on its way: written and hashed in one pass, and resumable when that is safe."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from scripts.osal import fs
+from scripts.records import dataclass
+
+#: Bytes of the beginning that messages may show.
+HEAD: Final = 48
+#: Blocks that wait to be hashed: the bound on memory.
+_WAITING_BLOCKS: Final = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """What has arrived: the hash and size of everything, and its first bytes."""
+
+    sha256: str
+    size: int
+    head: bytes
+
+
+class HashingWriter:
+    """Writes blocks to a file while a second thread hashes them (hashlib releases the GIL)."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Write to ``file``, which stays the caller's to close."""
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._blocks: queue.Queue[bytes | None] = queue.Queue(_WAITING_BLOCKS)
+        self._thread = threading.Thread(target=self._hash, name="hash", daemon=True)
+        self._thread.start()
+        self._finished = False
+        self.size = 0
+        self.head = b""
+
+    def write(self, block: bytes) -> None:
+        """Take one block."""
+        self.feed(block)
+        self._file.write(block)
+
+    def feed(self, block: bytes) -> None:
+        """Hash a block that is on disk already."""
+        self._blocks.put(block)
+        self.size += len(block)
+        if len(self.head) < HEAD:
+            self.head += block[: HEAD - len(self.head)]
+
+    def finish(self) -> Received:
+        """Wait for the hash; nothing may be written afterwards. Asking again is fine."""
+        if not self._finished:
+            self._finished = True
+            self._blocks.put(None)
+            self._thread.join()
+        return Received(sha256=self._digest.hexdigest(), size=self.size, head=self.head)
+
+    def _hash(self) -> None:
+        """Hash until the end mark."""
+        while (block := self._blocks.get()) is not None:
+            self._digest.update(block)
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The unfinished file of one blob: ``<sha256>.part``, with the server's validator in ``.part.json``.
+
+    Without a strong validator the rest might come from another file, so nothing is kept then.
+    """
+
+    blob: Path
+
+    @property
+    def path(self) -> Path:
+        """Where the bytes are."""
+        return self.blob.with_name(f"{self.blob.name}.part")
+
+    @property
+    def note(self) -> Path:
+        """Where the validator is."""
+        return self.blob.with_name(f"{self.blob.name}.part.json")
+
+    def size(self) -> int:
+        """Return how many bytes are there."""
+        try:
+            return fs.long_path(self.path).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def etag(self) -> str:
+        """Return the strong validator of the file these bytes began, or nothing."""
+        try:
+            noted = json.loads(self.note.read_text(encoding="utf-8"))
+            etag = noted["etag"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+        return etag if isinstance(etag, str) and etag.startswith('"') else ""
+
+    def begin(self, etag: str) -> None:
+        """Forget what is there; remember which file the next bytes belong to."""
+        self.discard()
+        if etag:
+            fs.write_atomic(self.note, json.dumps({"etag": etag}).encode(), durable=False)
+
+    def discard(self) -> None:
+        """Leave nothing."""
+        fs.remove(self.path)
+        fs.remove(self.note)
+
+    def tidy(self) -> None:
+        """Keep the bytes only if the download can be resumed."""
+        if not self.etag() or not self.size():
+            self.discard()
+
+    @contextmanager
+    def writer(self, advance: Callable[[int], None]) -> Iterator[HashingWriter]:
+        """Open for appending, with what is there read and hashed first."""
+        with fs.long_path(self.path).open("a+b") as file:
+            writer = HashingWriter(file)
+            try:
+                file.seek(0)
+                while block := file.read(fs.CHUNK):
+                    writer.feed(block)
+                    advance(len(block))
+                yield writer
+            finally:
+                writer.finish()
+
+    def keep(self) -> Path:
+        """Make the finished file the blob: durable, read-only, under its name."""
+        with fs.long_path(self.path).open("rb+") as file:
+            os.fsync(file.fileno())
+        fs.set_read_only(self.path)
+        fs.replace(self.path, self.blob)
+        fs.remove(self.note)
+        fs.sync_folder(self.blob.parent)
+        return self.blob

@@ -1,0 +1,159 @@
+"""How servers are talked to, for downloads and metadata alike.
+
+Certificates are the operating system's (plus a file of the user's), so that nobody behind an antivirus or
+company proxy has a reason to switch verification off. ``.netrc`` is not read. Slow to import: whoever may
+do without a server imports it late.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+import truststore
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies
+
+from scripts import __version__
+from scripts.errors import UsageError
+from scripts.records import dataclass
+
+
+def certificates(ca_file: Path | None) -> ssl.SSLContext:
+    """Trust what the operating system trusts, and the certificates of a PEM file too.
+
+    Raises:
+        OSError: the file cannot be read, or holds no certificates.
+    """
+    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if ca_file is not None:
+        context.load_verify_locations(cafile=str(ca_file))
+    return context
+
+
+def open_session(context: ssl.SSLContext) -> requests.Session:
+    """Open a session that verifies by ``context``, says who we are, and reads no ``.netrc``."""
+    session = requests.Session()
+    session.trust_env = False  # it would also read .netrc; proxies are looked up for each address
+    session.mount("https://", _SystemCertificates(context))
+    session.headers["User-Agent"] = f"cuda-on-amd/{__version__}"
+    return session
+
+
+def proxies_for(url: str) -> dict[str, str]:
+    """Return the environment's proxies for one address; this machine itself is asked directly."""
+    if is_loopback(urlsplit(url).hostname or ""):
+        return {}
+    return {scheme: proxy for scheme, proxy in get_environ_proxies(url).items() if proxy}
+
+
+class _SystemCertificates(HTTPAdapter):
+    """An adapter that verifies with a context of ours instead of a bundle of its own."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        """Keep the context; the base class builds its pools at once."""
+        self._context = context
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed through
+        """Use the context for direct connections."""
+        super().init_poolmanager(*args, **kwargs, ssl_context=self._context)
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> urllib3.ProxyManager:  # noqa: ANN401 - passed
+        """Use the context behind a proxy too."""
+        manager: urllib3.ProxyManager = super().proxy_manager_for(proxy, **kwargs, ssl_context=self._context)
+        return manager
+
+    def cert_verify(self, conn: object, url: str, verify: object, cert: object) -> None:
+        """Always verify, and do not add the bundle that comes with requests."""
+        del url, verify, cert
+        conn.cert_reqs = "CERT_REQUIRED"  # type: ignore[attr-defined]  # a urllib3 pool
+
+
+#: Seconds between rounds of attempts; together 63, because a release host's hiccup lasts about a minute.
+DELAYS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+
+
+class AttemptError(Exception):
+    """One attempt at one place failed.
+
+    Attributes:
+        transient: trying the same place again later may help.
+        wait: seconds the server asked us to wait, or 0.
+        wrong_bytes: bytes came, but not the pinned ones.
+        status: the HTTP status that came instead of the file, or 0.
+        context: more facts, one a line.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        wait: float = 0.0,
+        wrong_bytes: bool = False,
+        status: int = 0,
+        context: tuple[str, ...] = (),
+    ) -> None:
+        """Keep what the caller decides by."""
+        super().__init__(message)
+        self.transient = transient
+        self.wait = wait
+        self.wrong_bytes = wrong_bytes
+        self.status = status
+        self.context = context
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """How to talk to servers; tests make the waiting shorter."""
+
+    connect_timeout: float = 15.0
+    read_timeout: float = 60.0
+    delays: tuple[float, ...] = DELAYS
+    sleep: Callable[[float], None] = time.sleep
+    ca_file: Path | None = None
+
+    def session(self) -> requests.Session:
+        """Open a session that trusts what the operating system trusts.
+
+        Raises:
+            UsageError: ``ca_file`` holds no certificates.
+        """
+        try:
+            session = open_session(certificates(self.ca_file))
+        except OSError as error:  # ssl.SSLError is one as well
+            msg = f"no certificates could be read from {self.ca_file}"
+            hint = "Give a file in PEM format."
+            raise UsageError("ca-file-not-usable", msg, context=(str(error),), hint=hint) from error
+        session.headers["Accept-Encoding"] = "identity"
+        return session
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether ``host`` is this machine by its spelling; names are not looked up."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def shown(url: str) -> str:
+    """Return ``url`` without user, password, query and fragment: those may hold secrets."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def allowed(url: str, *, mirror: bool) -> bool:
+    """Say whether we talk to ``url``: https, or for a mirror http on this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        return bool(parts.hostname)
+    return mirror and parts.scheme == "http" and is_loopback(parts.hostname or "")

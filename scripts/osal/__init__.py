@@ -1,0 +1,1 @@
+"""What the operating system offers, the same way on Linux and Windows."""

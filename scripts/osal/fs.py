@@ -1,0 +1,243 @@
+"""File operations that survive crashes, antivirus programs, long Windows paths and read-only attributes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+#: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
+CHUNK: Final = 256 * 1024
+
+#: The signature that https://bford.info/cachedir/ prescribes; backup programs skip such folders.
+CACHEDIR_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
+CACHEDIR_TAG: Final = "CACHEDIR.TAG"
+#: What our own tag says beyond the signature: many programs tag their caches, and theirs are not ours.
+_OWN_TAG: Final = (
+    CACHEDIR_SIGNATURE + b"\n# Made by the CUDA-on-AMD workspace; see https://bford.info/cachedir/\n"
+)
+
+
+def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> str:
+    """Return the SHA-256 of a file, lower-case hex, in constant memory.
+
+    ``advance`` is told the number of bytes read since its last call.
+    """
+    digest = hashlib.sha256()
+    buffer = bytearray(CHUNK)
+    view = memoryview(buffer)
+    with long_path(path).open("rb", buffering=0) as file:
+        while count := file.readinto(buffer):
+            digest.update(view[:count])
+            if advance is not None:
+                advance(count)
+    return digest.hexdigest()
+
+
+def replace(source: Path, destination: Path) -> None:
+    """Rename over ``destination``, waiting for a scanner that holds one of them (Windows)."""
+    retry_on_sharing_violation(lambda: os.replace(long_path(source), long_path(destination)))  # noqa: PTH105 - same call
+
+
+def remove(path: Path) -> None:
+    """Remove one file or link, also a read-only one; a missing one is fine."""
+    target = long_path(path)
+    if sys.platform == "win32":
+        # Windows does not delete a file with the read-only attribute.
+        with suppress(OSError):
+            if not is_link(target):
+                target.chmod(stat.S_IWRITE)
+    retry_on_sharing_violation(lambda: target.unlink(missing_ok=True))
+
+
+def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write ``path`` so that a reader sees the old bytes or the new ones.
+
+    ``durable`` extends this to a loss of power; without it the file may then be lost or empty, which suits
+    what is checked when read and can be made again: synchronising waits for everybody's writes.
+    """
+    temporary = temporary_beside(path)
+    try:
+        with long_path(temporary).open("xb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            remove(temporary)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return a fresh name in the same folder, so that a rename stays on one volume."""
+    return path.with_name(f".{path.name[:80]}.{os.urandom(6).hex()}.tmp")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` durable. Windows offers no way to do that from Python."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def free_space(path: Path) -> int:
+    """Return the bytes free for this user on the volume of ``path``, which need not exist yet."""
+    place = path.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def tells_case_apart(folder: Path) -> bool:
+    """Ask the volume of an existing folder whether ``a`` and ``A`` are two names there."""
+    import tempfile  # noqa: PLC0415 - only for this
+
+    with tempfile.NamedTemporaryFile(dir=long_path(folder), prefix="case-") as probe:
+        path = Path(probe.name)
+        return not path.with_name(path.name.upper()).exists()
+
+
+def is_link(path: Path) -> bool:
+    """Say whether ``path`` itself is a symbolic link or a Windows junction."""
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return True
+    tag = getattr(status, "st_reparse_tag", 0)
+    return tag in {0xA0000003, 0xA000000C}  # mount point (junction), symbolic link
+
+
+def set_read_only(path: Path, *, executable: bool = False) -> None:
+    """Take write permission from one file; ``executable`` keeps or gives the right to run it."""
+    long_path(path).chmod(0o555 if executable else 0o444)
+
+
+def create_read_only(path: Path, *, executable: bool = False) -> io.FileIO:
+    """Open a new file for writing that nobody, we included, can open for writing again."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o555 if executable else 0o444)
+
+    return io.FileIO(os.fspath(long_path(path)), "x", opener=opener)
+
+
+def make_read_only(tree: Path) -> None:
+    """Take write permission from every file below ``tree``; links are left alone.
+
+    Folders stay writable, so that ordinary tools can delete a cache; what is added to a tree is found
+    by verification.
+    """
+    for folder, _, names in os.walk(long_path(tree)):
+        for name in names:
+            file = Path(folder, name)
+            if not is_link(file):
+                file.chmod(file.stat().st_mode & ~0o222)
+
+
+def remove_tree(tree: Path) -> None:
+    """Remove a tree of ours, read-only files and folders included; a missing one is fine.
+
+    A link or junction, also ``tree`` itself, is removed as such: what it leads to is never touched.
+    """
+    top = long_path(tree)
+    try:
+        link = is_link(top)
+    except FileNotFoundError:
+        return
+    if link:
+        _remove_link(top)
+        return
+    if not stat.S_ISDIR(top.lstat().st_mode):
+        remove(top)
+        return
+    if sys.platform != "win32":
+        top.chmod(0o700)
+    for child in list(top.iterdir()):
+        remove_tree(child)
+    retry_on_sharing_violation(top.rmdir)
+
+
+def _remove_link(path: Path) -> None:
+    """Remove a link; on Windows a link to a folder is removed like a folder."""
+    try:
+        retry_on_sharing_violation(path.unlink)
+    except OSError:
+        if sys.platform != "win32":
+            raise
+        retry_on_sharing_violation(path.rmdir)
+
+
+def long_path(path: Path) -> Path:
+    """Return ``path`` in the form Windows accepts beyond 260 characters; unchanged elsewhere."""
+    return Path(extended_path(path)) if sys.platform == "win32" else path
+
+
+def write_cachedir_tag(folder: Path) -> None:
+    """Mark ``folder`` as a cache of ours: backup programs skip it, and we may delete what is in it."""
+    write_atomic(folder / CACHEDIR_TAG, _OWN_TAG)
+
+
+def has_own_cachedir_tag(folder: Path) -> bool:
+    """Say whether ``folder`` carries the ``CACHEDIR.TAG`` that we write (not a link to one)."""
+    tag = folder / CACHEDIR_TAG
+    try:
+        if is_link(tag):
+            return False
+        with tag.open("rb") as file:
+            return file.read(len(_OWN_TAG) + 1) == _OWN_TAG
+    except OSError:
+        return False
+
+
+T = TypeVar("T")
+
+#: Errors that an antivirus program or an indexer causes on Windows by holding a file for a moment.
+PASSING: Final = frozenset({5, 32, 33})
+#: 5 s in all; a virus scan of a large DLL takes about that.
+WAITS: Final = tuple(0.01 * 2**n for n in range(9))
+_LONG: Final = 240
+
+
+def extended_path(path: Path) -> str:
+    """Return a path as the operating system takes it; Windows needs a prefix beyond 260 characters."""
+    text = str(path)
+    if sys.platform == "win32" and len(text) > _LONG and not text.startswith("\\\\?\\"):
+        text = "\\\\?\\UNC" + text[1:] if text.startswith("\\\\") else "\\\\?\\" + text
+    return text
+
+
+def retrying(
+    action: Callable[[], T],
+    *,
+    waits: Sequence[float] = WAITS,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """Try again while Windows says that somebody holds the file; any other error is final."""
+    for wait in waits:
+        try:
+            return action()
+        except OSError as error:
+            if getattr(error, "winerror", None) not in PASSING:
+                raise
+        sleep(wait)
+    return action()
+
+
+def retry_on_sharing_violation(action: Callable[[], T]) -> T:
+    """Retry on Windows alone; elsewhere a refusal is an answer."""
+    return retrying(action) if sys.platform == "win32" else action()

@@ -1,0 +1,152 @@
+"""What an archive may call its members: one table of refusals, the same on every system.
+
+An archive unpacks to the same tree on Linux and on Windows or not at all, so the rules of both apply to both;
+names that differ by case alone are the one exception (see ``Names``).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from scripts.errors import ArchiveError
+
+MAX_COMPONENT: Final = 255
+MAX_PATH: Final = 1024
+
+_RESERVED: Final = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class NameRefusal:
+    """One rule: a reference, what it says, and when it applies to a name or to one of its components."""
+
+    reference: str
+    sentence: str
+    applies: Callable[[str], bool]
+
+
+#: Rules for the whole name, checked in this order.
+WHOLE: Final = (
+    NameRefusal("name-empty", "has no name", lambda n: not n),
+    NameRefusal(
+        "name-nul", "has a NUL or control character in its name", lambda n: any(_is_control(c) for c in n)
+    ),
+    NameRefusal("name-not-unicode", "has a name that is not valid Unicode", lambda n: not _is_unicode(n)),
+    NameRefusal("name-backslash", "has a backslash in its name", lambda n: "\\" in n),
+    NameRefusal("name-absolute", "has an absolute path", lambda n: n.startswith("/")),
+    NameRefusal("name-drive", "has a drive or stream in its name (a colon)", lambda n: ":" in n),
+    NameRefusal(
+        "name-too-long", f"has a path of more than {MAX_PATH} characters", lambda n: len(n) > MAX_PATH
+    ),
+)
+#: Rules for every component.
+COMPONENT: Final = (
+    NameRefusal("name-empty-component", "has an empty or '.' path component", lambda c: c in {"", "."}),
+    NameRefusal("name-parent", "climbs out of its folder (..)", lambda c: c == ".."),
+    NameRefusal(
+        "name-trailing", "has a component that ends with a dot or space", lambda c: c[-1:] in {".", " "}
+    ),
+    NameRefusal(
+        "name-reserved", "uses a name reserved by Windows", lambda c: _RESERVED.fullmatch(c) is not None
+    ),
+    NameRefusal("name-wildcard", "uses a character Windows forbids", lambda c: any(x in '<>"|?*' for x in c)),
+    NameRefusal(
+        "name-long-component",
+        f"has a component of more than {MAX_COMPONENT} bytes",
+        lambda c: len(c.encode("utf-8", "surrogatepass")) > MAX_COMPONENT,
+    ),
+)
+
+
+def refusal(name: str) -> NameRefusal | None:
+    """Return the first rule that ``name`` breaks, or ``None``."""
+    for rule in WHOLE:
+        if rule.applies(name):
+            return rule
+    for component in name.split("/"):
+        for rule in COMPONENT:
+            if rule.applies(component):
+                return rule
+    return None
+
+
+def folded(name: str) -> str:
+    """Return what two names share that a case-insensitive or normalising file system takes for one."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+@dataclass
+class PathNames:
+    """The names of one archive so far; ``admit`` lets each in once, and never two that may collide.
+
+    ``case_counts`` says that the volume tells names apart by case. Only tars are unpacked so: ZLUDA's
+    Linux release holds both ``libcublaslt.so`` and ``libcublasLt.so``.
+    """
+
+    case_counts: bool = False
+    _kinds: dict[str, tuple[str, bool]] = field(default_factory=dict)
+
+    def admit(self, raw: str, *, folder: bool) -> str:
+        """Return the clean name of a member (POSIX, relative, no ``.``), or refuse it.
+
+        A leading ``./`` and a folder's trailing ``/`` are ordinary and dropped; ``.`` itself gives "".
+
+        Raises:
+            ArchiveError: the name breaks a rule, or collides with one that is already in.
+        """
+        name = raw.removesuffix("/") if folder else raw
+        while name.startswith("./"):
+            name = name[2:]
+        if folder and name == ".":
+            return ""
+        rule = refusal(name)
+        if rule is not None:
+            raise refused(raw, rule.reference, rule.sentence)
+        parents = name.split("/")[:-1]
+        for depth in range(1, len(parents) + 1):
+            self._enter("/".join(parents[:depth]), raw, folder=True)
+        self._enter(name, raw, folder=folder)
+        return name
+
+    def _enter(self, name: str, raw: str, *, folder: bool) -> None:
+        """Record one path; a folder may be named again, anything else not."""
+        entry = (name, folder)
+        key = unicodedata.normalize("NFC", name) if self.case_counts else folded(name)
+        known = self._kinds.setdefault(key, entry)
+        if known is entry or (known == entry and folder):
+            return
+        first, first_is_folder = known
+        if first == name and folder != first_is_folder:
+            raise refused(raw, "name-file-as-folder", f"needs {name!r} to be a file and a folder")
+        if first == name:
+            raise refused(raw, "name-twice", "is in the archive twice")
+        raise refused(raw, "name-collision", f"is the same name as {first!r} on a case-insensitive system")
+
+
+def refused(name: str, reference: str, sentence: str) -> ArchiveError:
+    """Make the error for one member; control characters in its name are shown escaped."""
+    return ArchiveError(
+        reference,
+        f"the archive is refused: {name!r} {sentence}",
+        hint="Do not unpack it by hand either; report the artifact. Nothing of it was kept.",
+    )
+
+
+def _is_control(character: str) -> bool:
+    """Say whether a character is a control character (C0, DEL, C1) or a line separator."""
+    return unicodedata.category(character) in {"Cc", "Zl", "Zp"}
+
+
+def _is_unicode(name: str) -> bool:
+    """Say whether a name can be written as UTF-8 (no lone surrogates from undecodable bytes)."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

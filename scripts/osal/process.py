@@ -1,0 +1,277 @@
+"""Run a program: with our console and handles and its whole tree waited for, or captured for a check.
+
+This is the portable half: what to wait for, when to end it, what to report. ``process_posix`` and
+``process_windows`` start the tree and know who belongs to it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from scripts.errors import LaunchError
+from scripts.osal.line_filter import Keep, Log, Tee, feed
+from scripts.osal.process_result import Captured, Command, Dialog, LogTo, ProcessResult, ProcessTree
+from scripts.osal.signals import DeferredSignals, ForwardedSignals
+
+if sys.platform == "win32":
+    from scripts.osal.process_windows import WindowsTree as StartedTree
+else:
+    from scripts.osal.process_posix import PosixTree as StartedTree
+
+#: Seconds between asking a process to end and ending it.
+GRACE: Final = 3.0
+#: Seconds between two looks for message boxes, and the longest sleep of the waiting loop.
+LOOK: Final = 1.0
+#: Seconds that output may still arrive after the last process of a tree has ended.
+DRAIN: Final = 2.0
+
+
+def run_inherited(
+    command: Command,
+    *,
+    interruptions: ForwardedSignals,
+    timeout: float | None = None,
+    log: LogTo | None = None,
+    unattended: bool = False,
+    grace: float = GRACE,
+    drop: bytes = b"",
+) -> ProcessResult:
+    """Run a program with our three handles, our console and our process group; wait for its whole tree.
+
+    Signals that reach us are handed on through ``interruptions`` (open it before, and keep it open for
+    what must be finished afterwards). With ``log`` the program's output is copied byte by byte: its
+    stdout and stderr are pipes then, and a program that asks whether it talks to a terminal hears no.
+
+    Args:
+        command: what to run.
+        interruptions: the open watch over signals.
+        timeout: seconds for the whole tree; then it is asked to end, and killed after ``grace``.
+        log: where a copy of the output goes.
+        unattended: nobody can answer a message box: close them (Windows).
+        grace: seconds between asking and killing.
+        drop: lines of its stderr that begin so are not passed on; its stderr is a pipe then.
+
+    Raises:
+        LaunchError: it did not start.
+    """
+    begin = time.monotonic()
+    dialogs: list[Dialog] = []
+    with ExitStack() as stack:
+        copy = None if log is None else _open_log(log, stack)
+        tree, tees = _start_inherited(command, copy, unattended=unattended, drop=drop)
+        stack.callback(tree.close)
+        stack.callback(setattr, interruptions, "target", None)
+        interruptions.target = tree.forward
+        look = (lambda: dialogs.extend(tree.close_dialogs())) if unattended else _nothing
+        timed_out = not _wait(tree, timeout, look, whole=True)
+        if timed_out:
+            _end(tree, grace)
+        for tee in tees:
+            tee.finish(DRAIN)
+        return ProcessResult(
+            code=_final_code(tree),
+            timed_out=timed_out,
+            seconds=time.monotonic() - begin,
+            received=tuple(interruptions.received),
+            dialogs=tuple(dialogs),
+            processes=tree.processes(),
+            log_note="" if copy is None else copy.note,
+        )
+
+
+def run_captured(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    env: Mapping[str, str],
+    timeout: float,
+    cwd: Path | None = None,
+    stdin: bytes | None = None,
+    grace: float = GRACE,
+) -> Captured:
+    """Run a check or a probe in a session of its own and keep what it prints.
+
+    It has no console and, unless ``stdin`` is given, nothing to read. When its main process has ended,
+    whatever it left running is killed, so that a pipe held by a forgotten helper delays nobody. The
+    output up to a timeout is kept. On Linux a daemon that has left its session and outlived its parents is
+    not found; ``run_inherited`` finds those too.
+
+    Raises:
+        LaunchError: it did not start.
+    """
+    command = Command(program=Path(argv[0]), args=tuple(os.fspath(a) for a in argv[1:]), env=env, cwd=cwd)
+    return capture(command, timeout=timeout, stdin=stdin, grace=grace)
+
+
+def capture(
+    command: Command, *, timeout: float, stdin: bytes | None = None, grace: float = GRACE
+) -> Captured:
+    """Run what ``run_captured`` runs, already planned: its own command line, its own folder.
+
+    Raises:
+        LaunchError: it did not start.
+    """
+    begin = time.monotonic()
+    dialogs: list[Dialog] = []
+    # A check has no terminal that would end it with us: whatever ends us politely has to end it first.
+    with DeferredSignals() as shield:
+        tree, out, err = _start_captured(command, stdin)
+        try:
+            shield.lower()
+            timed_out = not _wait(tree, timeout, lambda: dialogs.extend(tree.close_dialogs()), whole=False)
+            seconds = time.monotonic() - begin
+            if timed_out:
+                _end(tree, grace)
+            leftovers = tree.kill()
+            code = _final_code(tree)
+        finally:
+            shield.raise_()
+            tree.kill()  # also when we are interrupted: nothing of a check stays behind
+            tree.close()
+            out.finish(DRAIN)
+            err.finish(DRAIN)
+    return Captured(
+        returncode=code,
+        stdout=out.kept,
+        stderr=err.kept,
+        timed_out=timed_out,
+        seconds=seconds,
+        leftovers=leftovers,
+        dialogs=tuple(dialogs),
+    )
+
+
+def _wait(tree: ProcessTree, timeout: float | None, look: Callable[[], None], *, whole: bool) -> bool:
+    """Wait for a tree, looking around every second; ``False`` when its time is over."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = LOOK if deadline is None else deadline - time.monotonic()
+        if tree.wait(max(0.0, min(LOOK, left)), whole=whole):
+            return True
+        if left <= 0:
+            return False
+        look()
+
+
+def _end(tree: ProcessTree, grace: float) -> None:
+    """Ask, wait, kill."""
+    if not (tree.terminate() and tree.wait(grace, whole=True)):
+        tree.kill()
+
+
+def _final_code(tree: ProcessTree) -> int:
+    """Return the first process's code; it has ended by now, or ends within the grace of a kill."""
+    tree.wait(GRACE, whole=False)
+    code = tree.code()
+    if code is None:
+        msg = "the program did not end although it was killed"
+        raise LaunchError(
+            "program-unkillable", msg, hint="a driver may hold it: see whether the machine still answers"
+        )
+    return code
+
+
+def _start_inherited(
+    command: Command, log: Log | None, *, unattended: bool, drop: bytes
+) -> tuple[ProcessTree, tuple[Tee, ...]]:
+    """Start with our own handles, or with pipes that are copied to them and into the log."""
+    if log is not None:
+        tree, out, err = _start_piped(command, session=False, stdin=None, unattended=unattended)
+        return tree, (Tee(out, 1, log), Tee(err, 2, log, drop=drop))
+    if not drop:
+        return StartedTree(command, session=False, unattended=unattended), ()
+    err, err_child = os.pipe()
+    try:
+        tree = StartedTree(command, session=False, unattended=unattended, stderr=err_child)
+    except BaseException:
+        os.close(err)
+        raise
+    finally:
+        os.close(err_child)
+    return tree, (Tee(err, 2, None, drop=drop),)
+
+
+def _start_captured(command: Command, stdin: bytes | None) -> tuple[ProcessTree, Keep, Keep]:
+    """Start without a console, reading nothing or the given bytes."""
+    if stdin is None:
+        source = os.open(os.devnull, os.O_RDONLY)
+        sink = None
+    else:
+        source, sink = os.pipe()
+    try:
+        tree, out, err = _start_piped(command, session=True, stdin=source, unattended=True)
+    except BaseException:
+        if sink is not None:
+            os.close(sink)
+        raise
+    finally:
+        os.close(source)
+    if sink is not None:
+        feed(sink, stdin or b"")
+    return tree, Keep(out), Keep(err)
+
+
+def _start_piped(
+    command: Command, *, session: bool, stdin: int | None, unattended: bool
+) -> tuple[ProcessTree, int, int]:
+    """Start with two pipes for the output; return the tree and the ends we read."""
+    out, out_child = os.pipe()
+    err, err_child = os.pipe()
+    try:
+        tree = StartedTree(
+            command, session=session, unattended=unattended, stdin=stdin, stdout=out_child, stderr=err_child
+        )
+    except BaseException:
+        os.close(out)
+        os.close(err)
+        raise
+    finally:
+        os.close(out_child)
+        os.close(err_child)
+    return tree, out, err
+
+
+def _open_log(log: LogTo, stack: ExitStack) -> Log:
+    """Open the log before anything is started."""
+    try:
+        opened = Log(log.path, log.cap)
+    except OSError as error:
+        msg = f"the log cannot be written: {log.path}"
+        raise LaunchError(
+            "log-not-writable", msg, context=(str(error),), hint="choose another --log"
+        ) from error
+    stack.callback(opened.close)
+    return opened
+
+
+def _nothing() -> None:
+    """Look at nothing."""
+
+
+def name_exit(code: int, *, platform: str = sys.platform) -> str:
+    """Return what an exit code says, or an empty string for a plain one.
+
+    Windows: the NTSTATUS behind a negative (or unsigned) code. POSIX: the signal behind a negative one.
+    """
+    if platform == "win32":
+        from scripts.statuses import tables  # noqa: PLC0415 - a program that ends well needs no such table
+
+        status = tables().values["ntstatus"].get(code & 0xFFFFFFFF)
+        return f"{status.name}: {status.meaning}" if status else ""
+    if code >= 0:
+        return ""
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def signed(code: int) -> int:
+    """Return a Windows exit code as the signed 32-bit number that ``sys.exit`` can hand on."""
+    return (code & 0xFFFFFFFF) - (1 << 32) if code & 0x80000000 else code & 0xFFFFFFFF

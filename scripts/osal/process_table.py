@@ -1,0 +1,78 @@
+"""The table of processes as ``/proc`` shows it (Linux)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+#: Process id to parent, session and state letter.
+Table = dict[int, tuple[int, int, str]]
+
+
+def processes() -> Table:
+    """Return every process of this machine that we may see."""
+    table = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError):  # it has ended meanwhile
+                stat = (entry / "stat").read_bytes()
+                state, parent, _, session = stat[stat.rindex(b")") + 2 :].split()[:4]
+                table[int(entry.name)] = (int(parent), int(session), state.decode())
+    return table
+
+
+def children(table: Table, parent: int) -> list[int]:
+    """Return a process's direct children."""
+    return [pid for pid, (its_parent, _, _) in table.items() if its_parent == parent]
+
+
+def has_children() -> bool:
+    """Whether this process has children, ended but not yet reaped ones included.
+
+    The kernel's own short list says it without a look at every process of the machine. A list that is not
+    empty may lack some, because it changes while it is read; that it is empty is certain.
+    """
+    try:
+        return any((task / "children").read_bytes() for task in Path("/proc/self/task").iterdir())
+    except OSError:  # a kernel without these lists, or a thread of ours that ends just now
+        return True
+
+
+def children_of(parent: int) -> list[int]:
+    """Return a process's direct children now, ended but not yet reaped ones included."""
+    return children(processes(), parent)
+
+
+def process_start_time(pid: int) -> str | None:
+    """Return a token that no later process with this id shares, or ``None`` if there is none.
+
+    On Linux it is the kernel's own tick count since boot and the boot's identity, because a start
+    *time* moves when the clock is set; on Windows the creation time, which is fixed.
+    """
+    if sys.platform == "linux":
+        return _ticks(pid)
+    import psutil  # noqa: PLC0415 - Windows only, and not small
+
+    try:
+        return f"{psutil.Process(pid).create_time() * 1_000_000:.0f}"
+    except psutil.NoSuchProcess:
+        return None
+
+
+def own_identity() -> tuple[int, str]:
+    """Return this process's id and start token."""
+    return os.getpid(), process_start_time(os.getpid()) or "0"
+
+
+def _ticks(pid: int) -> str | None:
+    """Read field 22 of ``/proc/PID/stat``; the name before it may hold spaces and brackets."""
+    try:
+        fields = (Path("/proc") / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        return None
+    if fields[0] in {b"Z", b"X"}:
+        return None
+    return f"{boot[:8]}{fields[19].decode()}"

@@ -1,1 +1,0 @@
-"""``pins.lock``: reading, writing, and asking upstream."""

@@ -1,1 +1,0 @@
-"""Documents: what was seen, at which level, on which machine."""

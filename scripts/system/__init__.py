@@ -1,1 +1,0 @@
-"""The operating system: file operations, processes, redaction."""
