@@ -13,17 +13,19 @@ __version__: Final = "0.1.0"
 
 #: Layer by layer, lowest first. A name is a module or a sub-package of ``scripts``.
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
-    ("records",),
+    ("serialize",),
     ("errors", "model", "statuses"),
-    ("system", "binary"),
-    ("pins", "store", "host"),
+    ("osal", "binary"),
+    ("guards",),
+    ("net",),
+    ("lock", "store", "host"),
     ("staging",),
     ("placement", "preflight"),
     ("launch",),
-    ("reporting",),
-    ("probing", "doctor"),
+    ("evidence",),
+    ("bench", "doctor"),
     ("app",),
-    ("ui",),
+    ("cli",),
 )
 
 #: Rooms outside the table: they import nothing of ours.
@@ -32,21 +34,22 @@ ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
 
 #: One owner for each foreign library: nobody else imports it.
 OWNERS: Final[dict[str, tuple[str, ...]]] = {
-    "requests": ("system", "store", "pins"),
-    "urllib3": ("system", "store"),
-    "truststore": ("system",),
-    "tomlkit": ("pins",),
-    "rich": ("ui",),
+    "requests": ("net", "lock"),
+    "urllib3": ("net",),
+    "truststore": ("net",),
+    "tomlkit": ("lock",),
+    "rich": ("cli",),
     "pefile": ("binary",),
     "elftools": ("binary",),
     "lz4": ("binary",),
+    "pycxxfilt": ("preflight",),
     "zstandard": ("binary",),
     "isal": ("store",),
-    "psutil": ("system",),
-    "filelock": ("system", "store", "staging"),
+    "psutil": ("osal",),
+    "filelock": ("osal", "store", "staging"),
     "platformdirs": ("app",),
-    "jsonschema": ("reporting",),
-    "PIL": ("reporting",),
-    "ctypes": ("system", "host", "inside"),
+    "jsonschema": ("evidence", "bench"),
+    "PIL": ("bench",),
+    "ctypes": ("osal", "host", "inside"),
     "winreg": ("host",),
 }

@@ -1,18 +1,17 @@
 """The types that cross rooms; everything else lives where it is used.
 
-All of them are frozen: a value that has been handed over does not change behind anybody's back.
+All of them are frozen: a value that has been handed over does not change afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from scripts.records import dataclass
+from msgspec import Struct, field
 
 
 class Trust(StrEnum):
@@ -24,7 +23,7 @@ class Trust(StrEnum):
 
 
 class ArtifactFormat(StrEnum):
-    """How an artifact is packed; ``supplied`` files are brought by the user."""
+    """How an artifact is packed; the user supplies ``supplied`` files."""
 
     ZIP = "zip"
     TAR_GZ = "tar.gz"
@@ -60,7 +59,7 @@ class Level(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the ladder, 0 for the lowest."""
+        """Position among the levels, 0 for the lowest."""
         return list(Level).index(self)
 
 
@@ -79,8 +78,7 @@ class Outcome(StrEnum):
     DIALOG = "dialog"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Member:
+class Member(Struct, frozen=True, kw_only=True):
     """One file inside an artifact.
 
     Attributes:
@@ -100,12 +98,11 @@ class Member:
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Artifact:
+class Artifact(Struct, frozen=True, kw_only=True):
     """One downloadable file of ``pins.lock``.
 
     ``sha256`` is ``None`` only for ``supplied`` artifacts, whose members all carry hashes.
-    ``size`` is ``None`` where nobody has published it; a cap applies then.
+    ``size`` is ``None`` where it is not published; a cap applies then.
     """
 
     id: str
@@ -121,24 +118,21 @@ class Artifact:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipNeed:
+class HipNeed(Struct, frozen=True, kw_only=True):
     """Which HIP runtime a stack works with; ``range`` is a version specifier set or empty."""
 
     source: HipSource
     range: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Requires:
+class Requires(Struct, frozen=True, kw_only=True):
     """What a machine must have. ``os`` is ``windows``, ``linux`` or empty for any; ``gfx`` empty for any."""
 
     os: str = ""
     gfx: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvPolicy:
+class EnvPolicy(Struct, frozen=True, kw_only=True):
     """One environment variable a stack sets (``value``) or removes (``value is None``), and why.
 
     ``only`` is ``check`` where it concerns the stack's ``cuda_check`` alone, empty for every run.
@@ -150,8 +144,7 @@ class EnvPolicy:
     only: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stack:
+class Stack(Struct, frozen=True, kw_only=True):
     """A named, pinned combination: translation layer, HIP runtime, options, environment policy."""
 
     id: str
@@ -161,12 +154,12 @@ class Stack:
     hip: HipNeed = field(default_factory=lambda: HipNeed(source=HipSource.NONE))
     requires: Requires = field(default_factory=Requires)
     api: str | None = None
+    ptx: str | None = None
     env: tuple[EnvPolicy, ...] = ()
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lock:
+class Lock(Struct, frozen=True, kw_only=True):
     """A whole ``pins.lock``. ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours."""
 
     path: Path
@@ -176,8 +169,7 @@ class Lock:
     custom: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuntimeFile:
+class RuntimeFile(Struct, frozen=True, kw_only=True):
     """One file of an assembled runtime; ``name`` is its POSIX path below the runtime's folder."""
 
     name: str
@@ -188,8 +180,7 @@ class RuntimeFile:
     origin: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Runtime:
+class Runtime(Struct, frozen=True, kw_only=True):
     """A stack's files, assembled once into a read-only folder of the store.
 
     ``digest`` covers parts, members and build; a generation and every document name it.
@@ -202,8 +193,7 @@ class Runtime:
     files: tuple[RuntimeFile, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gpu:
+class Gpu(Struct, frozen=True, kw_only=True):
     """One GPU. ``None`` means unknown, never "no"; ``why_unknown`` says why, field by field.
 
     ``index`` counts this scan's list; ``hip_index`` is HIP's own number with no device filter set.
@@ -222,8 +212,7 @@ class Gpu:
     why_unknown: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipRoot:
+class HipRoot(Struct, frozen=True, kw_only=True):
     """An installed HIP runtime: its folder, version, how it was found, and the libraries in it."""
 
     path: Path
@@ -232,8 +221,7 @@ class HipRoot:
     libraries: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Host:
+class Host(Struct, frozen=True, kw_only=True):
     """What one look at this machine showed. ``os`` is ``windows`` or ``linux``.
 
     ``driver_files``: HIP runtimes the display driver installed for the whole system, with versions.
@@ -248,9 +236,13 @@ class Host:
     notes: tuple[str, ...] = ()
     driver_files: Mapping[str, str | None] = field(default_factory=dict)
 
+    @property
+    def selected_gpu(self) -> Gpu | None:
+        """The GPU this run is about, or ``None`` without one."""
+        return next((gpu for gpu in self.gpus if gpu.index == self.selected), None)
 
-@dataclass(frozen=True, kw_only=True)
-class CapabilityResult:
+
+class CapabilityResult(Struct, frozen=True, kw_only=True):
     """What one run showed for one capability; ``level`` is ``None`` when nothing was reached."""
 
     capability: str
@@ -265,13 +257,13 @@ class Progress(Protocol):
     def task(
         self, label: str, total: int | None = None, *, unit: str = "bytes"
     ) -> AbstractContextManager[Callable[[int], None]]:
-        """Open one piece of work; the yielded callable is told how much was done *since last time*."""
+        """Open one piece of work; the yielded callable gets how much was done *since last time*."""
 
     def note(self, message: str) -> None:
         """Say one line that must not be missed."""
 
     def aside(self, message: str) -> None:
-        """Say one line to a person who is waiting; where nobody sits, nobody needs it."""
+        """Show one line to a person who is waiting; without a terminal it is left out."""
 
 
 class NoProgress:

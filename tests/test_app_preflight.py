@@ -5,19 +5,19 @@ from __future__ import annotations
 import io
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import ROOT, Staged, Workspace, workspace_from_environ
 from scripts.app.preflight import PreflightResult, inspect_program, preflight
+from scripts.cli.console import Out
+from scripts.cli.views.preflight import show_preflight as show
 from scripts.errors import TargetError, UsageError, WorkspaceError
 from scripts.launch.injection import ViaFacts
 from scripts.lock.reader import read_lock
 from scripts.model import Gpu, HipRoot, Host, Level, StackKind
-from scripts.ui.console import Out
-from scripts.ui.preflight import show
 from tests.checkout import Checkout
 from tests.elf_files import elf
 from tests.fatbins import container, ptx, sass
@@ -80,6 +80,13 @@ def test_a_person_reads_the_verdict_first(ws: Workspace, program: Path) -> None:
     text = shown(preflight(ws, exe=str(program), stack=STACK))
     text = text.replace("C:\\Program Files\\AMD\\ROCm\\6.4", "C:/Program Files/AMD/ROCm/6.4")
     assert text + "\n" == (DATA / "shown.txt").read_text(encoding="utf-8")
+
+
+def test_a_person_who_asks_for_details_gets_them_all(ws: Workspace, program: Path) -> None:
+    asked = {"details": True, "kernels": True, "all_stacks": True}
+    text = shown(preflight(ws, exe=str(program), stack=STACK, **asked))
+    text = text.replace("C:\\Program Files\\AMD\\ROCm\\6.4", "C:/Program Files/AMD/ROCm/6.4")
+    assert text + "\n" == (DATA / "details.txt").read_text(encoding="utf-8")
 
 
 def test_a_script_reads_every_need_and_why(ws: Workspace, program: Path) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from scripts.app.context import Workspace
-from scripts.app.remove import IN_STAGE, IN_STATE, remove
+from scripts.app.remove import IN_CHECKOUT, IN_STAGE, IN_STATE, remove
 from scripts.errors import ConflictError
+from scripts.evidence.document import Provenance
 from scripts.staging.generations import activate, remember_stage
 from scripts.store.cache import Cache
 
@@ -115,3 +120,75 @@ def test_links_below_the_stage_go_and_what_they_lead_to_stays(tmp_path: Path) ->
     (ws.state_root / "registry-v1" / "link").symlink_to(mine)
     remove(ws, yes=True)
     assert (mine / "a.txt").read_text(encoding="utf-8") == "dear"
+
+
+def test_what_tools_left_in_the_checkout_goes_and_its_environment_is_named(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    for name in (*IN_CHECKOUT, ".venv", "scripts/__pycache__", "scripts/cli/__pycache__", "mine"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "x").write_text("made", encoding="utf-8")
+    (tmp_path / "scripts" / "own.py").write_text("source", encoding="utf-8")
+    shown = remove(ws)
+    assert {str(tmp_path / name) for name in IN_CHECKOUT} < set(shown.paths)
+    result = remove(ws, yes=True)
+    assert names(tmp_path) == [".venv/x", "mine/x", "scripts/own.py", "stage/.gitignore", "stage/README.md"]
+    assert [line.partition(":")[0] for line in result.kept] == [str(tmp_path / ".venv")]
+
+
+def test_an_environment_that_runs_us_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ws = workspace(tmp_path)
+    inside = tmp_path / ".nox" / "tests"
+    inside.mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(inside))
+    result = remove(ws, yes=True)
+    assert inside.is_dir()
+    assert result.kept[0].startswith(str(tmp_path / ".nox"))
+
+
+@pytest.mark.parametrize(
+    ("simulated", "stays"), [(False, True), (True, False)], ids=["measured", "simulated"]
+)
+def test_a_document_that_was_measured_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, simulated: bool, stays: bool
+) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    report = ws.stage / "reports" / "20261201T000000Z-one"
+    report.mkdir()
+    for name in ("evidence.json", "gemm.log"):
+        (report / name).write_text("{}", encoding="utf-8")
+    document = SimpleNamespace(provenance=Provenance.MEASURED, simulated=simulated)
+    monkeypatch.setattr("scripts.app.remove.read_document", lambda *_a, **_k: document)
+    result = remove(ws, yes=True)
+    assert (report / "evidence.json").exists() is stays
+    assert not (report / "gemm.log").exists()
+    assert [str(report / "evidence.json") in line for line in result.kept] == ([True] if stays else [])
+
+
+@pytest.mark.posix_only
+def test_what_a_running_program_uses_stays(tmp_path: Path) -> None:
+    """A real run: while it goes on nothing is removed, after it was killed the note of it is forgotten."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    (runtime / "libcuda.so.1").write_bytes(b"ours")
+    line = [sys.executable, "-m", "tests.wrapping", str(runtime), "reference", "wrap"]
+    ws = workspace(tmp_path / "checkout")
+    fill(ws)
+    with subprocess.Popen(
+        [*line, f"--exe={shutil.which('sh')}", "--via=env", "--", "-c", "echo ready; exec sleep 60"],
+        cwd=Path(__file__).resolve().parents[1],
+        env={**os.environ, "CUDA_AMD_STATE": str(ws.state_root)},
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        before = names(tmp_path)
+        with pytest.raises(ConflictError) as caught:
+            remove(ws, yes=True)
+        assert caught.value.reference == "stack-in-use"
+        assert "sh with test-stack" in " ".join(caught.value.context)
+        assert names(tmp_path) == before
+        child.terminate()
+        child.wait()
+    assert remove(ws, yes=True).done

@@ -20,9 +20,9 @@ from scripts.doctor.log_sampling import sample_log
 from scripts.doctor.object_reader import owners
 from scripts.doctor.phrases import PHRASES, phrase_book, read_phrases
 from scripts.statuses import tables
-from tests import doctor_confidence
 from tests.doctor_cases import cases, first_finding, ordinary, reports, score
-from tests.doctor_page import write
+from tools import doctor_confidence
+from tools.doctor_page import write
 
 #: What nobody may be told to do.
 UNSAFE = re.compile(

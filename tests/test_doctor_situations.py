@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from scripts.app.context import Workspace
 from scripts.app.doctor import doctor as doctor_module
@@ -13,9 +14,8 @@ from scripts.app.doctor.doctor import doctor
 from scripts.app.doctor.machine_look import with_machine
 from scripts.doctor.facts import Facts
 from scripts.doctor.machine import Machine, StageFact
-from scripts.host.facts import scan_host
+from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
-from scripts.host.sources import Sources
 from scripts.model import Host
 from tests.windows_machines import RAPHAEL, XTX, Keys, Recorded, adapter, place
 
@@ -145,5 +145,5 @@ def test_what_only_a_look_at_everything_tells(look: dict[str, object], facts: Fa
         cache=None,
         threats=None,
     )
-    changed = Machine(**{**vars(unknown), **look})
+    changed = Machine(**{**asdict(unknown), **look})
     assert with_machine(Facts(), changed) == facts

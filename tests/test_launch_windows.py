@@ -9,12 +9,12 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.app.wrap.wrap import WrapResult, wrap
 from scripts.errors import LaunchError, StagedFileError, UsageError
@@ -334,7 +334,7 @@ CONSOLE_DRIVER = """
 import ctypes, os, sys, threading, time
 from pathlib import Path
 from scripts.osal.process_result import Command
-from scripts.osal.signals import Interruptions
+from scripts.osal.signals import ForwardedSignals
 from scripts.osal.process import run_inherited
 
 folder = Path(sys.argv[1])
@@ -345,7 +345,7 @@ def press():
     ctypes.WinDLL('kernel32').GenerateConsoleCtrlEvent(0, 0)
 
 threading.Thread(target=press, daemon=True).start()
-with Interruptions() as interruptions:
+with ForwardedSignals() as interruptions:
     args = ('-I', str(folder / 'program.py'), str(folder))
     done = run_inherited(
         Command(program=Path(sys.executable), args=args, env=dict(os.environ)), interruptions=interruptions

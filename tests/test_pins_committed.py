@@ -186,7 +186,7 @@ def test_the_notices_list_every_artifact_with_its_licence_and_trust() -> None:
 
 def test_the_manual_names_every_refusal() -> None:
     manual = (ROOT / "docs" / "pins.md").read_text(encoding="utf-8")
-    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts/pins").glob("*.py"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts/lock").glob("*.py"))
     references = set(re.findall(r'"(lock-[a-z0-9-]+)"', sources)) - {
         "lock-changed-meanwhile",
         "lock-not-writable",

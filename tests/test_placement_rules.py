@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from scripts.errors import ConflictError, JournalError, StagedFileError, TargetError, WorkspaceError
 from scripts.osal.file_operations import Fs
@@ -29,8 +30,8 @@ from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import undo
 from scripts.placement.snapshot import take_snapshot
 from scripts.placement.status import TargetState, placement_status, placements
-from tests.memory_fs import Disk, MemoryFs
 from tests.placement_harness import GONE, STACK, LightFs, World, mixed_world, pair_world, tree
+from tools.memory_fs import Disk, MemoryFs
 
 Record = Callable[[str, object], None]
 FS = LightFs()
@@ -139,8 +140,8 @@ def test_folders_that_the_caller_calls_system_are_refused(world: World) -> None:
 def test_another_volume_on_the_way_is_refused(world: World) -> None:
     snapshot = take_snapshot(world.target, world.items, fs=FS)
     lib = snapshot.folders["lib"]
-    moved = type(lib)(**{**vars(lib), "device": lib.device + 1})
-    other = type(snapshot)(**{**vars(snapshot), "folders": {**snapshot.folders, "lib": moved}})
+    moved = type(lib)(**{**asdict(lib), "device": lib.device + 1})
+    other = type(snapshot)(**{**asdict(snapshot), "folders": {**snapshot.folders, "lib": moved}})
     assert [r.reference for r in refuse(other, world.items)] == ["other-volume"]
 
 
@@ -856,4 +857,4 @@ def test_a_process_is_told_apart_from_a_later_one_with_its_id() -> None:
         child.wait()
         pid = child.pid
     assert process_start_time(pid) is None
-    assert process_start_time(os.getpid()) != process_start_time(os.getppid())
+    assert process_start_time(os.getpid()) != process_start_time(1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from scripts.host.hip_libraries import backends_in_files, backends_in_root, kernels_for
 from scripts.model import StackKind
-from scripts.preflight.backends import from_files, from_root, kernels
 from scripts.preflight.calls import Call, api_table
 from scripts.preflight.coverage import StackFacts, cover
 from scripts.preflight.reasons import Verdict, grouped
@@ -190,7 +190,7 @@ def test_an_own_copy_of_an_unprovided_library_runs_on_the_driver(tmp_path: Path)
         ({".nv_fatb": container()}, "runs", ""),
         ({".nv_fatb": container(ptx()) + container(sass())[:-80]}, "partial", "1 of 2 modules"),
         ({".nv_fatb": container(sass(90, ["a"], way="zstd"))}, "refuses", "(at most 1 kernel)"),
-        ({".nv_fatb": container(ptx(90, letter="a", way="lz4"))}, "unknown", "PTX for sm_90a alone"),
+        ({".nv_fatb": container(ptx(90, letter="a", way="lz4"))}, "runs", ""),
         ({".nv_fatb": container(ptx(90, letter="a"), ptx(80))}, "runs", ""),
         ({".nv_fatb": container(sass(90, letter="a"))}, "refuses", "(sm_90a)"),
         ({".nv_fatb": container(entry(SASS, 90, b"?" * 99, way="lz4"))}, "unknown", "than machine code"),
@@ -298,12 +298,32 @@ def test_without_a_table_the_staged_files_exports_say_what_is_not_there(tmp_path
     assert found.reasons[0].functions == ("cuGone",)
 
 
-def test_the_reference_runs_no_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("entry", "word"), [(ptx(), "unknown"), (sass(90, ["a"]), "refuses")], ids=["ptx", "machine-code"]
+)
+def test_the_reference_runs_ptx_and_no_machine_code(tmp_path: Path, entry: bytes, word: str) -> None:
     stack = replace(zluda(), kind=StackKind.REFERENCE)
-    assert (
-        verdict(tmp_path, {"app.exe": exe(GEMM, sections={".nv_fatb": container(ptx())})}, stack).verdict
-        == "refuses"
+    program = exe({"cudart64_12.dll": ["cudaMalloc"]}, sections={".nv_fatb": container(entry)})
+    assert verdict(tmp_path, {"app.exe": program}, stack).verdict == word
+
+
+def test_the_reference_refuses_nvidias_runtime_inside_a_program(tmp_path: Path) -> None:
+    stack = replace(zluda(), kind=StackKind.REFERENCE)
+    program = exe(GEMM, sections={".nv_fatb": container(ptx())})
+    found = verdict(tmp_path, {"app.exe": program}, stack)
+    assert found.verdict == "refuses"
+    assert found.reasons[0].text == (
+        "app.exe has NVIDIA's CUDA runtime linked in, which runs on NVIDIA's driver only"
     )
+    assert found.reasons[0].then == "build it with `nvcc -cudart shared`"
+
+
+def test_a_library_with_nvidias_runtime_inside_is_a_loss_on_the_reference(tmp_path: Path) -> None:
+    stack = replace(zluda(), kind=StackKind.REFERENCE)
+    plugin = dll(GEMM, sections={".nv_fatb": container(ptx())})
+    found = verdict(tmp_path, {"app.exe": exe({"plug.dll": ["f"]}), "plug.dll": plugin}, stack)
+    assert found.verdict == "partial"
+    assert "plug.dll has NVIDIA's CUDA runtime linked in" in found.reasons[0].text
 
 
 @pytest.mark.parametrize(("machine", "word"), [(0x14C, "refuses"), (0xAA64, "refuses"), (0x8664, "runs")])
@@ -402,17 +422,17 @@ def test_a_damaged_library_is_said_and_the_rest_stands(tmp_path: Path) -> None:
 
 
 def test_hip_roots_tell_their_libraries_and_kernels(tmp_path: Path) -> None:
-    assert from_root(["amdhip64", "amdhip64_7", "rocblas"])["miopen"] is False
-    found = from_files(
+    assert backends_in_root(["amdhip64", "amdhip64_7", "rocblas"])["miopen"] is False
+    found = backends_in_files(
         ["hip/bin/amdhip64_7.dll", "hip/bin/libhipblaslt.dll", "hip/bin/MIOpen.dll", "hip/bin/rocblas.txt"]
     )
     assert [name for name, there in found.items() if there] == ["amdhip64", "hipblaslt", "miopen"]
     library = tmp_path / "bin" / "rocblas" / "library"
     library.mkdir(parents=True)
     (library / "TensileLibrary_lazy_gfx1100.dat").touch()
-    assert kernels(tmp_path, "gfx1100") == {"rocblas": True, "hipblaslt": None}
-    assert kernels(tmp_path, "gfx1200") == {"rocblas": False, "hipblaslt": None}
-    assert kernels(tmp_path, "")["rocblas"] is None
+    assert kernels_for(tmp_path, "gfx1100") == {"rocblas": True, "hipblaslt": None}
+    assert kernels_for(tmp_path, "gfx1200") == {"rocblas": False, "hipblaslt": None}
+    assert kernels_for(tmp_path, "")["rocblas"] is None
 
 
 def test_the_status_of_a_need_is_unknown_where_its_calls_are(tmp_path: Path) -> None:

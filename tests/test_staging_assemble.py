@@ -16,8 +16,8 @@ from scripts.errors import HostError, IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Runtime, Trust
 from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.plan import RuntimePlan, plan_runtime
-from scripts.store.archive import Tree, TreeFile
 from scripts.store.cache import Cache, CacheEntry, EntryKind, manifest_path
+from scripts.store.trees import TreeFile, UnpackedTree
 
 QUIET = NoProgress()
 
@@ -26,14 +26,14 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def tree(folder: Path, files: dict[str, bytes], *, root: str = "") -> Tree:
+def tree(folder: Path, files: dict[str, bytes], *, root: str = "") -> UnpackedTree:
     entries = []
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         entries.append(TreeFile(path=name, sha256=sha(data), size=len(data)))
-    return Tree(path=folder, root=root, files=tuple(entries))
+    return UnpackedTree(path=folder, root=root, files=tuple(entries))
 
 
 def artifact(name: str, members: tuple[Member, ...] = ()) -> Artifact:
@@ -61,7 +61,7 @@ LAYER = artifact(
 
 
 @pytest.fixture
-def layer(tmp_path: Path) -> Tree:
+def layer(tmp_path: Path) -> UnpackedTree:
     files = {
         "zluda/nvcuda.dll": b"driver",
         "zluda/trace/nvcuda.dll": b"trace",
@@ -79,7 +79,7 @@ def staged(plan: RuntimePlan, cache: Cache) -> Runtime:
     return assemble(plan, cache, progress=QUIET)
 
 
-def test_only_members_are_taken_and_keep_their_places(layer: Tree, cache: Cache) -> None:
+def test_only_members_are_taken_and_keep_their_places(layer: UnpackedTree, cache: Cache) -> None:
     runtime = staged(plan_runtime("s", [(LAYER, layer, "")]), cache)
     assert [f.name for f in runtime.files] == ["nvcuda.dll", "trace/nvcuda.dll"]
     assert runtime.path is not None
@@ -94,7 +94,7 @@ def test_an_artifact_without_members_gives_every_file_below_its_root(tmp_path: P
     assert [f.name for f in runtime.files] == ["hip/bin/rocblas.dll"]
 
 
-def test_the_digest_depends_on_content_and_place_alone(tmp_path: Path, layer: Tree) -> None:
+def test_the_digest_depends_on_content_and_place_alone(tmp_path: Path, layer: UnpackedTree) -> None:
     again = tree(
         tmp_path / "elsewhere",
         {"zluda/nvcuda.dll": b"driver", "zluda/trace/nvcuda.dll": b"trace"},
@@ -117,7 +117,7 @@ def test_a_stack_without_files_has_a_digest_too(cache: Cache) -> None:
     assert runtime.files == ()
 
 
-def test_a_second_assembly_changes_nothing(layer: Tree, cache: Cache) -> None:
+def test_a_second_assembly_changes_nothing(layer: UnpackedTree, cache: Cache) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     first = staged(plan, cache)
     assert first.path is not None
@@ -126,7 +126,9 @@ def test_a_second_assembly_changes_nothing(layer: Tree, cache: Cache) -> None:
     assert {p: p.stat().st_mtime_ns for p in first.path.rglob("*")} == before
 
 
-def test_a_later_parts_members_replace_an_earlier_parts(tmp_path: Path, layer: Tree, cache: Cache) -> None:
+def test_a_later_parts_members_replace_an_earlier_parts(
+    tmp_path: Path, layer: UnpackedTree, cache: Cache
+) -> None:
     overlay = artifact("overlay", (Member(path="nvcuda.dll", name="nvcuda.dll", provides="nvcuda"),))
     better = tree(tmp_path / "overlay", {"zluda/nvcuda.dll": b"overlay"}, root="zluda")
     runtime = staged(plan_runtime("s", [(LAYER, layer, ""), (overlay, better, "")]), cache)
@@ -151,7 +153,7 @@ def test_parts_that_agree_are_merged(tmp_path: Path) -> None:
     assert [f.name for f in plan.runtime_files] == ["b", "bin/a.dll"]
 
 
-def test_a_file_that_changed_in_the_store_is_not_taken_over(layer: Tree, cache: Cache) -> None:
+def test_a_file_that_changed_in_the_store_is_not_taken_over(layer: UnpackedTree, cache: Cache) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     (layer.path / "zluda" / "nvcuda.dll").write_bytes(b"trojan")
     with pytest.raises(StagedFileError) as caught:
@@ -160,7 +162,7 @@ def test_a_file_that_changed_in_the_store_is_not_taken_over(layer: Tree, cache: 
     assert load_runtime(cache, plan.digest, stack="s") is None
 
 
-def test_what_a_crash_left_is_thrown_away(layer: Tree, cache: Cache) -> None:
+def test_what_a_crash_left_is_thrown_away(layer: UnpackedTree, cache: Cache) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     cache.ensure()
     final = cache.runtime_path(plan.digest)
@@ -196,7 +198,7 @@ class Meanwhile(NoProgress):
         return super().task(label, total, unit=unit)
 
 
-def test_pruning_waits_for_an_assembly_in_progress(layer: Tree, cache: Cache) -> None:
+def test_pruning_waits_for_an_assembly_in_progress(layer: UnpackedTree, cache: Cache) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     overheard = Overheard()
     pruner = Cache(cache.root, overheard)
@@ -218,7 +220,7 @@ def test_pruning_waits_for_an_assembly_in_progress(layer: Tree, cache: Cache) ->
 
 
 def test_a_runtime_that_does_not_fit_is_refused_first(
-    layer: Tree, cache: Cache, monkeypatch: pytest.MonkeyPatch
+    layer: UnpackedTree, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scripts.staging.assemble.free_space", lambda _: 3)
     with pytest.raises(HostError) as caught:
@@ -241,7 +243,9 @@ def make_writable(path: Path) -> None:
     ],
     ids=["vanished", "one byte", "another size", "one more"],
 )
-def test_verification_reads_every_byte(layer: Tree, cache: Cache, spoil: object, reference: str) -> None:
+def test_verification_reads_every_byte(
+    layer: UnpackedTree, cache: Cache, spoil: object, reference: str
+) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     runtime = staged(plan, cache)
     verify_runtime(runtime, progress=QUIET)
@@ -257,7 +261,7 @@ def test_verification_reads_every_byte(layer: Tree, cache: Cache, spoil: object,
     assert "disable" not in caught.value.hint
 
 
-def test_a_discarded_runtime_is_assembled_anew(layer: Tree, cache: Cache) -> None:
+def test_a_discarded_runtime_is_assembled_anew(layer: UnpackedTree, cache: Cache) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     runtime = staged(plan, cache)
     discard_runtime(cache, runtime.digest)
@@ -265,7 +269,7 @@ def test_a_discarded_runtime_is_assembled_anew(layer: Tree, cache: Cache) -> Non
     assert staged(plan, cache) == runtime
 
 
-def test_a_runtime_is_read_only(layer: Tree, cache: Cache) -> None:
+def test_a_runtime_is_read_only(layer: UnpackedTree, cache: Cache) -> None:
     runtime = staged(plan_runtime("s", [(LAYER, layer, "")]), cache)
     assert runtime.path is not None
     for path in runtime.path.rglob("*"):
@@ -274,7 +278,7 @@ def test_a_runtime_is_read_only(layer: Tree, cache: Cache) -> None:
 
 
 @pytest.mark.posix_only
-def test_a_link_to_the_same_bytes_is_a_change(layer: Tree, cache: Cache, tmp_path: Path) -> None:
+def test_a_link_to_the_same_bytes_is_a_change(layer: UnpackedTree, cache: Cache, tmp_path: Path) -> None:
     runtime = staged(plan_runtime("s", [(LAYER, layer, "")]), cache)
     assert runtime.path is not None
     (tmp_path / "elsewhere").write_bytes(b"driver")
@@ -286,7 +290,9 @@ def test_a_link_to_the_same_bytes_is_a_change(layer: Tree, cache: Cache, tmp_pat
 
 
 @pytest.mark.parametrize("field", ["sha256", "name", "provides", "needs"])
-def test_a_manifest_that_tells_of_other_files_is_not_believed(layer: Tree, cache: Cache, field: str) -> None:
+def test_a_manifest_that_tells_of_other_files_is_not_believed(
+    layer: UnpackedTree, cache: Cache, field: str
+) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     runtime = staged(plan, cache)
     manifest = manifest_path(cache.runtime_path(plan.digest))
@@ -298,7 +304,7 @@ def test_a_manifest_that_tells_of_other_files_is_not_believed(layer: Tree, cache
     assert staged(plan, cache) == runtime
 
 
-def test_files_changed_together_with_their_manifest_are_made_anew(layer: Tree, cache: Cache) -> None:
+def test_files_changed_together_with_their_manifest_are_made_anew(layer: UnpackedTree, cache: Cache) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     runtime = staged(plan, cache)
     assert runtime.path is not None
@@ -323,7 +329,7 @@ def test_what_is_no_digest_names_no_runtime(cache: Cache, digest: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 99}', "null", "[" * 100_000, '{"files": ["x"]}'])
-def test_a_damaged_manifest_means_not_there(layer: Tree, cache: Cache, text: str) -> None:
+def test_a_damaged_manifest_means_not_there(layer: UnpackedTree, cache: Cache, text: str) -> None:
     plan = plan_runtime("s", [(LAYER, layer, "")])
     runtime = staged(plan, cache)
     manifest = cache.runtime_path(plan.digest).with_name(plan.digest + ".json")

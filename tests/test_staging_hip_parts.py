@@ -28,8 +28,8 @@ from scripts.model import (
 )
 from scripts.staging.assemble import assemble
 from scripts.staging.plan import hip_roots, lay_out, plan_runtime
-from scripts.store.archive import Tree, TreeFile
 from scripts.store.cache import Cache
+from scripts.store.trees import TreeFile, UnpackedTree
 
 STACK = Stack(
     id="zluda-parts", kind=StackKind.TRANSLATION, hip=HipNeed(source=HipSource.PARTS), parts=("layer", "core")
@@ -80,7 +80,7 @@ def artifact(name: str, *members: Member, form: ArtifactFormat = ArtifactFormat.
     )
 
 
-def tree(folder: Path, files: dict[str, bytes]) -> Tree:
+def tree(folder: Path, files: dict[str, bytes]) -> UnpackedTree:
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -88,7 +88,7 @@ def tree(folder: Path, files: dict[str, bytes]) -> Tree:
         TreeFile(path=name, sha256=hashlib.sha256(data).hexdigest(), size=len(data))
         for name, data in files.items()
     )
-    return Tree(path=folder, root="", files=tuple(listed))
+    return UnpackedTree(path=folder, root="", files=tuple(listed))
 
 
 def assembled(tmp_path: Path, *packages: dict[str, bytes]) -> Runtime:

@@ -1,4 +1,4 @@
-"""``validate``: the whole ladder for one stack, its documents, what a round of them means, what got worse."""
+"""``validate``: every step for one stack, its documents, what a round of them means, what got worse."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import subprocess
 import sys
 import threading
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, workspace_from_environ
+from scripts.app.validate.round import validate_round
 from scripts.app.validate.scratch_copy import copy_program, differences, tree_of
 from scripts.app.validate.validate import alone_on_its_gpu
-from scripts.app.validate.validation_steps import obstacle
 from scripts.errors import TargetError
 from scripts.evidence.document import (
     Document,
@@ -32,8 +32,8 @@ from scripts.evidence.document import (
 from scripts.evidence.evidence_io import read_document
 from scripts.evidence.regressions import Earlier, find_regressions
 from scripts.evidence.validation import (
-    Rung,
     Validation,
+    ValidationStep,
     ValidationVerdict,
     from_json,
     junit,
@@ -43,7 +43,7 @@ from scripts.evidence.validation import (
     unfinished,
     write_validation,
 )
-from scripts.launch.injection import Via, ViaFacts
+from scripts.launch.injection import Via, ViaFacts, not_applicable_reason
 from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from tests.checkout import ROOT, Checkout
 
@@ -136,9 +136,9 @@ def validation(
         gfx=gfx,
         simulated=simulated,
         steps=(
-            Rung(name="check", status="done", seconds=1.5, detail="all load"),
-            Rung(name="run", status="failed", seconds=2, detail="wrong\x07 <numbers>"),
-            Rung(name="wrap-launcher", status="skipped", detail="no launcher"),
+            ValidationStep(name="check", status="done", seconds=1.5, detail="all load"),
+            ValidationStep(name="run", status="failed", seconds=2, detail="wrong\x07 <numbers>"),
+            ValidationStep(name="wrap-launcher", status="skipped", detail="no launcher"),
         ),
         passed=("nvcuda",),
         regressions=(
@@ -155,7 +155,7 @@ def test_a_validation_survives_its_file(tmp_path: Path) -> None:
     found, faults = read_validations(tmp_path / "new")
     assert found == (written,)
     assert [fault.split(":")[0] for fault in faults] == ["b.json", "c.json"]
-    with pytest.raises(ValueError, match="incomplete"):
+    with pytest.raises(ValueError, match="missing required field"):
         from_json({"format": 1, "verdict": "passed"})
 
 
@@ -187,6 +187,19 @@ def test_what_is_no_validation_fails_the_round_and_an_unfinished_one_too() -> No
         "b.json: broken",
     )
     assert problems_of([unfinished("a", started="")])[0].startswith("a (no GPU): failed; it did not finish")
+
+
+def test_a_reason_is_given_once_for_all_stacks(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        row = Validation(
+            stack=name, verdict=ValidationVerdict.SKIPPED, reason=f"{name} is for Windows", started=""
+        )
+        write_validation(tmp_path / f"{name}.json", row)
+    (tmp_path / "three.json").touch()
+    result = validate_round(workspace_from_environ({}, root=tmp_path), folder=str(tmp_path))
+    assert result.skipped == {"it is for Windows": ["one", "two"]}
+    assert result.problems[0].startswith("three (no GPU): failed; it did not finish")
+    assert result.exit_code == 3
 
 
 def test_the_page_of_a_round_keeps_words_in_their_cells() -> None:
@@ -240,12 +253,13 @@ ZLUDA, REFERENCE, CONTROL = StackKind.TRANSLATION, StackKind.REFERENCE, StackKin
             False,
             id="system only",
         ),
+        pytest.param(Via.BESIDE, ZLUDA, "win32", {"at_start": True, "nvrtc": True}, False, id="NVRTC"),
     ],
 )
 def test_a_way_in_that_does_not_apply_says_why(
     via: Via, kind: StackKind, platform: str, facts: dict[str, object], applies: bool
 ) -> None:
-    why = obstacle(via, staged(kind), ViaFacts(platform=platform, kind=kind, **facts))  # type: ignore[arg-type] # facts of a table
+    why = not_applicable_reason(via, ViaFacts(platform=platform, kind=kind, **facts))  # type: ignore[arg-type] # facts of a table
     assert (not why) == applies
 
 
@@ -356,7 +370,7 @@ def test_a_program_of_the_user_is_copied_with_its_folder(checkout: Checkout, tmp
     shown = read_document(Path(result["evidence"]))
     assert shown.subject.application == program.name
     assert [r.detail for r in shown.results if r.capability == "wrap env"] == [
-        "it ended with 0; nobody judged its answer"
+        "it ended with 0; its answer was not judged"
     ]
 
 
@@ -409,7 +423,7 @@ def test_nox_validates_stack_by_stack_and_closes_with_the_documents(checkout: Ch
     assert done.returncode == 1, done.stderr
     assert "validate(cpu-reference): success" in done.stderr
     assert "validate(native-cuda): skipped" in done.stderr
-    assert "gfx1200 was required and nothing was shown for it" in done.stderr
+    assert "gfx1200 was required and nothing was shown for it" in done.stdout
     (folder,) = (checkout.root / "stage" / "reports" / "rounds").iterdir()
     assert sorted(path.name for path in folder.iterdir()) == [
         "cpu-reference.json",
@@ -435,7 +449,7 @@ def test_nox_validates_stack_by_stack_and_closes_with_the_documents(checkout: Ch
 def test_nox_fails_where_nothing_was_shown(checkout: Checkout, words: list[str], said: str) -> None:
     done = nox(checkout, *words)
     assert done.returncode == 1
-    assert said in done.stderr
+    assert said in done.stdout + done.stderr
 
 
 def test_every_stack_of_the_lock_has_its_own_session_and_folder(checkout: Checkout) -> None:

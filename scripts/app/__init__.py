@@ -1,1 +1,1 @@
-"""Use cases, one file a task: they return result objects; they neither print nor exit."""
+"""Use cases: one function each; they return result objects, print nothing and never exit."""

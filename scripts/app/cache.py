@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.app.compiling import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
-from scripts.app.shim import shims_here
+from scripts.app.shims import shims_here
 from scripts.app.wrap.placing import placed_here
-from scripts.errors import ExitCode, HostError
-from scripts.records import dataclass
+from scripts.errors import ExitCode, HostError, StagedFileError
+from scripts.serialize import pick
 from scripts.staging.assemble import load_runtime
 from scripts.staging.build import build_key_of
 from scripts.staging.generations import known_stages, read_history
 from scripts.store.cache import CacheEntry, disk_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheListResult:
+class CacheListResult(Struct, frozen=True, kw_only=True):
     """Everything in the store; ``needed_by`` says why an entry stays, entry key by entry key."""
 
     root: str
@@ -34,25 +35,18 @@ class CacheListResult:
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
         rows = [
-            {
-                "kind": e.kind.value,
-                "key": e.key,
-                "bytes": e.bytes,
-                "path": str(e.path),
-                "needed_by": self.needed_by.get(e.key),
-            }
-            for e in self.entries
+            {**pick(e, "kind key bytes path"), "needed_by": self.needed_by.get(e.key)} for e in self.entries
         ]
         return {"root": self.root, "bytes": self.bytes, "entries": rows}
 
 
 def cache_list(ws: Workspace) -> CacheListResult:
     """List the store; changes nothing."""
-    return CacheListResult(root=str(ws.cache_root), entries=cache_of(ws).entries(), needed_by=references(ws))
+    needed = references(ws, skip_unreadable=True)
+    return CacheListResult(root=str(ws.cache_root), entries=cache_of(ws).entries(), needed_by=needed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CachePruneResult:
+class CachePruneResult(Struct, frozen=True, kw_only=True):
     """What went (or with ``dry_run`` would go), what stays, and how many bytes that freed.
 
     With ``compiled`` it is the layer's compile cache that went, and nothing of the store.
@@ -72,14 +66,8 @@ class CachePruneResult:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        rows = [{"kind": e.kind.value, "key": e.key, "bytes": e.bytes} for e in self.gone]
-        return {
-            "dry_run": self.dry_run,
-            "bytes": self.bytes,
-            "gone": rows,
-            "kept": self.kept,
-            "compile_cache": self.compiled.to_json() if self.compiled else None,
-        }
+        rows = [pick(entry, "kind key bytes") for entry in self.gone]
+        return {**pick(self, "dry_run bytes kept compile_cache=compiled"), "gone": rows}
 
 
 def cache_prune(ws: Workspace, *, compile_: bool = False, dry_run: bool = False) -> CachePruneResult:
@@ -115,15 +103,19 @@ def _clear_compiled(ws: Workspace, *, dry_run: bool) -> CachePruneResult:
     return CachePruneResult(gone=(), kept=0, dry_run=dry_run, compiled=compiled)
 
 
-def references(ws: Workspace) -> dict[str, str]:
+def references(ws: Workspace, *, skip_unreadable: bool = False) -> dict[str, str]:
     """Map every needed key of the store to a sentence that says who needs it.
 
     A runtime is needed by a generation, a placement or a shim; the archives and trees it was made from stay
     with it, so that a file an antivirus program takes can be put back without a download.
+
+    Raises:
+        StagedFileError: the list of a checkout cannot be read, so that nothing of it may be removed; with
+            ``skip_unreadable`` this is noted instead.
     """
     needed: dict[str, str] = {}
     cache, artifacts = cache_of(ws), lock_of(ws).artifacts
-    for digest, who in _runtimes(ws):
+    for digest, who in _runtimes(ws, skip_unreadable=skip_unreadable):
         needed.setdefault(digest, who)
         runtime = load_runtime(cache, digest, stack="")
         for origin in {file.origin for file in runtime.files} if runtime else ():
@@ -133,10 +125,17 @@ def references(ws: Workspace) -> dict[str, str]:
     return needed
 
 
-def _runtimes(ws: Workspace) -> Iterator[tuple[str, str]]:
-    """Yield every runtime somebody may still use."""
+def _runtimes(ws: Workspace, *, skip_unreadable: bool) -> Iterator[tuple[str, str]]:
+    """Yield every runtime that may still be used."""
     for stage in dict.fromkeys((ws.stage, *known_stages(ws.state_root))):
-        for generation in read_history(stage).generations:
+        try:
+            generations = read_history(stage).generations
+        except StagedFileError as error:
+            if not skip_unreadable:
+                raise
+            ws.progress.note(f"{error.message}: {error.context[0]}")
+            continue
+        for generation in generations:
             yield (
                 generation.digest,
                 f"generation {generation.number} ({generation.stack}) of {_checkout(stage)}",
@@ -150,5 +149,4 @@ def _runtimes(ws: Workspace) -> Iterator[tuple[str, str]]:
 
 
 def _checkout(stage: Path) -> str:
-    """Name a checkout by its folder."""
     return str(stage.parent)

@@ -12,20 +12,21 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace
 from scripts.errors import ConflictError
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 #: The layer compiles into this folder below the user's cache.
 COMPILE_CACHE: Final = ("zluda", "ComputeCache")
 #: Its own files there: databases (one for each format of the layer) and what SQLite keeps beside them.
 _OURS: Final = re.compile(r"zluda\d*\.db(-wal|-shm|-journal)?", re.IGNORECASE)
-#: How often something that runs is looked at, in seconds; so often at most a line is said.
+#: How often something that runs is looked at, in seconds; so often at most a line is shown.
 INTERVAL: Final = 10.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompileCache:
+class CompileCache(Struct, frozen=True, kw_only=True):
     """The layer's compile cache: its folder, and the files in it that are the layer's own."""
 
     folder: Path
@@ -34,7 +35,7 @@ class CompileCache:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return {"path": str(self.folder), "bytes": self.bytes, "files": [path.name for path in self.files]}
+        return {**pick(self, "path=folder bytes"), "files": [path.name for path in self.files]}
 
 
 def compile_cache(ws: Workspace) -> CompileCache | None:
@@ -61,8 +62,6 @@ def clear(cache: CompileCache) -> None:
     Raises:
         ConflictError: ``compile-cache-in-use``: a program has it open; what it has open was not deleted.
     """
-    # MOVED  # noqa: PLC0415 - SQLite is loaded only to clear
-
     busy = next((path for path in cache.files if path.suffix.lower() == ".db" and in_use(path)), None)
     for path in cache.files if busy is None else ():
         try:
@@ -118,10 +117,10 @@ _POINTER: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 def in_use(path: Path) -> bool:
     """Whether another program has the database open.
 
-    SQLite itself answers: it lends the file exclusively to nobody while somebody else has it open (in WAL
-    mode even idle). A file that is no database is in nobody's use. Its content does not change, but SQLite
+    SQLite itself answers: it gives no exclusive lock on the file while another program has it open (in WAL
+    mode even idle). A file that is no database is not in use. Its content does not change, but SQLite
     may write its journal back into it. One whose journal names a file elsewhere is not opened and counts as
-    in use: in a transaction over several databases that file is SQLite's own, in a planted journal anybody's.
+    in use: in a transaction over several databases that file is SQLite's own, in a planted journal any file.
     """
     import sqlite3  # noqa: PLC0415 - only here, and seldom asked
 
@@ -146,5 +145,5 @@ def _leads_elsewhere(journal: Path) -> bool:
         return journal.is_file() and journal.read_bytes().rstrip(b"\0").endswith(_POINTER)
     except FileNotFoundError:
         return False
-    except OSError:  # held by somebody
+    except OSError:  # held by another program
         return True

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace
+from scripts.app.setup.download_summary import DownloadRow, DownloadSummary
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import unknown_name
 from scripts.lock.upstream import API, GitHub, api_base
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress
 from scripts.net.web import MAX_BYTES, Web
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
+from scripts.store.fetch import FetchAction
 
 
 class PinStatus(StrEnum):
@@ -25,9 +29,8 @@ class PinStatus(StrEnum):
     SUPPLIED = "supplied"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedUrl:
-    """One URL of one artifact; ``url`` is empty for supplied files, which nobody downloads."""
+class CheckedUrl(Struct, frozen=True, kw_only=True):
+    """One URL of one artifact; ``url`` is empty for supplied files, which are not downloaded."""
 
     artifact: str
     url: str
@@ -35,8 +38,7 @@ class CheckedUrl:
     detail: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PinsCheckResult:
+class PinsCheckResult(JsonRecord, frozen=True, kw_only=True):
     """Every URL that was asked."""
 
     checked: tuple[CheckedUrl, ...]
@@ -48,10 +50,6 @@ class PinsCheckResult:
         if PinStatus.DIFFERS in found:
             return int(ExitCode.NEGATIVE)
         return int(ExitCode.FETCH if PinStatus.UNREACHABLE in found else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return one object per URL."""
-        return {"checked": [asdict(row) for row in self.checked]}
 
 
 def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsCheckResult:
@@ -67,13 +65,39 @@ def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsC
         UsageError: an artifact is unknown, or ``offline``.
     """
     if offline:
-        msg = "pins.check asks servers, which --offline forbids."
-        hint = "Leave --offline out; `invoke verify --deep` hashes what is already here."
+        msg = "pins.check asks servers, which --offline forbids"
+        hint = "leave --offline out; `invoke verify --deep` hashes what is already here"
         raise UsageError(reference="offline", message=msg, hint=hint)
     lock = read_lock(ws.lock_path, custom=ws.custom_lock)
     asking = web(ws)
+    agree(ws, chosen(lock, only))
     rows = [row for artifact in chosen(lock, only) for row in _check(asking, artifact, ws.progress)]
     return PinsCheckResult(checked=tuple(rows))
+
+
+def agree(ws: Workspace, artifacts: Sequence[Artifact]) -> None:
+    """Ask a person before gigabytes are read; without a terminal the command is consent.
+
+    Raises:
+        UsageError: the answer was no.
+    """
+    rows = tuple(
+        DownloadRow(
+            artifact=artifact.id,
+            action=FetchAction.FETCH,
+            bytes=artifact.size,
+            license=artifact.license,
+            trust=artifact.trust,
+            note="",
+        )
+        for artifact in artifacts
+        for _url in artifact.urls
+    )
+    summary = DownloadSummary(stack="pins.check, which keeps nothing", rows=rows)
+    if ws.ask is None or not rows or ws.ask(summary):
+        return
+    hint = f"check one at a time: invoke pins.check --only={rows[0].artifact}"
+    raise UsageError("declined", "nothing was downloaded", hint=hint)
 
 
 def chosen(lock: Lock, only: str) -> tuple[Artifact, ...]:
@@ -87,7 +111,7 @@ def chosen(lock: Lock, only: str) -> tuple[Artifact, ...]:
 
 def _check(asking: Web, artifact: Artifact, progress: Progress) -> list[CheckedUrl]:
     if artifact.format is ArtifactFormat.SUPPLIED:
-        detail = "brought by the user; hashed when it is staged"
+        detail = "supplied by the user; hashed when it is staged"
         return [CheckedUrl(artifact=artifact.id, url="", status=PinStatus.SUPPLIED, detail=detail)]
     rows = []
     for url in artifact.urls:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.app.context import Workspace, host_of
 from scripts.app.doctor.machine_look import facts_of, look_around
@@ -20,15 +21,14 @@ from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import FILE_NAME, dump, read_document, to_json, write_document
 from scripts.model import Host
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord, plain
 
 IMPORTED: Final = "imported"
 #: Newest reports whose documents and logs go into a bundle.
 BUNDLED_REPORTS: Final = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineSeen:
+class MachineSeen(Struct, frozen=True, kw_only=True):
     """One document and where it lies."""
 
     path: Path
@@ -39,13 +39,12 @@ class MachineSeen:
         return {"path": str(self.path), "document": to_json(self.document)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportResult:
+class ReportResult(JsonRecord, frozen=True, kw_only=True):
     """What ``report`` found or did.
 
     Attributes:
         own: the newest document of each stack, made on this machine, newest first.
-        imported: documents from others; whatever they say of themselves, nobody measured them here.
+        imported: documents from others: not measured here, whatever they claim.
         added: the document that was just imported.
         bundle: the bundle that was just written, and ``bundle_names`` what it holds.
         faults: files in the folders that are no valid documents.
@@ -58,17 +57,6 @@ class ReportResult:
     bundle_names: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     exit_code: int = ExitCode.OK
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "own": [seen.to_json() for seen in self.own],
-            "imported": [seen.to_json() for seen in self.imported],
-            "added": self.added.to_json() if self.added else None,
-            "bundle": str(self.bundle) if self.bundle else None,
-            "bundle_names": list(self.bundle_names),
-            "faults": list(self.faults),
-        }
 
 
 def report(
@@ -94,12 +82,11 @@ def report(
 
 
 def _reports(ws: Workspace) -> Path:
-    """Return where documents and logs of this workspace lie."""
     return ws.stage / "reports"
 
 
 def _own_files(ws: Workspace) -> list[Path]:
-    """Return this machine's documents, newest first; their folders begin with the time."""
+    """Return this machine's documents, newest first; their folders start with the time."""
     return sorted(_reports(ws).glob(f"*/{FILE_NAME}"), key=lambda path: path.parent.name, reverse=True)
 
 
@@ -131,7 +118,7 @@ def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tupl
     """Gather facts, the doctor's examination and findings, documents and logs; redact; write."""
     host = host_of(ws)
     data: dict[str, object] = {
-        "machine": asdict(host),
+        "machine": plain(host),
         "doctor": [line.to_json() for line in examine(look_around(ws, host))],
         "findings": [*findings, *_explained(ws, host)],
         "environment": {name: ws.environ[name] for name in sorted(ws.environ) if _telling(name)},
@@ -152,7 +139,7 @@ def _explained(ws: Workspace, host: Host) -> Iterator[dict[str, object]]:
 
 
 def _telling(name: str) -> bool:
-    """Whether a variable bears on CUDA, HIP or loading; the others are nobody's business."""
+    """Whether a variable bears on CUDA, HIP or loading; the others are private."""
     upper = name.upper()
     starts = ("CUDA", "HIP", "ROC", "HSA", "ZLUDA", "MIOPEN", "PYTORCH", "TORCH", "GPU_", "AMD", "LD_LIBRARY")
     return upper.startswith(starts) or upper in {"PATH", "LD_PRELOAD", "PROCESSOR_ARCHITECTURE"}

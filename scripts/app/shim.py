@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from scripts.app.context import Staged, Workspace, cache_of, staged_runtime
+from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.preflight import warn_about
+from scripts.app.shims import ShimStatus, digest_of, shims_here
 from scripts.app.stack_process import gpu_choice, hip_root_of
 from scripts.app.wrap.placing import registry_of
 from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run
@@ -19,15 +19,13 @@ from scripts.launch.injection import Via
 from scripts.launch.shim import Shim, cmd_text, file_name, misleading, sh_text
 from scripts.model import StackKind
 from scripts.osal.fs import write_atomic
-from scripts.placement.registry import SHIMS, RegistryEntry
-from scripts.records import dataclass
-from scripts.staging.assemble import load_runtime
+from scripts.placement.registry import SHIMS
+from scripts.serialize import JsonRecord
 
 FOLDER: Final = "shims"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShimResult:
+class ShimResult(JsonRecord, frozen=True, kw_only=True):
     """What was written or taken away.
 
     Attributes:
@@ -36,7 +34,7 @@ class ShimResult:
         via: how the libraries get in.
         written: the script; ``None`` after ``--remove``.
         removed: the scripts that went.
-        kept: scripts that somebody changed since, and that were left alone.
+        kept: scripts that were changed since, and left alone.
         notes: what a person should know before the first start.
     """
 
@@ -48,22 +46,12 @@ class ShimResult:
     kept: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
 
+    JSON = "program stack? via? written removed kept notes"
+
     @property
     def exit_code(self) -> int:
         """3 where a changed script was left alone."""
         return int(ExitCode.NEGATIVE if self.kept else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "program": str(self.program),
-            "stack": self.stack or None,
-            "via": self.via or None,
-            "written": str(self.written) if self.written else None,
-            "removed": [str(path) for path in self.removed],
-            "kept": [str(path) for path in self.kept],
-            "notes": list(self.notes),
-        }
 
 
 def shim(
@@ -110,7 +98,7 @@ def shim(
 
 
 def _text(ws: Workspace, ready: Staged, plan: WrapPlan) -> bytes:
-    """Write the script for what ``wrap`` would start, in an environment nobody knows yet."""
+    """Write the script for what ``wrap`` would start, in an environment that is not known yet."""
     shown = plan.shown
     profile = profile_of(ws, ready, shown.program, shown.args).changes
     environ = plan_environment(
@@ -148,7 +136,7 @@ def _remove(ws: Workspace, program: Path, stack: str) -> ShimResult:
     if not found:
         known = tuple(f"{s.program}: {s.path}" for s in shims_here(ws))
         msg = f"there is no shim for {program}"
-        raise UsageError("no-shim", msg, context=known, hint="`invoke status` lists them")
+        raise UsageError("no-shim", msg, context=known, hint="see `invoke status` for the list")
     kept = tuple(status.path for status in found if not _take(ws, status))
     removed = tuple(status.path for status in found if status.path not in kept)
     return ShimResult(program=program, removed=removed, kept=kept)
@@ -161,64 +149,3 @@ def _take(ws: Workspace, status: ShimStatus) -> bool:
     status.path.unlink(missing_ok=True)
     registry_of(ws).remove(SHIMS, status.path)
     return True
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShimStatus:
-    """One script as it is now; ``standing`` is ``ready``, ``changed``, ``gone`` or ``without files``."""
-
-    path: Path
-    program: Path
-    stack: str
-    digest: str
-    standing: str
-
-    @property
-    def advice(self) -> str:
-        """What to do where it would not work; empty where it would."""
-        again = f'invoke shim --exe="{self.program}"'
-        return {
-            "changed": "somebody changed it, so `shim --remove` leaves it alone",
-            "gone": f"it was moved or deleted: {again} --remove takes it off the list",
-            "without files": f"its stack is no longer in the store: {again} makes it anew",
-        }.get(self.standing, "")
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "path": str(self.path),
-            "program": str(self.program),
-            "stack": self.stack,
-            "digest": self.digest,
-            "standing": self.standing,
-        }
-
-
-def shims_here(ws: Workspace) -> tuple[ShimStatus, ...]:
-    """Return every shim that this user made, from any checkout."""
-    return tuple(_status(ws, entry) for entry in registry_of(ws).entries(SHIMS))
-
-
-def digest_of(text: bytes) -> str:
-    """Return the SHA-256 by which a script is known as ours."""
-    return hashlib.sha256(text).hexdigest()
-
-
-def _status(ws: Workspace, entry: RegistryEntry) -> ShimStatus:
-    """Look at one script."""
-    facts = entry.facts
-    stack, digest = facts.get("stack", ""), facts.get("digest", "")
-    try:
-        ours = digest_of(entry.path.read_bytes()) == facts.get("sha256")
-        standing = "ready" if ours else "changed"
-    except OSError:
-        standing = "gone"
-    if standing == "ready" and load_runtime(cache_of(ws), digest, stack=stack) is None:
-        standing = "without files"
-    return ShimStatus(
-        path=entry.path,
-        program=Path(facts.get("program", "")),
-        stack=stack,
-        digest=digest,
-        standing=standing,
-    )

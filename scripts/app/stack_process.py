@@ -18,7 +18,8 @@ from scripts.launch.request import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, StackKind
 from scripts.osal.process import run_captured
 from scripts.osal.process_result import Captured
-from scripts.staging.select import fitting_root, selected_gpu
+from scripts.osal.user_path import home_folder
+from scripts.staging.select import fitting_root
 
 if TYPE_CHECKING:
     from scripts.evidence.document import Revision
@@ -33,7 +34,7 @@ def hip_root_of(staged: Staged) -> HipRoot | None:
 
 def gpu_choice(host: Host) -> GpuChoice | None:
     """Return the selected GPU by HIP's own number, where HIP would see several."""
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     if gpu is None or gpu.hip_index is None:
         return None
     count = sum(1 for other in host.gpus if other.hip_index is not None)
@@ -79,7 +80,7 @@ def redactor_of(ws: Workspace) -> Redactor:
     from scripts.osal.redaction import Redactor  # noqa: PLC0415 - as above
 
     user = next((ws.environ[name] for name in ("USERNAME", "LOGNAME", "USER") if ws.environ.get(name)), "")
-    return Redactor(user=user, home=str(Path.home()), host=platform.node())
+    return Redactor(user=user, home=str(home_folder() or ""), host=platform.node())
 
 
 def revision_of(ws: Workspace) -> Revision | None:
@@ -137,7 +138,7 @@ def backend_notes(
     if ws.platform != "win32" or staged.stack.kind is not StackKind.TRANSLATION or home is None:
         return ()
     from scripts.host.windows import system32  # noqa: PLC0415 - Windows only, and not small
-    from scripts.launch.backends import (
+    from scripts.launch.backends import (  # noqa: PLC0415 - as above
         BackendPlaces,
         missing_backends,
         notes_of,
@@ -157,9 +158,9 @@ def backend_notes(
     )
     shadows = tuple(_shadow(folder, program) for folder in beside if shadowing(folder))
     missing = missing_backends(staged.runtime, places)
-    said = refuse_or_note(missing) if refuse else notes_of(missing)
+    notes = refuse_or_note(missing) if refuse else notes_of(missing)
     outdated = outdated_runtime(home / DRIVER, places)
-    return (*shadows, *said, *((outdated,) if outdated else ()))
+    return (*shadows, *notes, *((outdated,) if outdated else ()))
 
 
 def _shadow(folder: Path, program: Path) -> str:
@@ -173,7 +174,7 @@ def _shadow(folder: Path, program: Path) -> str:
 def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:
     """Refuse a way in that an NVIDIA driver would cut off: Windows looks into System32 before PATH.
 
-    Half of the program's CUDA would be NVIDIA's and half the layer's, and its numbers would be nobody's.
+    Half of the program's CUDA would be NVIDIA's and half the layer's, and its numbers would show neither.
 
     Raises:
         LaunchError: ``foreign-driver``.

@@ -7,12 +7,11 @@ from scripts.app.setup.download_summary import DownloadSummary
 from scripts.app.setup.flow import Flow, FlowStep, read_request
 from scripts.errors import ExitCode
 from scripts.model import ArtifactFormat
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.store.fetch import fetch as fetch_artifact
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageResult:
+class StageResult(JsonRecord, frozen=True, kw_only=True):
     """An assembled runtime; it is not active until `use` or `setup` says so."""
 
     stack: str
@@ -20,11 +19,6 @@ class StageResult:
     path: str
     steps: tuple[FlowStep, ...]
     exit_code: int = ExitCode.OK
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        steps = [step.to_json() for step in self.steps]
-        return {"stack": self.stack, "digest": self.digest, "path": self.path, "steps": steps}
 
 
 def stage(
@@ -53,27 +47,23 @@ def stage(
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())
     flow.distrust(resolved)
-    flow.bill(resolved)
+    flow.confirm_downloads(resolved)
     runtime = flow.runtime(resolved)
     return StageResult(
         stack=runtime.stack, digest=runtime.digest, path=str(runtime.path or ""), steps=tuple(flow.steps)
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FetchResult:
+class FetchResult(JsonRecord, frozen=True, kw_only=True):
     """What is in the store now."""
 
     stack: str
-    bill: DownloadSummary
+    summary: DownloadSummary
     blobs: tuple[str, ...]
     steps: tuple[FlowStep, ...]
     exit_code: int = ExitCode.OK
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        steps = [step.to_json() for step in self.steps]
-        return {"stack": self.stack, "bill": self.bill.to_json(), "files": list(self.blobs), "steps": steps}
+    JSON = "stack bill=summary files=blobs steps"
 
 
 def fetch(
@@ -90,12 +80,12 @@ def fetch(
     request = read_request(stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror)
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())
-    bill = flow.bill(resolved)
+    summary = flow.confirm_downloads(resolved)
     cache = cache_of(ws)
     with flow.step("fetch") as notes:
         published = [a for a in resolved.artifacts if a.format is not ArtifactFormat.SUPPLIED]
         blobs = [fetch_artifact(a, cache, options=request.fetching, progress=ws.progress) for a in published]
         notes.detail = f"{len(blobs)} verified by hash"
     return FetchResult(
-        stack=resolved.stack.id, bill=bill, blobs=tuple(map(str, blobs)), steps=tuple(flow.steps)
+        stack=resolved.stack.id, summary=summary, blobs=tuple(map(str, blobs)), steps=tuple(flow.steps)
     )

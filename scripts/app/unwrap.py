@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from scripts.app.context import Workspace
 from scripts.app.wrap.placing import placed_here, registry_of
 from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
+from scripts.osal.user_path import user_path
 from scripts.placement.layout import Layout
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Mode, UndoReport
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnwrapResult:
+class UnwrapResult(Struct, frozen=True, kw_only=True):
     """What was taken back, target by target.
 
     Attributes:
@@ -40,9 +41,8 @@ class UnwrapResult:
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
         return {
-            "targets": [report.to_json() for report in self.reports],
+            **pick(self, "targets=reports forgotten"),
             "failures": [{"target": str(target), **error.to_json()} for target, error in self.failures],
-            "forgotten": [str(target) for target in self.forgotten],
         }
 
 
@@ -66,12 +66,14 @@ def unwrap(
     """
     if ours and theirs:
         msg = "--ours and --theirs exclude each other"
-        hint = "--ours restores the originals, --theirs keeps the changed files; nothing is deleted by either"
+        hint = "use --ours to restore the originals, --theirs to keep the changed files"
         raise UsageError("ours-or-theirs", msg, hint=hint)
     mode = Mode.OURS if ours else Mode.THEIRS if theirs else Mode.SAFE
     registry = registry_of(ws)
     if all_ and not exe and not target:
         return _all(ws, registry, mode)
+    if not (exe or target or all_ or placed_here(ws)):
+        return UnwrapResult(reports=())
     folder = _one(ws, exe=exe, target=target, all_=all_)
     return UnwrapResult(reports=(undo(folder, mode=mode, registry=registry),))
 
@@ -82,15 +84,12 @@ def _one(ws: Workspace, *, exe: str, target: str, all_: bool) -> Path:
         msg = "--exe, --target and --all exclude each other"
         raise UsageError("one-target", msg, hint="name one of them")
     if target:
-        return Path(target)
+        return user_path(target, "--target")
     if exe:
-        return _folder_of(ws, Path(exe))
+        return _folder_of(ws, user_path(exe, "--exe"))
     known = placed_here(ws)
     if len(known) == 1 and known[0].standing is not TargetState.MISSING:
         return known[0].target
-    if not known:
-        hint = "there is nothing to take back; of a folder that is not listed: invoke unwrap --target=FOLDER"
-        raise UsageError("no-placement", "nothing is placed beside any program", hint=hint)
     msg = f"{len(known)} placements are known; which one is meant?"
     hint = "invoke unwrap --target=FOLDER, or invoke unwrap --all"
     raise UsageError("which-target", msg, context=tuple(str(status.target) for status in known), hint=hint)
@@ -108,7 +107,9 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
         if candidate in listed or Layout(candidate).state.is_dir():
             return candidate
     msg = f"nothing is placed beside {exe.name} or above it"
-    raise TargetError("nothing-placed", msg, context=(str(folder),), hint="`status` lists what is placed")
+    raise TargetError(
+        "nothing-placed", msg, context=(str(folder),), hint="see `invoke status` for what is placed"
+    )
 
 
 def _all(ws: Workspace, registry: PlacementRegistry, mode: Mode) -> UnwrapResult:

@@ -34,18 +34,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from msgspec import Struct
+
 from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
-from scripts.records import dataclass
+from scripts.serialize import MAX_NUMBER
 
 KEYS: Final = {"name", "command", "timeout", "warmup", "primary", "metrics", "answer"}
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}", re.IGNORECASE)
 SECONDS: Final = 300.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finder:
-    """Where a figure stands in the output: the first group of a pattern, or a key of JSON lines."""
+class Finder(Struct, frozen=True, kw_only=True):
+    """Where a figure is in the output: the first group of a pattern, or a key of JSON lines."""
 
     regex: re.Pattern[str] | None = None
     key: str = ""
@@ -61,8 +62,7 @@ class Finder:
                     yield str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkloadAnswer:
+class WorkloadAnswer(Struct, frozen=True, kw_only=True):
     """What must come out: a text, or a number within a tolerance."""
 
     finder: Finder
@@ -81,8 +81,7 @@ class WorkloadAnswer:
         return abs(number - self.value) <= self.tolerance, found[-1]  # NaN is within no tolerance
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnWorkload:
+class OwnWorkload(Struct, frozen=True, kw_only=True):
     """A program of the user's, how it is started and read."""
 
     name: str
@@ -99,15 +98,15 @@ class OwnWorkload:
         """Read every metric; the n-th finding of each is its n-th iteration.
 
         Raises:
-            ValueError: none stands there, one more often than another, or one is no number.
+            ValueError: none is found, one more often than another, or one is no number.
         """
         found = {name: [number_of(text) for text in f.find(output)] for name, f in self.finders.items()}
         counts = {name: len(values) for name, values in found.items()}
         if len(set(counts.values())) != 1:
-            msg = f"its metrics do not stand there equally often: {counts}"
+            msg = f"its metrics are not found equally often: {counts}"
             raise ValueError(msg)
         if not any(counts.values()):
-            msg = "none of its metrics stands in its output"
+            msg = "no metric found in the program's output"
             raise ValueError(msg)
         rows = tuple(dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True))
         if not all(math.isfinite(value) for row in rows for value in row.values()):
@@ -124,14 +123,14 @@ def read_own_workload(path: Path) -> OwnWorkload:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        hint = "docs/comparing.md shows how such a file is written"
+    except (OSError, ValueError, RecursionError) as error:  # a TOML or Unicode error is a ValueError
+        hint = "see docs/comparing.md for how such a file is written"
         raise UsageError("workload-unreadable", f"{path} cannot be read: {error}", hint=hint) from error
     _only(path, "", data, KEYS)
     name, command = data.get("name"), data.get("command")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         _refuse(path, "name", "letters, digits, dots, dashes")
-    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+    if not isinstance(command, list) or not command or not all(map(_is_word, command)):
         _refuse(path, "command", "a list of texts, the program first")
     metrics, finders = _metrics(path, data.get("metrics"))
     if data.get("primary") not in metrics:
@@ -213,9 +212,13 @@ def _number(path: Path, where: str, value: Any, *, above: float = -math.inf) -> 
     """Read a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         _refuse(path, where, "a number")
-    if not math.isfinite(value) or value <= above:
+    if not above < value <= MAX_NUMBER:
         _refuse(path, where, "a number in its range")
     return float(value)
+
+
+def _is_word(word: object) -> bool:
+    return isinstance(word, str) and "\0" not in word
 
 
 def _object(line: str) -> dict[str, object]:
@@ -236,6 +239,5 @@ def number_of(text: str) -> float:
 
 
 def _refuse(path: Path, where: str, expected: str) -> NoReturn:
-    """Say which key is wrong, and what it must be."""
     msg = f"{path.name}: {where}: {expected}"
-    raise UsageError("workload-invalid", msg, hint="docs/comparing.md shows a whole description")
+    raise UsageError("workload-invalid", msg, hint="see docs/comparing.md for a whole description")

@@ -2,7 +2,7 @@
 
 A *trial* is one process run; its *iterations* are what it measured, in order. A record is a JSON file
 after ``data/schemas/record-1.json``; a CSV file with the columns ``runtime,trial,iteration`` and one
-column a metric is read as well. What nobody could find out is the word ``unknown``; it equals nothing.
+column a metric is read as well. What could not be found out is the word ``unknown``; it equals nothing.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from scripts.errors import UsageError
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
+from scripts.serialize import parse_json, pick
 
 if TYPE_CHECKING:
     import jsonschema
@@ -31,8 +34,7 @@ HIGHER: Final = "higher"
 LOWER: Final = "lower"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
+class Metric(Struct, frozen=True, kw_only=True):
     """One figure that a workload measures; ``better`` is ``higher``, ``lower`` or empty where unknown."""
 
     name: str
@@ -40,19 +42,18 @@ class Metric:
     unit: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     """One process run.
 
     Attributes:
         runtime: the label of what it ran under.
         number: counts the trials of that runtime from 1; equal numbers make a pair.
-        right: whether its answer was the known one and it ended cleanly; ``None`` where nobody says.
+        right: whether its answer was the known one and it ended cleanly; ``None`` where unknown.
         answer: the answer, or why there is none.
         iterations: what it measured, in order; every value is finite.
         state: what the machine was like just then: clocks, power.
         started: when, in UTC, or ``unknown``.
-        seconds: how long the whole process took; ``None`` where nobody says.
+        seconds: how long the whole process took; ``None`` where unknown.
     """
 
     runtime: str
@@ -65,8 +66,7 @@ class Trial:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Runs:
+class Runs(Struct, frozen=True, kw_only=True):
     """One record: trials of one workload, perhaps under several runtimes.
 
     ``conditions`` holds the fixed facts of each runtime; its order is the record's own. ``primary`` may
@@ -91,32 +91,12 @@ class Runs:
 
 def to_json(runs: Runs) -> dict[str, object]:
     """Return a record as plain JSON data."""
+    trial = "runtime trial=number started seconds right answer state iterations"
     return {
         "format": FORMAT,
-        "created": runs.created,
-        "workload": runs.workload,
-        "size": runs.size,
-        "primary": runs.primary,
-        "baseline": runs.baseline,
-        "warmup": runs.warmup,
-        "metrics": {m.name: {"better": m.better, "unit": m.unit} for m in runs.metrics.values()},
-        "runtimes": {name: dict(facts) for name, facts in runs.conditions.items()},
-        "trials": [_trial_json(trial) for trial in runs.trials],
-        "notes": list(runs.notes),
-    }
-
-
-def _trial_json(trial: Trial) -> dict[str, object]:
-    """Return one trial as plain JSON data."""
-    return {
-        "runtime": trial.runtime,
-        "trial": trial.number,
-        "started": trial.started,
-        "seconds": None if trial.seconds is None else round(trial.seconds, 3),
-        "right": trial.right,
-        "answer": trial.answer,
-        "state": dict(trial.state),
-        "iterations": [dict(row) for row in trial.iterations],
+        **pick(runs, "created workload size primary baseline warmup runtimes=conditions notes"),
+        "metrics": {metric.name: pick(metric, "better unit") for metric in runs.metrics.values()},
+        "trials": [pick(each, trial) for each in runs.trials],
     }
 
 
@@ -128,15 +108,15 @@ def write_record(path: Path, runs: Runs) -> Path:
 
 
 def read_record(path: Path) -> Runs:
-    """Read a record that anybody may have made.
+    """Read a record that anyone may have made.
 
     Raises:
         UsageError: ``record-unreadable``, ``record-invalid`` or ``record-newer``.
     """
     text = read_text(path)
     try:
-        data = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        data = parse_json(text.encode())
+    except ValueError as error:
         _refuse(path, f"it is not JSON: {str(error)[:120]}")
     return from_json(data, origin=path)
 
@@ -156,7 +136,7 @@ def from_json(data: object, *, origin: Path) -> Runs:
     error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
     if error is not None:
         _refuse(origin, f"{error.json_path}: {error.message[:120]}")
-    assert isinstance(data, dict)  # noqa: S101 - the schema has said so
+    assert isinstance(data, dict)  # noqa: S101 - the schema has checked it
     runs = _runs(data)
     strange = {t.runtime for t in runs.trials} - set(runs.conditions)
     if strange:
@@ -192,7 +172,7 @@ def _refuse_twins(runs: Runs, origin: Path) -> None:
     for trial in runs.trials:
         key = (trial.runtime, trial.number)
         if key in seen:
-            _refuse(origin, f"trial {trial.number} of {trial.runtime} stands in it twice")
+            _refuse(origin, f"trial {trial.number} of {trial.runtime} is in it twice")
         seen.add(key)
         if not all(math.isfinite(value) for row in trial.iterations for value in row.values()):
             _refuse(origin, f"trial {trial.number} of {trial.runtime} holds a value that is no number")
@@ -239,14 +219,7 @@ def read_text(path: Path) -> str:
         raise UsageError("record-unreadable", msg, hint="name a run record (.json) or a CSV file") from error
 
 
-def _no_constant(text: str) -> NoReturn:
-    """Refuse what JSON itself does not know: NaN and infinities."""
-    msg = f"{text} is no JSON number"
-    raise ValueError(msg)
-
-
 def _refuse(origin: Path, reason: str) -> NoReturn:
-    """Say what is wrong with a record."""
     raise UsageError("record-invalid", f"{origin.name} is no run record: {reason}", context=(str(origin),))
 
 
@@ -260,6 +233,7 @@ def _validator() -> jsonschema.Draft202012Validator:
 
 
 KEYS: Final = ("runtime", "trial", "iteration")
+COUNT: Final = re.compile(r"0*[1-9][0-9]{0,17}")
 #: What names of metrics tell about the good direction; a name that fits neither tells nothing.
 MORE: Final = ("sps", "fps", "ips", "gflops", "tflops", "gbps", "throughput", "per_second")
 LESS: Final = ("_s", "_ms", "_us", "_ns", "seconds", "latency", "loss", "time")
@@ -292,9 +266,7 @@ def read_table(path: Path) -> Runs:
         runtime, trial, iteration, values = _row(path, line, row, names)
         iterations = found.setdefault((runtime, trial), {})
         if iteration in iterations:
-            _refuse_table(
-                path, line, f"iteration {iteration} of trial {trial} of {runtime} stands in it twice"
-            )
+            _refuse_table(path, line, f"iteration {iteration} of trial {trial} of {runtime} is in it twice")
         iterations[iteration] = values
     if not found:
         _refuse_table(path, 1, "it holds no rows")
@@ -317,7 +289,7 @@ def _row(
     if None in row or None in row.values():
         _refuse_table(path, line, "it has another number of columns than the first line")
     numbers = [row["trial"].strip(), row["iteration"].strip()]
-    if not row["runtime"].strip() or not all(text.isdecimal() and int(text) > 0 for text in numbers):
+    if not row["runtime"].strip() or not all(map(COUNT.fullmatch, numbers)):
         _refuse_table(path, line, "runtime must be a name, trial and iteration whole numbers from 1")
     values = {}
     for name in names:
@@ -331,5 +303,4 @@ def _row(
 
 
 def _refuse_table(path: Path, line: int, reason: str) -> NoReturn:
-    """Say which line is wrong, and why."""
     raise UsageError("table-invalid", f"{path.name}, line {line}: {reason}", context=(str(path),))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pefile
+from msgspec import Struct, field
 
 from scripts.binary.image import ANEW, Format, Image, Needed, Section, Unreadable
 from scripts.binary.machine import machine_of
 from scripts.binary.resources import MANIFEST, resource
 from scripts.binary.source import FileBytes
-from scripts.records import dataclass
 
 HEADERS: Final = 1 << 16
 MAX_LIBRARIES: Final = 1024
@@ -22,6 +22,8 @@ MAX_EXPORTS: Final = 1 << 20
 MAX_NAME: Final = 4096
 MAX_MANIFEST: Final = 1 << 16
 _PLUS: Final = 0x20B
+_SECTION: Final = struct.Struct("<8s4I12xI")
+_SIGNATURE_AND_HEADER: Final = 24
 _DLL: Final = 0x2000
 _FORCE_INTEGRITY: Final = 0x0080
 _GUI: Final = 2
@@ -32,8 +34,7 @@ _EXPORT, _IMPORT, _RESOURCE, _CONFIG, _DELAY, _CLR = 0, 1, 2, 10, 13, 14
 _DAMAGED: Final = (ValueError, AttributeError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
 
-@dataclass
-class _Open:
+class _Open(Struct):
     """An open file, its address map, and what was found wrong."""
 
     source: FileBytes
@@ -77,7 +78,7 @@ def read_pe(path: Path, *, exports: bool = False) -> Image | Unreadable:
     with FileBytes(path) as source:
         try:
             # The headers alone: given the whole file, pefile maps it, and collects garbage to let it go.
-            fixed = _headers(pefile.PE(data=source.read(0, HEADERS), fast_load=True))
+            fixed = _headers(source, pefile.PE(data=source.read(0, HEADERS), fast_load=True))
         except pefile.PEFormatError as error:
             return Unreadable(reason=f"it is no PE file: {error.value}")
         except _DAMAGED:
@@ -85,8 +86,7 @@ def read_pe(path: Path, *, exports: bool = False) -> Image | Unreadable:
         return _image(source, fixed, exports=exports)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Headers:
+class _Headers(Struct, frozen=True, kw_only=True):
     """The few header fields that matter."""
 
     plus: bool
@@ -100,18 +100,11 @@ class _Headers:
     directories: tuple[tuple[int, int], ...]
 
 
-def _headers(image: pefile.PE) -> _Headers:
-    """Take what is needed out of pefile's objects."""
+def _headers(source: FileBytes, image: pefile.PE) -> _Headers:
+    """Take what is needed out of pefile's objects; sections it leaves out where they lie beyond its data."""
     optional = image.OPTIONAL_HEADER
-    sections, spans = [], []
-    for entry in image.sections:
-        name = entry.Name.split(b"\0", 1)[0].decode("ascii", "backslashreplace")
-        # Windows rounds the place in the file down to 512.
-        offset = entry.PointerToRawData & ~0x1FF
-        code = bool(entry.Characteristics & _CODE)
-        sections.append(Section(name=name, offset=offset, size=entry.SizeOfRawData, code=code))
-        spans.append((entry.VirtualAddress, entry.SizeOfRawData, offset))
     header_size = min(optional.SizeOfHeaders, 1 << 20)
+    rows = list(_section_rows(source, image))
     return _Headers(
         plus=optional.Magic == _PLUS,
         base=optional.ImageBase,
@@ -119,10 +112,21 @@ def _headers(image: pefile.PE) -> _Headers:
         dll_characteristics=optional.DllCharacteristics,
         subsystem=optional.Subsystem,
         header_size=header_size,
-        spans=(*spans, (0, header_size, 0)),
-        sections=tuple(sections),
+        spans=(*((address, s.size, s.offset) for address, s in rows), (0, header_size, 0)),
+        sections=tuple(section for _, section in rows),
         directories=tuple((d.VirtualAddress, d.Size) for d in optional.DATA_DIRECTORY),
     )
+
+
+def _section_rows(source: FileBytes, image: pefile.PE) -> Iterator[tuple[int, Section]]:
+    """Yield every section with its address."""
+    start = image.DOS_HEADER.e_lfanew + _SIGNATURE_AND_HEADER + image.FILE_HEADER.SizeOfOptionalHeader
+    table = source.read(start, _SECTION.size * image.FILE_HEADER.NumberOfSections)
+    for row in _SECTION.iter_unpack(table[: len(table) // _SECTION.size * _SECTION.size]):
+        name, _virtual, address, size, offset, flags = row
+        title = name.split(b"\0", 1)[0].decode("ascii", "backslashreplace")
+        # Windows rounds the place in the file down to 512.
+        yield address, Section(name=title, offset=offset & ~0x1FF, size=size, code=bool(flags & _CODE))
 
 
 def _image(source: FileBytes, head: _Headers, *, exports: bool) -> Image:

@@ -12,6 +12,7 @@ from scripts.doctor.event import Event, read_event
 from scripts.doctor.facts import Facts, with_text
 from scripts.doctor.knowledge import Confidence, Knowledge, knowledge
 from scripts.doctor.verdict import Fit, confidence_of, fitting_causes
+from scripts.serialize import plain
 
 #: Findings that are shown, and lines of evidence for each.
 MOST: Final = 5
@@ -45,8 +46,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return {name: value for name, value in plain.items() if name != "key"}
+        data: dict[str, object] = plain(self)
+        return {name: value for name, value in data.items() if name != "key"}
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from scripts.doctor.context import architectures, hip_versions, lists_both_kinds
 from scripts.host.support import support
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """What a doctor on the machine knows.
 
     Attributes:

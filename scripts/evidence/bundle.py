@@ -9,11 +9,11 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Final
 
+from msgspec import Struct, field
+
 from scripts.osal.redaction import Redactor, redact_bytes
-from scripts.records import dataclass
 
 #: Bytes of one log that are kept: its end, where the failure is.
 LOG_CAP: Final = 2 * 1024 * 1024
@@ -23,8 +23,7 @@ TOTAL_CAP: Final = 24 * 1024 * 1024
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bundle:
+class Bundle(Struct, frozen=True, kw_only=True):
     """A finished bundle: the zip's bytes, the names in it, and what was left out and why."""
 
     content: bytes
@@ -32,8 +31,7 @@ class Bundle:
     left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """What goes in. ``data`` becomes JSON files; ``logs`` are bytes by name, most important first."""
 
     data: Mapping[str, object] = field(default_factory=dict)
@@ -76,12 +74,12 @@ def _end_of(raw: bytes) -> bytes:
     if len(raw) <= LOG_CAP:
         return raw
     mark = raw[:2] if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else b""
-    begin = raw.find(b"\n", len(raw) - LOG_CAP) + 1
-    if begin == 0:
+    start = raw.find(b"\n", len(raw) - LOG_CAP) + 1
+    if start == 0:
         return b""
-    if raw[begin : begin + 1] == b"\0":  # the other half of a UTF-16 line feed
-        begin += 1
-    return mark + raw[begin:]
+    if raw[start : start + 1] == b"\0":  # the other half of a UTF-16 line feed
+        start += 1
+    return mark + raw[start:]
 
 
 def _add(entries: dict[str, bytes], name: str, content: bytes) -> None:
@@ -107,7 +105,6 @@ def _contents(entries: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
 
 
 def _json(value: object) -> bytes:
-    """Write JSON as people read it."""
     return (json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n").encode("utf-8")
 
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from scripts.evidence.document import Document, Provenance
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 
-@dataclass(frozen=True, kw_only=True)
-class Earlier:
+class Earlier(Struct, frozen=True, kw_only=True):
     """A document and where it lies, as a person would look for it."""
 
     path: str
     document: Document
 
 
-@dataclass(frozen=True, kw_only=True)
-class Regression:
+class Regression(JsonRecord, frozen=True, kw_only=True):
     """One capability that was better before; ``document`` shows how much better."""
 
     capability: str
@@ -41,18 +41,6 @@ class Regression:
         now = self.outcome.value if self.outcome is not Outcome.PASS else self.now.value if self.now else "-"
         detail = f"; {self.detail}" if self.detail else ""
         return f"{self.capability}: {then} became {now}{detail}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "capability": self.capability,
-            "before": self.before.value,
-            "now": self.now.value if self.now else None,
-            "outcome": self.outcome.value,
-            "detail": self.detail,
-            "document": self.document,
-            "provenance": self.provenance.value,
-        }
 
 
 def find_regressions(now: Document, earlier: Iterable[Earlier]) -> tuple[Regression, ...]:
@@ -79,12 +67,11 @@ def _comparable(document: Document, now: Document) -> bool:
 
 
 def _custom(document: Document) -> bool:
-    """Whether it was made under another lock."""
     return document.lock is not None and document.lock.custom
 
 
 def _gpu(document: Document) -> str:
-    """Name the architecture; where nobody knows it, the product."""
+    """Name the architecture; where it is unknown, the product."""
     gpu = document.subject.gpu
     return "" if gpu is None else gpu.gfx or gpu.name
 
@@ -120,5 +107,4 @@ def _weight(found: tuple[Earlier, CapabilityResult]) -> tuple[bool, object, str]
 
 
 def _as_good(result: CapabilityResult, level: Level) -> bool:
-    """Whether a result shows at least a level."""
     return result.outcome is Outcome.PASS and result.level is not None and result.level.rank >= level.rank

@@ -16,17 +16,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scripts.records import dataclass
+from msgspec import Struct, field
+
+from scripts.serialize import JsonRecord
 
 #: What stands between a call and its status, and how far the inside of a call is indented.
 RETURNED: Final = ") -> "
 SUCCESS: Final = "_SUCCESS"
 INDENT: Final = 4
-#: How the names of functions begin, and whose they are. Whatever else there is belongs to the driver.
+#: How the names of functions start, and whose they are. Whatever else there is belongs to the driver.
 LIBRARIES: Final = ("cublasLt", "cublas", "cusparse", "cudnn", "cufft", "nvml", "{nvapi")
 DRIVER: Final = "nvcuda"
 #: Statuses that are answers, not failures: not finished yet; asked while the program ends; no such function.
@@ -38,7 +39,7 @@ _REFUSED: Final = re.compile(r".*NOT_(?:SUPPORTED|IMPLEMENTED)|.*NO_IMPLEMENTATI
 _NO_FUNCTION: Final = re.compile(r"No function (\S+) in the underlying")
 _SAVED: Final = "Saved module to "
 _UNPARSED: Final = "Error parsing module, log has been written to "
-#: Remarks about device code that cannot be used, by how they begin.
+#: Remarks about device code that cannot be used, by how they start.
 _UNUSABLE: Final = ("Unsupported ", "LZ4 decompression failure", "Zstd decompression failure")
 #: Calls that hand device code over.
 _LOADS: Final = re.compile(r"cu(?:Module|Library)Load|.*get_module_from_cubin")
@@ -50,8 +51,7 @@ MAX_KERNELS: Final = 100_000
 MAX_TEXT: Final = 200
 
 
-@dataclass(kw_only=True)
-class Failure:
+class Failure(Struct, kw_only=True):
     """A function that failed with one status, called by the program itself or (``nested``) by a library.
 
     Attributes:
@@ -75,13 +75,8 @@ class Failure:
     inside: str = ""
     nested: bool = False
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return asdict(self)
 
-
-@dataclass(kw_only=True)
-class Load:
+class Load(Struct, kw_only=True):
     """One call that handed device code over: the files it was saved to, and what was wrong with it."""
 
     call: str
@@ -96,13 +91,8 @@ class Load:
         """Whether the code could not be used, or not all of it was understood."""
         return is_failure(self.call, self.status) or bool(self.unparsed or self.remarks)
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return asdict(self)
 
-
-@dataclass(frozen=True, kw_only=True)
-class TraceSummary:
+class TraceSummary(JsonRecord, frozen=True, kw_only=True):
     """What the logs of one run say, all its processes together.
 
     Attributes:
@@ -127,26 +117,12 @@ class TraceSummary:
     errors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     last: str = ""
 
+    JSON = "folder logs calls first_failure failures refused modules broken errors last"
+
     @property
     def first_failure(self) -> Failure | None:
         """The first call of the program itself that failed; else the first inside another call."""
         return next((f for f in self.failures if not f.nested), next(iter(self.failures), None))
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        first = self.first_failure
-        return {
-            "folder": self.folder,
-            "logs": list(self.logs),
-            "calls": dict(self.calls),
-            "first_failure": first.to_json() if first else None,
-            "failures": [failure.to_json() for failure in self.failures],
-            "refused": dict(self.refused),
-            "modules": self.modules,
-            "broken": [load.to_json() for load in self.broken],
-            "errors": {name: list(sentences) for name, sentences in self.errors.items()},
-            "last": self.last,
-        }
 
 
 def is_failure(function: str, status: str) -> bool:
@@ -181,7 +157,7 @@ class _Call(NamedTuple):
     line: int
 
 
-class _Open(NamedTuple):
+class _OpenCall(NamedTuple):
     """A call whose inside may follow: what it is as a failure (the first time only), and as a load."""
 
     depth: int
@@ -199,7 +175,7 @@ class TraceReader:
     """Reads logs one after the other, each line once."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start with nothing."""
         self.calls: Counter[str] = Counter()
         self.failures: dict[tuple[str, str, bool], Failure] = {}
         self.refused: Counter[str] = Counter()
@@ -209,7 +185,7 @@ class TraceReader:
     def read(self, log: str, lines: Iterable[str]) -> None:
         """Take in one process's log."""
         kernels: dict[str, str] = {}
-        outer: list[_Open] = []
+        outer: list[_OpenCall] = []
         for number, raw in enumerate(lines, start=1):
             line = raw.rstrip("\r\n\0")
             text = line.lstrip(" ")
@@ -225,12 +201,12 @@ class TraceReader:
             if depth == 0:
                 self.last = text
             if status.endswith(SUCCESS) and _plain(name):  # nearly all of millions of lines
-                outer.append(_Open(depth))
+                outer.append(_OpenCall(depth))
                 continue
             call = _Call(name=name, status=status, text=text, depth=depth, log=log, line=number)
             outer.append(self._call(call, kernels, outer))
 
-    def _call(self, call: _Call, kernels: dict[str, str], outer: Sequence[_Open]) -> _Open:
+    def _call(self, call: _Call, kernels: dict[str, str], outer: Sequence[_OpenCall]) -> _OpenCall:
         """Take in a call that came back."""
         failed = is_failure(call.name, call.status)
         failure = self._failed(call, kernels) if failed else None
@@ -242,7 +218,7 @@ class TraceReader:
         load = Load(call=call.name, status=call.status, log=call.log) if _LOADS.match(call.name) else None
         if load is not None:
             self.loads.append(load)
-        return _Open(depth=call.depth, failure=failure, load=load)
+        return _OpenCall(depth=call.depth, failure=failure, load=load)
 
     def _failed(self, call: _Call, kernels: Mapping[str, str]) -> Failure | None:
         """Count a failing call; return it the first time."""

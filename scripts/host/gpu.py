@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from scripts.errors import UsageError
 from scripts.model import Gpu
-from scripts.records import dataclass
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
 AMD: Final = "amd"
@@ -20,8 +21,7 @@ VENDORS: Final = {"1002": AMD, "10de": NVIDIA}
 NO_DRIVER: Final = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """What the table says about one AMD PCI id.
 
     ``gfx`` and ``integrated`` are ``None`` where the id is not listed; ``why_unknown`` then says so.
@@ -33,8 +33,7 @@ class Identity:
     why_unknown: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Chip:
+class _Chip(Struct, frozen=True, kw_only=True):
     """The rows of the table that share one ``DEVICE:REVISION`` key."""
 
     gfx: str
@@ -74,7 +73,7 @@ def adapter_name(vendor: str, device: str) -> str:
 
 
 def preferred(gpus: Sequence[Gpu]) -> int | None:
-    """Return the index of the GPU to use when nobody names one, or ``None`` without any.
+    """Return the index of the GPU to use when none is named, or ``None`` without any.
 
     Discrete before integrated, an NVIDIA GPU that answers before AMD, one whose driver does not
     answer last; the first of equals. Memory never decides: an integrated GPU may show more of it.
@@ -94,15 +93,15 @@ def chosen(gpus: Sequence[Gpu], wanted: str) -> int | None:
         return preferred(gpus)
     if wanted.isascii() and wanted.isdigit() and int(wanted) in {gpu.index for gpu in gpus}:
         return int(wanted)
-    msg = f"There is no GPU {wanted!r} here."
+    msg = f"there is no GPU {wanted!r} here"
     listed = tuple(f"{gpu.index}: {gpu.name} ({gpu.gfx or gpu.vendor})" for gpu in gpus)
     raise UsageError(
         "gpu-unknown",
         msg,
         context=listed or ("no GPU was found",),
-        hint="Give --gpu one of the numbers listed."
+        hint="give --gpu one of the numbers listed"
         if listed
-        else "Leave --gpu out; `invoke doctor` says where it was looked for.",
+        else "leave --gpu out; `invoke doctor` shows where it was looked for",
     )
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct, field
 
 from scripts.binary.pe_version import file_version
 from scripts.host import nvidia
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, VENDORS, adapter_name, identify
 from scripts.host.nvidia import NO_GFX
 from scripts.model import Gpu
-from scripts.records import dataclass
 
 ENUM: Final = r"SYSTEM\CurrentControlSet\Enum\PCI"
 CLASSES: Final = r"SYSTEM\CurrentControlSet\Control\Class"
@@ -42,8 +42,7 @@ class Registry(Protocol):
         """Return a key's values, or ``None`` where it cannot be read."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Located:
+class Located(Struct, frozen=True, kw_only=True):
     """A GPU and its place on the PCI bus, ``None`` where the system does not say."""
 
     gpu: Gpu
@@ -52,16 +51,14 @@ class Located:
     function: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Adapters:
+class Adapters(Struct, frozen=True, kw_only=True):
     """The GPUs a stack could use, and a sentence for each adapter that is none."""
 
     gpus: tuple[Located, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Entry:
+class _Entry(Struct, frozen=True, kw_only=True):
     """One display device of the PCI bus with its driver's key."""
 
     instance: str
@@ -215,7 +212,7 @@ def _integer(value: object) -> int | None:
 
 
 def _place(location: object) -> tuple[int | None, int | None, int | None]:
-    """Read bus, device and function: ``(3,0,0)`` at the end, or three numbers in anybody's language."""
+    """Read bus, device and function: ``(3,0,0)`` at the end, or three numbers in any language."""
     if not isinstance(location, str):
         return None, None, None
     if match := _PLACE.search(location):
@@ -235,7 +232,7 @@ _OURS: Final = re.compile(r"zluda|nccl\.dll|nvcuda|cublas|cusparse|cuda-on-amd",
 
 
 def threat_events(environ: Mapping[str, str], run: nvidia.Run = nvidia.run) -> tuple[str, ...] | None:
-    """Return one sentence for each event about a file of ours or of ZLUDA; ``None`` where nobody may read."""
+    """Return one sentence for each event about a file of ours or ZLUDA; ``None`` if they cannot be read."""
     command = ["wevtutil", "qe", LOG, f"/q:{QUERY}", f"/c:{NEWEST}", "/rd:true", "/f:xml"]
     code, output = run(command, environ)
     return parse_events(output) if code == 0 else None
@@ -252,12 +249,10 @@ def parse_events(text: str) -> tuple[str, ...]:
 
 
 def _field(event: str, name: str) -> str:
-    """Return one field of an event."""
     match = re.search(_FIELD.format(name), event, re.DOTALL)
     return html.unescape(match[1]).strip() if match else ""
 
 
 def _time(event: str) -> str:
-    """Return when an event was written, to the second."""
     match = re.search(r"SystemTime=['\"]([\d-]+T[\d:]+)", event)
     return match[1] if match else "at an unknown time"

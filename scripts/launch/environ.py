@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from scripts.errors import HostError, UsageError
 from scripts.launch.request import search_folders
 from scripts.model import HipRoot, HipSource, Runtime, Stack, StackKind
-from scripts.records import dataclass
 
 Action = Literal["set", "unset", "prepend"]
 Purpose = Literal["program", "check"]
@@ -34,12 +35,11 @@ CHECK_ONLY: Final[dict[str, str]] = {"CUDA_PATH": "cuda_check would load NVIDIA'
 #: Variables by which a person has chosen devices already.
 DEVICE_CHOICES: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 COMPUTE_CAPABILITY: Final = "ZLUDA_CC"
-#: What NVRTC is told to compile for under the launcher; the layer's own default differs between previews.
+#: What NVRTC is asked to compile for under the launcher; the layer's own default differs between previews.
 DEFAULT_CAPABILITY: Final = "8.6"
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvChange:
+class EnvChange(Struct, frozen=True, kw_only=True):
     """One difference to the environment we were started with."""
 
     name: str
@@ -48,16 +48,14 @@ class EnvChange:
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvPlan:
+class EnvPlan(Struct, frozen=True, kw_only=True):
     """Every difference in the order it was decided, and the whole environment that results."""
 
     changes: tuple[EnvChange, ...]
     environ: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GpuChoice:
+class GpuChoice(Struct, frozen=True, kw_only=True):
     """The GPU to use: its position among the devices HIP sees, and how many those are."""
 
     index: int
@@ -88,7 +86,8 @@ def plan_environment(
         gpu: the chosen device; named to the program only where there is more than one.
         purpose: ``check`` for cuda_check and probes of ours, ``program`` for anything else.
         profile: what is known to be safe for this program; a variable that is set already stays.
-        user_set: variables the user set for this run; they win over everything.
+        user_set: variables the user set for this run; they win over everything, but the stack's folders stay
+            in front of a search path.
 
     Raises:
         HostError: ``hip-missing``: the stack needs an installed HIP runtime and there is none.
@@ -104,6 +103,9 @@ def plan_environment(
     if stack.kind is StackKind.TRANSLATION:
         _add_host_facts(plan, stack, runtime, hip_root, platform)
         _select_device(plan, gpu, user)
+    path_variable = plan.spelled("PATH" if platform == "win32" else "LD_LIBRARY_PATH")
+    for name in [name for name in user if plan.same(name, path_variable)]:
+        plan.set(path_variable, user.pop(name), "you set it for this run; the stack's folders come first")
     _extend_search_path(plan, runtime, hip_root, platform)
     for change in profile:
         if change.action == "prepend":
@@ -129,6 +131,9 @@ class _Planned:
     def spelled(self, name: str) -> str:
         """Return the spelling that is there already, or ``name``."""
         return next((n for n in self.environ if self._fold(n) == self._fold(name)), name)
+
+    def same(self, name: str, other: str) -> bool:
+        return self._fold(name) == self._fold(other)
 
     def get(self, name: str) -> str | None:
         return self.environ.get(self.spelled(name))
@@ -207,7 +212,7 @@ def hip_home(runtime: Runtime, hip_root: HipRoot | None, platform: str) -> PureP
 
 
 def _select_device(plan: _Planned, gpu: GpuChoice | None, user: Mapping[str, str]) -> None:
-    """Name the chosen GPU where there is a choice and nobody has made it."""
+    """Name the chosen GPU where there is a choice that was not made."""
     if gpu is None or gpu.count < 2:  # noqa: PLR2004 - one is no choice
         return
     if any(plan.get(name) is not None or name in user for name in DEVICE_CHOICES):

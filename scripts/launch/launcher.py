@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.errors import LaunchError, StagedFileError
 from scripts.launch.argv import PATH_LIMIT, launcher_line, refuse_unstartable, utf16_units
 from scripts.launch.request import launcher_in
 from scripts.launch.tracing import FOLDER, LAUNCHER_OPTION
 from scripts.model import Runtime
-from scripts.records import dataclass
 
 #: How ``binary.machine_of`` names the two kinds of programs that a launcher may serve.
 BITS: Final = {"x86_64": 64, "x86": 32, "": 64}
 REDIRECT: Final = "zluda_redirect.dll"
-#: Said with every launch, because it differs from running the program directly.
+#: Shown with every launch, because it differs from running the program directly.
 CAVEATS: Final = (
     "with the launcher Ctrl-C ends the program at once, without its own clean-up",
     "with the launcher everything the program started ends with its first process",
@@ -29,8 +30,7 @@ CAVEATS: Final = (
 STORE_FOLDER: Final = "windowsapps"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LauncherPlan:
+class LauncherPlan(Struct, frozen=True, kw_only=True):
     """What is started: the launcher, the line it gets, and the line the program will see."""
 
     launcher: PureWindowsPath

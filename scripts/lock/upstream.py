@@ -13,11 +13,11 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 import requests
+from msgspec import Struct
 
 from scripts.errors import FetchError, UsageError
 from scripts.net.session import is_loopback, shown
 from scripts.net.web import BusyError, Web, origin, unreachable
-from scripts.records import dataclass
 
 API: Final = "https://api.github.com"
 HOST: Final = "github.com"
@@ -31,8 +31,7 @@ _NOT_FOUND: Final = 404
 _UNAUTHORIZED: Final = 401
 
 
-@dataclass(frozen=True, kw_only=True)
-class AssetRef:
+class AssetRef(Struct, frozen=True, kw_only=True):
     """Where a release's file is: owner, repository, tag and file name, percent-decoded."""
 
     owner: str
@@ -41,8 +40,7 @@ class AssetRef:
     name: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asset:
+class Asset(Struct, frozen=True, kw_only=True):
     """One file of a release; ``sha256`` is ``None`` where the release gives no SHA-256 digest."""
 
     name: str
@@ -51,8 +49,7 @@ class Asset:
     sha256: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
+class Release(Struct, frozen=True, kw_only=True):
     """One release and its files."""
 
     owner: str
@@ -90,8 +87,7 @@ def api_base(value: str) -> str:
     raise UsageError(reference="bad-api-address", message=msg, context=(shown(value),), hint=hint)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitHub:
+class GitHub(Struct, frozen=True, kw_only=True):
     """A GitHub, or a server that answers like one.
 
     Attributes:

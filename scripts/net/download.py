@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import requests
+from msgspec import Struct
 
 from scripts.errors import FetchError, IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, Progress
@@ -17,7 +18,6 @@ from scripts.net.partial import Partial, Received
 from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, open_url
 from scripts.net.session import AttemptError, Transport
 from scripts.osal import fs
-from scripts.records import dataclass
 
 #: A server that sends less than this in a minute is given up like one that sends nothing.
 _SLOWEST: Final = 60 * 1024
@@ -26,8 +26,7 @@ _MINUTE: Final = 60.0
 _HTML_BEGINNINGS: Final = (b"<!doctype html", b"<html", b"<head", b"<body", b"<script")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DownloadJob:
+class DownloadJob(Struct, frozen=True, kw_only=True):
     """What is brought, where it is collected, and how many bytes it may have at most."""
 
     artifact: Artifact
@@ -216,8 +215,7 @@ class _Pace:
 _GOOD_PIECE: Final = 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Download:
+class Download(Struct, frozen=True):
     """One artifact on its way from one of several places."""
 
     job: DownloadJob

@@ -13,9 +13,9 @@ from urllib.parse import urljoin
 
 import requests
 import urllib3
+from msgspec import Struct
 
 from scripts.net.session import AttemptError, Transport, allowed, proxies_for, shown
-from scripts.records import dataclass
 
 #: The longest a server may ask us to wait.
 LONGEST_WAIT: Final = 120.0
@@ -30,8 +30,7 @@ _SERVER_ERROR: Final = 500
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """An open response, positioned at byte ``start`` of the file.
 
     ``total`` is the whole file's size as the server tells it; ``etag`` is a strong validator or empty;

@@ -12,17 +12,16 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 import requests
+from msgspec import Struct, field
 
 from scripts.errors import FetchError
 from scripts.model import NoProgress, Progress
 from scripts.net.session import certificates, is_loopback, open_session, proxies_for, shown
-from scripts.records import dataclass
 
 #: A file of unknown size is given up after this many bytes.
 MAX_BYTES: Final = 8 * 1024**3
@@ -37,8 +36,7 @@ _BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
 Judge = Callable[[str, requests.Response], Exception | None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hashed:
+class Hashed(Struct, frozen=True, kw_only=True):
     """What a URL gave. ``cut`` means that it has more bytes than allowed; there is no hash then."""
 
     sha256: str
@@ -47,8 +45,7 @@ class Hashed:
     cut: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Web:
+class Web(Struct, frozen=True, kw_only=True):
     """How servers are asked.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from scripts.errors import ArchiveError
 
@@ -22,8 +23,7 @@ _RESERVED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class NameRefusal:
+class NameRefusal(Struct, frozen=True):
     """One rule: a reference, what it says, and when it applies to a name or to one of its components."""
 
     reference: str
@@ -81,8 +81,7 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-@dataclass
-class PathNames:
+class PathNames(Struct):
     """The names of one archive so far; ``admit`` lets each in once, and never two that may collide.
 
     ``case_counts`` says that the volume tells names apart by case. Only tars are unpacked so: ZLUDA's

@@ -20,14 +20,14 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from functools import cached_property
 from typing import Final
 from unicodedata import normalize
 from urllib.parse import quote
 
+from msgspec import Struct, field
+
 from scripts.osal.utf16_detect import WIDE, wide_encoding
-from scripts.records import dataclass
 
 #: Names of accounts and machines that are also words of our own texts.
 ORDINARY: Final = frozenset(
@@ -87,8 +87,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Redactor:
+class Redactor(Struct, frozen=True, kw_only=True, dict=True):
     """What to hide on this machine; made by the application from its environment.
 
     Attributes:

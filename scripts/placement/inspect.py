@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.errors import JournalError
 from scripts.osal.file_operations import FileKind, Fs, Seen
@@ -13,11 +17,12 @@ from scripts.placement.journal import Journal
 from scripts.placement.layout import Layout, numbered
 from scripts.placement.plan import Action, Deed
 from scripts.placement.snapshot import folder_problem
-from scripts.records import dataclass
+
+#: What Linux takes for an absolute path, in bytes.
+_LONGEST_PATH: Final = 4096
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sight:
+class Sight(Struct, frozen=True, kw_only=True):
     """One name and what is kept for it.
 
     Attributes:
@@ -39,8 +44,7 @@ def is_ours(action: Action, path: Path, seen: Seen, fs: Fs) -> bool:
     return seen.kind is FileKind.FILE and seen.size == action.size and fs.sha256(path) == action.sha256
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stored:
+class Stored(Struct, frozen=True, kw_only=True):
     """The names in ``new`` and ``originals``, listed once: while we hold the lock only we change them."""
 
     new: frozenset[str]
@@ -76,6 +80,12 @@ def check_folders(layout: Layout, fs: Fs, journal: Journal) -> None:
         JournalError: ``journal-unsafe``.
     """
     folders = {action.folder for action in journal.actions} | set(journal.folders) | set(journal.reset)
+    for path in (*folders, *(action.path for action in journal.actions)):
+        if sys.platform != "win32" and len(os.fsencode(layout.inside(path))) >= _LONGEST_PATH:
+            msg = "the journal names a path that is too long for this system"
+            raise JournalError(
+                "journal-unsafe", msg, context=("nothing was changed",), hint="look at it by hand"
+            )
     for folder in sorted(folders):
         if folder_problem(layout.target, folder, fs) in {"link", "not-a-folder"}:
             msg = f"{layout.inside(folder)} is reached through a link, so nothing there is touched"
@@ -146,7 +156,7 @@ class UndoAction(StrEnum):
     RETURN = "move the original back"
     DROP = "forget the spare name"
     LOST = "keep and list: the original is lost"
-    CHANGED = "keep and list: changed by somebody else"
+    CHANGED = "keep and list: changed meanwhile"
 
 
 #: For files that we created: by what is there now.

@@ -1,4 +1,4 @@
-"""One process at a time places or undoes in a target; nobody holds this while the program runs."""
+"""One process at a time places or undoes in a target; it is not held while the program runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.errors import ConflictError
 from scripts.osal.file_operations import Fs
@@ -21,10 +22,10 @@ from scripts.placement.state import check_state
 #: Placing copies files; this is longer than that takes on a slow disk.
 WAIT: Final = 60.0
 _PAUSE: Final = 0.05
-#: A network folder may close a file some time after we did; after this somebody else has it open.
+#: A network folder may close a file some time after we did; after this another process has it open.
 #: Removing on Windows is patient by itself.
 _CLOSING: Final = (0.01, 0.05, 0.25) if sys.platform != "win32" else (0.0,)
-#: What removing a file meets that somebody has open.
+#: What removing a file meets that is open elsewhere.
 _HELD: Final = frozenset({errno.EBUSY} | ({errno.EACCES} if sys.platform == "win32" else set()))
 
 
@@ -41,7 +42,7 @@ class Held:
         """Remove lock and state folder once nothing else is left, and let go.
 
         On Linux the lock file goes while it is held: whoever waits for it then holds a file that
-        has no name, notices, and starts again. Where an open file cannot go, somebody may open the lock
+        has no name, notices, and starts again. Where an open file cannot go, another may open the lock
         in between: then the folder is theirs. Our lock goes once: one that lies there later is another's.
         """
         gone = sys.platform != "win32" and self._remove_lock()
@@ -122,9 +123,8 @@ _NAME: Final = re.compile(r"([0-9]{1,10})-([0-9A-Za-z]{1,64})")
 StartTime = Callable[[int], str | None]
 
 
-@dataclass(frozen=True)
-class User:
-    """A process, told apart from any later one with the same id."""
+class User(Struct, frozen=True):
+    """A process, distinct from any later one with the same id."""
 
     pid: int
     start: str
@@ -158,6 +158,13 @@ def live(layout: Layout, fs: Fs, *, start_time: StartTime = process_start_time) 
     found = (_NAME.fullmatch(name) for name in fs.names(layout.users))
     users = (User(int(match[1]), match[2]) for match in found if match)
     return tuple(user for user in users if start_time(user.pid) == user.start)
+
+
+def running(name: str, *, start_time: StartTime = process_start_time) -> User | None:
+    """Return the user of that name if its process still runs."""
+    match = _NAME.fullmatch(name)
+    user = User(int(match[1]), match[2]) if match else None
+    return user if user is not None and start_time(user.pid) == user.start else None
 
 
 def kept(layout: Layout, fs: Fs) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
+from scripts.guards import guarded
 from scripts.osal.file_operations import FileKind
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import FolderView, PlacementItem, PlacementRefusal, Snapshot
@@ -24,18 +25,12 @@ SYSTEM_TREES: Final = tuple(
         *("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin", "/usr/share"),
     )
 )
-#: … except this one, which is a place for anybody's files.
+#: … except this one, which is a place for files of any owner.
 NOT_SYSTEM: Final = Path("/dev/shm")  # noqa: S108 - a name to compare with, nothing is written there
 #: Folders that are shared by many programs, by themselves.
 SHARED_FOLDERS: Final = tuple(
     Path(name) for name in ("/", "/usr", "/usr/local", "/usr/local/bin", "/usr/local/lib", "/opt", "/home")
 )
-#: Beginnings of names that only an anti-cheat system has; its players get banned for changed files.
-ANTI_CHEAT: Final = (
-    *("easyanticheat", "battleye", "beclient", "beservice", "start_protected_game"),
-    *("gameguard", "npggnt", "xigncode", "vgk.sys", "vgc.exe", "faceit.sys", "equ8"),
-)
-
 _PROBLEMS: Final = {
     "missing": ("folder-missing", "does not exist"),
     "link": ("folder-is-link", "is reached through a link or junction"),
@@ -125,14 +120,11 @@ def _folders(snapshot: Snapshot, folders: dict[str, FolderView]) -> Iterator[Pla
 
 def _anti_cheat(snapshot: Snapshot) -> Iterator[PlacementRefusal]:
     """Games that watch their own files."""
-    for name in snapshot.around:
-        if fold(name).startswith(ANTI_CHEAT):
-            yield PlacementRefusal(
-                reference="anti-cheat",
-                message=f"{name} belongs to an anti-cheat system; changed files get players banned",
-                facts=(f"found near {snapshot.target}",),
-            )
-            return
+    if snapshot.guard is not None:
+        refusal = guarded(snapshot.guard)
+        yield PlacementRefusal(
+            reference=refusal.reference, message=refusal.message, facts=refusal.context, hint=refusal.hint
+        )
 
 
 def _machines(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
@@ -163,7 +155,7 @@ def _entries(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Pla
                 yield PlacementRefusal(
                     reference="not-a-file",
                     message=f"{item.path} is there and is not a file",
-                    hint="see what it is and who made it, and move it away if nobody needs it",
+                    hint="see what it is and who made it, and move it away if it is not needed",
                 )
             elif sys.platform == "win32" and snapshot.target / item.folder / entry.name in snapshot.in_use:
                 yield PlacementRefusal(

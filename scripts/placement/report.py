@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 
-from scripts.records import dataclass
+from msgspec import Struct
+
+from scripts.serialize import JsonRecord
 
 
 class Mode(StrEnum):
-    """What to do about files that somebody else changed."""
+    """What to do about files that changed meanwhile."""
 
     SAFE = "safe"
     OURS = "ours"
     THEIRS = "theirs"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Left:
+class Left(Struct, frozen=True, kw_only=True):
     """A file that the undo did not dare to change, and why."""
 
     path: str
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class UndoReport:
+class UndoReport(JsonRecord, frozen=True, kw_only=True):
     """What an undo did.
 
     Attributes:
@@ -36,6 +35,7 @@ class UndoReport:
         kept: files left alone; with any of these the undo is incomplete.
         aside: files moved to a name beside, by ``--ours`` and ``--theirs``.
         pending: files of ours, out of the way already, that a running program still holds.
+        lost: the target's record had vanished; what to do was known from the memory outside it.
     """
 
     target: Path
@@ -44,20 +44,11 @@ class UndoReport:
     kept: tuple[Left, ...] = ()
     aside: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    lost: bool = False
+
+    JSON = "target complete restored removed kept aside pending lost"
 
     @property
     def complete(self) -> bool:
         """Whether every name is what it was."""
         return not self.kept
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "target": os.fspath(self.target),
-            "complete": self.complete,
-            "restored": list(self.restored),
-            "removed": list(self.removed),
-            "kept": [{"path": left.path, "why": left.why} for left in self.kept],
-            "aside": list(self.aside),
-            "pending": list(self.pending),
-        }

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import Struct
+
+from scripts.guards import guard_of
 from scripts.preflight.cache import FileCache
-from scripts.preflight.kinds import Recognised, recognise
+from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import named
 from scripts.preflight.listing import Listing, is_shared, list_folder, merged
 from scripts.preflight.needs import Closure, follow
 from scripts.preflight.packages import Package, environments, installed, is_python
-from scripts.records import dataclass
+from scripts.preflight.packaging_detection import Recognised, guarded_kind, recognise
 
 
-@dataclass(frozen=True, kw_only=True)
-class Examined:
+class Examined(Struct, frozen=True, kw_only=True):
     """What was read: the closure, the kinds that were recognised, the Python packages."""
 
     closure: Closure
@@ -22,12 +24,14 @@ class Examined:
     packages: tuple[Package, ...] = ()
 
 
-def examine(program: Path, *, cache: Path) -> Examined:
+def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -> Examined:
     """Read a program and everything it ships; ``cache`` is the folder that keeps the answers.
+
+    With ``kernels`` every PTX text is checked, too, unless that store has the answer.
 
     Never raises for what lies in files: damage and limits are part of the answer.
     """
-    look = FileCache(cache, program)
+    look = FileCache(cache, program, kernels=kernels)
     packages = installed(environments(program)) if is_python(program) else ()
     shared = is_shared(program.parent) or is_python(program)
     listing = list_folder(program.parent, deep=not shared)
@@ -41,7 +45,9 @@ def examine(program: Path, *, cache: Path) -> Examined:
     look.save()
     facts = closure.program.facts
     kinds = recognise(program.name, listing.beside, facts.sections, facts.signs)
-    return Examined(closure=closure, kinds=kinds, packages=packages)
+    sign = guard_of(program)
+    guarded = (guarded_kind(sign),) if sign is not None else ()
+    return Examined(closure=closure, kinds=(*guarded, *kinds), packages=packages)
 
 
 def _shipped(program: Path, listing: Listing) -> list[tuple[str, Path]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.preflight.libraries import named
-from scripts.records import dataclass
 
 STATIC_RUNTIME: Final = "static-cudart"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Code:
+class Code(Struct, frozen=True, kw_only=True):
     """The device code of one section.
 
     Attributes:
@@ -24,7 +24,7 @@ class Code:
         stubs: those whose only PTX lies far below their machine code.
         special: those whose PTX is for one processor or its family alone (all of it has a letter).
         unknown: those that nobody can say anything about; ``why`` is the first one's reason.
-        complete: false where damage or a limit ended the reading.
+        complete: false where damage or a limit ended the reading; ``limit`` says the latter in numbers.
     """
 
     section: str
@@ -40,10 +40,10 @@ class Code:
     unknown: int = 0
     why: str = ""
     complete: bool = True
+    limit: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ask:
+class Ask(Struct, frozen=True, kw_only=True):
     """A library asked for: ``how`` is ``import``, ``delay`` or ``string``.
 
     For a ``string`` the functions are texts in the file's data that begin like functions of that library.
@@ -54,14 +54,14 @@ class Ask:
     functions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileFacts:
+class FileFacts(Struct, frozen=True, kw_only=True):
     """What one file told; ``format`` is empty where it is no program or library.
 
     Attributes:
         undefined: ELF: functions of NVIDIA's libraries that it needs, whoever brings them.
         loaders: functions by which it loads libraries later.
         sections: names of its sections.
+        device: names the PTX that can be loaded by its content; empty where there is none.
         signs: which of the signs in ``data/kinds.toml`` lie in its bytes.
         flags: ``managed``, ``force-integrity``, ``system-only``, ``gui``, ``admin``, ``ui-access``.
         faults: what could not be read.
@@ -79,6 +79,7 @@ class FileFacts:
     runpath: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     code: tuple[Code, ...] = ()
+    device: str = ""
     signs: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()

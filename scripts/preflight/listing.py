@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct, field
+
+from scripts.osal.user_path import home_folder
 
 MAX_FILES: Final = 20_000
 MAX_DEPTH: Final = 6
@@ -36,8 +37,7 @@ SHARED: Final = frozenset(
 _NATIVE: Final = (".dll", ".pyd", ".exe", ".node", ".ofx", ".xll", ".plugin", ".ptx", ".cubin", ".fatbin")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """Libraries by lower-case name, and what lies beside the program (folders end with ``/``).
 
     ``complete`` is false where a limit ended the listing.
@@ -86,7 +86,7 @@ def list_folder(folder: Path, *, deep: bool) -> Listing:
 
 def is_shared(folder: Path) -> bool:
     """Whether many programs live in a folder, so that its content says nothing about one of them."""
-    return folder.name.lower() in SHARED or folder == folder.parent or folder == Path.home()
+    return folder.name.lower() in SHARED or folder == folder.parent or folder == home_folder()
 
 
 def is_native(name: str) -> bool:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Need, Visited, search_path
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """One library in one folder.
 
     Attributes:
@@ -33,8 +33,7 @@ class Place:
     asker: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Places:
+class Places(Struct, frozen=True, kw_only=True):
     """Where a program's files look for the libraries that a stack has.
 
     Attributes:
@@ -90,7 +89,7 @@ def places_of(
 
 _BECAUSE = {
     True: "it asks the system folder alone",
-    False: "it looks into no folder of the program's for it, and the search path serves it while `wrap` runs",
+    False: "it looks into no folder of the program's for it, and `wrap` puts the stack in its search path",
 }
 
 

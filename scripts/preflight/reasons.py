@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
+
+from scripts.serialize import JsonRecord
 
 #: How much lighter a reason is whose file is shipped, but named by nothing.
 UNREACHED: Final = 30
@@ -22,8 +24,7 @@ class Verdict(StrEnum):
     REFUSES = "refuses"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reason:
+class Reason(JsonRecord, frozen=True, kw_only=True):
     """One reason: what it leads to, how heavy it is, the file and the functions it is about.
 
     ``then`` says what to do about it; empty where nobody here can do anything.
@@ -37,20 +38,10 @@ class Reason:
     count: int = 0
     then: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "effect": self.effect.value,
-            "text": self.text,
-            "file": self.file or None,
-            "functions": list(self.functions),
-            "count": self.count,
-            "then": self.then or None,
-        }
+    JSON = "effect text file? functions count then?"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Said:
+class GroupedReason(Struct, frozen=True, kw_only=True):
     """One reason, and how many other files have one like it."""
 
     reason: Reason
@@ -66,14 +57,16 @@ class Said:
         )
 
 
-def grouped(reasons: Sequence[Reason]) -> tuple[Said, ...]:
+def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
     """Put together reasons that differ in file, functions and numbers alone, for people; order is kept."""
     groups: dict[tuple[Verdict, str], list[Reason]] = {}
     for reason in reasons:
         words = reason.text.replace(reason.file, "*") if reason.file else reason.text
         shape = re.sub(r"(?:sm_\d+[af]?|\d+)\s?(?:(?:kernel|module)s?)?|: .*", "#", words)
         groups.setdefault((reason.effect, re.sub("#+", "#", shape)), []).append(reason)
-    return tuple(Said(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values())
+    return tuple(
+        GroupedReason(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values()
+    )
 
 
 def count_of(number: int, noun: str) -> str:

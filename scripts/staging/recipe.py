@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 #: Every compiler we accept knows these. Contraction lets a * b + c be one instruction; -s keeps debug data,
 #: and with it paths and times, out of the files.
@@ -21,8 +21,7 @@ SAME_BYTES: Final = ("-Wl,--no-insert-timestamp", "-Wl,--disable-auto-image-base
 RECIPE_FILE: Final = "outputs.toml"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compiler:
+class Compiler(Struct, frozen=True, kw_only=True):
     """A C compiler that answered: how it is called, what it calls itself, what it compiles for."""
 
     command: tuple[str, ...]
@@ -47,19 +46,23 @@ class Compiler:
         return (*FLAGS, "-static-libgcc" if self.windows else "-fPIC")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """One file to build: a library, a program, or a library that only leads to another (``forwards``)."""
+class Output(Struct, frozen=True, kw_only=True):
+    """One file to build: a library, a program, or a library that only leads to another (``forwards``).
+
+    On Linux a library is loaded by its ``soname``, which is its file's name unless the recipe gives another,
+    and its symbols may bear a version (``symbols``, a linker script).
+    """
 
     name: str
     sources: tuple[str, ...]
     provides: str | None = None
     forwards: str | None = None
+    soname: str | None = None
+    symbols: str | None = None
     program: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Struct, frozen=True, kw_only=True):
     """Everything ``native/outputs.toml`` says for one operating system; paths are below ``native/``."""
 
     outputs: tuple[Output, ...]
@@ -69,7 +72,8 @@ class Recipe:
     def files(self) -> tuple[str, ...]:
         """Every file that the result depends on, each once, sorted."""
         names = {name for output in self.outputs for name in output.sources}
-        return tuple(sorted(names | set(self.headers) | {RECIPE_FILE}))
+        scripts = {output.symbols for output in self.outputs if output.symbols}
+        return tuple(sorted(names | scripts | set(self.headers) | {RECIPE_FILE}))
 
 
 def read_recipe(source_root: Path, *, windows: bool) -> Recipe:
@@ -82,6 +86,8 @@ def read_recipe(source_root: Path, *, windows: bool) -> Recipe:
             sources=(*entry["sources"], *([] if "forwards" in entry else data["common"])),
             provides=entry.get("provides"),
             forwards=entry.get("forwards"),
+            soname=entry.get("soname"),
+            symbols=entry.get("symbols"),
         )
         for entry in data["library"]
         if system in entry
@@ -120,4 +126,14 @@ def command_line(compiler: Compiler, output: Output, out: Path, extra: tuple[str
         return [*line, *shared, *(() if compiler.zig else SAME_BYTES)]
     if output.program:
         return [*line, "-ldl"]
-    return [*line, *shared, f"-Wl,-soname,{output.name}", "-Wl,-Bsymbolic", "-lpthread"]
+    if output.symbols:
+        line.append(f"-Wl,--version-script={output.symbols}")
+    return [
+        *line,
+        *shared,
+        f"-Wl,-soname,{output.soname or output.name}",
+        "-Wl,-Bsymbolic",
+        "-lpthread",
+        "-lm",
+        "-ldl",
+    ]

@@ -33,9 +33,9 @@ from scripts.store.trees import (
 
 __all__ = [
     "Change",
+    "TreeFile",
     "TreeFinding",
     "UnpackedTree",
-    "TreeFile",
     "discard_changed",
     "load_tree",
     "require_intact",

@@ -10,9 +10,10 @@ import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from msgspec import Struct, field
 
 from scripts.osal import fs
 from scripts.osal.paths import PathNames, refused
@@ -28,8 +29,7 @@ _FILES: Final = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE})
 _DEVICES: Final = frozenset({tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE})
 
 
-@dataclass
-class _Tar:
+class _Tar(Struct):
     """The state of one walk through a tar."""
 
     stream: BinaryIO

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from scripts.app.bench.compare import FORMS, CompareResult, read_margin, write_picture
-from scripts.app.bench.run import read_count, read_job
+from scripts.app.bench.run import read_job
 from scripts.app.bench.trial import TrialJob, attempt, conditions_here, new_runs, trial_of
 from scripts.app.context import Staged, Workspace, staged_runtime
+from scripts.app.options import read_count
 from scripts.bench.compare import Comparison, compare
 from scripts.bench.picture import signed
 from scripts.bench.trials import Runs, Trial, write_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 ROUNDS: Final = 10
 MOST_ROUNDS: Final = 500
@@ -33,8 +35,7 @@ WIDTH: Final = 1.0
 FEWEST_TO_STOP: Final = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class AbResult:
+class AbResult(JsonRecord, frozen=True, kw_only=True):
     """What came out, and where its record and picture lie; no comparison where an answer was wrong."""
 
     a: str
@@ -47,25 +48,15 @@ class AbResult:
     result: CompareResult | None = None
     failure: str = ""
 
+    JSON = (
+        "a b workload rounds stopped record picture failure verdict=result.comparison.verdict "
+        "comparison=result"
+    )
+
     @property
     def exit_code(self) -> int:
         """As ``compare``; 3 also when a trial failed."""
         return self.result.exit_code if self.result else ExitCode.NEGATIVE
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data: what ``compare`` says, and how it came about."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "workload": self.workload,
-            "rounds": self.rounds,
-            "stopped": self.stopped,
-            "record": self.record,
-            "picture": self.picture,
-            "failure": self.failure,
-            "verdict": self.result.comparison.verdict.value if self.result else None,
-            "comparison": self.result.to_json() if self.result else None,
-        }
 
 
 def ab(
@@ -164,7 +155,7 @@ class _Session:
 
     def finish(self, stopped: str) -> AbResult:
         """Compare what there is, and draw it."""
-        told = AbResult(
+        ended = AbResult(
             a=self.a,
             b=self.b,
             workload=self.job.name,
@@ -174,16 +165,15 @@ class _Session:
             failure=self.failure,
         )
         if self.failure:
-            return told
+            return ended
         compared = self._compare()
         picture = self.path.with_suffix(".svg")
         for form in FORMS:
             write_picture(picture.with_suffix(form), compared)
         result = CompareResult(comparison=compared, sources=(self.path.name,), picture=str(picture))
-        return replace(told, picture=str(picture), result=result)
+        return replace(ended, picture=str(picture), result=result)
 
     def _trial(self, label: str, number: int) -> Trial:
-        """Run one process."""
         attempted = attempt(self.ws, self.sides[label], self.job)
         return trial_of(self.ws, self.sides[label], attempted, runtime=label, number=number)
 
@@ -199,7 +189,6 @@ class _Session:
         )
 
     def _write(self) -> Path:
-        """Write the record anew."""
         return write_record(self.path, self.runs)
 
 

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from scripts.app.context import Workspace
+from scripts.app.options import read_count
 from scripts.bench.compare import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
 from scripts.bench.compare import compare as compare_runs
 from scripts.bench.picture import as_svg, draw
 from scripts.bench.trials import HIGHER, LOWER, Runs, join, read_record, read_table
 from scripts.errors import ExitCode, UsageError
-from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
+from scripts.osal.output_file import check_output, write_output
+from scripts.osal.user_path import user_path
+from scripts.serialize import pick
 
 #: The forms a picture is written in, by the ends of its name.
+#: No run has more iterations.
+MOST_WARMUP: Final = 1_000_000_000
 FORMS: Final = (".svg", ".png")
 #: Verdicts that do not speak against the candidate.
 GOOD: Final = frozenset({CompareVerdict.BETTER, CompareVerdict.SAME})
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareResult:
+class CompareResult(Struct, frozen=True, kw_only=True):
     """A comparison, where its trials came from, and the picture drawn of it."""
 
     comparison: Comparison
@@ -38,23 +43,15 @@ class CompareResult:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data; what is not a finite number is ``null``."""
-        c = self.comparison
+        known = (
+            "workload baseline candidate warmup primary conditions unpaired_trials=unpaired answers_known "
+            "trials_apart_percent=spreads verdict"
+        )
         return {
-            "workload": c.workload,
-            "baseline": c.baseline,
-            "candidate": c.candidate,
-            "warmup": c.warmup,
-            "margin_percent": c.margin * 100,
-            "metrics": {name: finding_json(f) for name, f in c.findings.items()},
-            "primary": c.primary,
-            "conditions": dict(c.conditions),
-            "unpaired_trials": c.unpaired,
-            "answers_known": c.answers_known,
-            "trials_apart_percent": {name: _finite(value) for name, value in c.spreads.items()},
-            "sources": list(self.sources),
-            "picture": self.picture,
-            "notes": list(self.notes),
-            "verdict": c.verdict.value,
+            **pick(self.comparison, known),
+            "margin_percent": self.comparison.margin * 100,
+            "metrics": {name: finding_json(f) for name, f in self.comparison.findings.items()},
+            **pick(self, "sources picture notes"),
         }
 
 
@@ -64,25 +61,19 @@ def finding_json(finding: PairFinding) -> dict[str, object]:
     ends = [percent(interval.low), percent(interval.high)]
     return {
         "better": finding.better or "unknown",
-        "unit": finding.unit,
-        "baseline_median": _finite(pooled.baseline_median),
-        "candidate_median": _finite(pooled.candidate_median),
+        **pick(finding, "unit verdict needed_pairs"),
+        **pick(pooled, "baseline_median candidate_median"),
         "delta_percent": percent(interval.mean),
         "estimator": ESTIMATOR,
         "published_definition": {
             "definition": PUBLISHED,
-            "baseline_median": _finite(pooled.baseline_median),
-            "candidate_median": _finite(pooled.candidate_median),
+            **pick(pooled, "baseline_median candidate_median baseline_mean candidate_mean"),
             "median_delta_percent": _change(pooled.baseline_median, pooled.candidate_median),
-            "baseline_mean": _finite(pooled.baseline_mean),
-            "candidate_mean": _finite(pooled.candidate_mean),
             "mean_delta_percent": _change(pooled.baseline_mean, pooled.candidate_mean),
         },
         "ci95_percent": None if None in ends else ends,
         "pairs": interval.pairs,
         "pair_percent": [percent(ratio) for ratio in finding.ratios],
-        "verdict": finding.verdict.value,
-        "needed_pairs": finding.needed_pairs,
     }
 
 
@@ -119,11 +110,11 @@ def compare(
         runs,
         baseline=old,
         candidate=new,
-        warmup=_whole(warmup) if warmup else runs.warmup,
+        warmup=read_count(warmup, option="warmup", least=0, most=MOST_WARMUP) if warmup else runs.warmup,
         primary=name,
         margin=read_margin(margin),
     )
-    picture = _draw(here / plot, compared) if plot else ""
+    picture = _draw(user_path(plot, "--plot", cwd=here), compared) if plot else ""
     return CompareResult(
         comparison=compared, sources=tuple(p.name for p in paths), picture=picture, notes=runs.notes
     )
@@ -145,6 +136,10 @@ def choose_sides(runs: Runs, baseline: str, candidate: str) -> tuple[str, str]:
         UsageError: the sides are not clear, or the same.
     """
     known = list(runs.conditions)
+    if len(known) == 1 and {baseline, candidate} <= {"", *known}:
+        msg = f"the record holds one runtime, {known[0]}, and a comparison needs two"
+        hint = f"measure it in turn with another one: invoke ab --a={known[0]} --b={known[0]}"
+        raise UsageError("which-runtimes", msg, hint=hint)
     baseline = baseline or (runs.baseline if runs.baseline != candidate else "")
     if not baseline and candidate and len(known) == 2:  # noqa: PLR2004 - the other one of two
         baseline = next((name for name in known if name != candidate), "")
@@ -155,12 +150,12 @@ def choose_sides(runs: Runs, baseline: str, candidate: str) -> tuple[str, str]:
             msg = (
                 f"there is no runtime {name!r}" if name else f"it is not clear which runtime is the {option}"
             )
-            hint = f"--{option}= one of: {', '.join(known)}"
+            hint = f"name both: --baseline={known[0]} --candidate={known[-1]} (known: {', '.join(known)})"
             raise UsageError("which-runtimes", msg, hint=hint)
     if baseline == candidate:
         msg = "baseline and candidate are the same runtime"
         raise UsageError(
-            "which-runtimes", msg, hint="an A/A comparison has two labels: invoke ab --a=X --b=X"
+            "which-runtimes", msg, hint=f"compare it with itself: invoke ab --a={baseline} --b={baseline}"
         )
     return baseline, candidate
 
@@ -186,16 +181,9 @@ def _read_primary(text: str, runs: Runs) -> tuple[str, str]:
     """Read ``NAME``, ``NAME:higher`` or ``NAME:lower``; a CSV file's first metric decides by default."""
     name, _, direction = text.partition(":")
     if direction not in {"", HIGHER, LOWER} or (direction and name not in runs.metrics):
-        hint = f"a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
+        hint = f"name a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
         raise UsageError("bad-primary", f"--primary={text} cannot be read", hint=hint)
     return name or runs.primary or next(iter(runs.metrics)), direction
-
-
-def _whole(text: str) -> int:
-    """Read ``--warmup``."""
-    if not text.isdecimal():
-        raise UsageError("bad-number", f"--warmup={text}: a whole number from 0")
-    return int(text)
 
 
 def _draw(path: Path, compared: Comparison) -> str:
@@ -208,6 +196,7 @@ def _draw(path: Path, compared: Comparison) -> str:
     if form not in FORMS:
         msg = f"--plot={path.name}: this form is not known"
         raise UsageError("bad-plot", msg, hint=f"name a file that ends in {' or '.join(FORMS)}")
+    check_output(path, "--plot")
     try:
         write_picture(path, compared)
     except OSError as error:
@@ -221,11 +210,11 @@ def write_picture(path: Path, compared: Comparison) -> None:
     """Draw a comparison into a file whose name ends in one of ``FORMS``."""
     picture = draw(compared)
     if path.suffix.lower() == ".svg":
-        write_atomic(path, as_svg(picture).encode("utf-8"))
+        write_output(path, as_svg(picture).encode("utf-8"))
         return
     from scripts.bench.raster import as_png  # noqa: PLC0415 - Pillow is loaded only for a PNG
 
-    write_atomic(path, as_png(picture))
+    write_output(path, as_png(picture))
 
 
 def percent(ratio: float) -> float | None:
@@ -234,10 +223,8 @@ def percent(ratio: float) -> float | None:
 
 
 def _change(old: float, new: float) -> float | None:
-    """Return the change in percent, where there is one."""
     return _finite((new / old - 1) * 100) if old else None
 
 
 def _finite(value: float) -> float | None:
-    """JSON knows no NaN."""
     return value if math.isfinite(value) else None

@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from msgspec import field
+from msgspec.structs import replace
+
 from scripts.app.bench.trial import (
+    WORKLOADS,
     Attempt,
     TrialJob,
+    Workload,
     attempt,
     conditions_here,
+    find_workload,
     native_product,
     new_runs,
+    read_size,
     trial_of,
 )
-from scripts.app.bench.workloads import WORKLOADS, Workload, find_workload, read_size
 from scripts.app.context import Staged, Workspace, staged_runtime
+from scripts.app.options import read_count
 from scripts.app.stack_process import read_seconds
 from scripts.bench.own_workload import read_own_workload
 from scripts.bench.trials import Runs, write_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 __all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
 
 DEFAULT_SECONDS: Final = 300.0
 MOST_TRIALS: Final = 1000
-#: How much is shown of what a program printed before it failed: bytes looked at, lines, letters of each.
+#: How much is shown of what a program printed before it failed: bytes looked at, lines, characters of each.
 LAST_BYTES, LAST_LINES, LAST_LETTERS = 8192, 5, 300
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """One run: the judged result, what the workload said, and its output for the log.
+class RunResult(JsonRecord, frozen=True, kw_only=True):
+    """One run: the judged result, what the workload reported, and its output for the log.
 
     With several trials the result is the worst one's. ``native`` is the device's own product beside gemm.
     """
@@ -52,6 +57,11 @@ class RunResult:
     trials: int = 1
     native: Mapping[str, object] = field(default_factory=dict)
     record_path: str = ""
+
+    JSON = (
+        "stack simulated workload level=result.level outcome=result.outcome detail=result.detail last_words "
+        "record=data seconds trials native record_file=record_path"
+    )
 
     @property
     def exit_code(self) -> int:
@@ -68,23 +78,6 @@ class RunResult:
         lines = self.output[-LAST_BYTES:].decode("utf-8", "replace").splitlines()
         plain = ("".join(c if c.isprintable() else " " for c in line).rstrip() for line in lines)
         return tuple(line[:LAST_LETTERS] for line in plain if line)[-LAST_LINES:]
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "stack": self.stack,
-            "simulated": self.simulated,
-            "workload": self.workload,
-            "level": self.result.level.value if self.result.level else None,
-            "outcome": self.result.outcome.value,
-            "detail": self.result.detail,
-            "last_words": list(self.last_words),
-            "record": dict(self.data),
-            "seconds": round(self.seconds, 3),
-            "trials": self.trials,
-            "native": dict(self.native),
-            "record_file": self.record_path,
-        }
 
 
 def run(
@@ -140,7 +133,7 @@ def _result(staged: Staged, job: TrialJob, attempted: Attempt) -> RunResult:
         result=attempted.result,
         data=attempted.data,
         output=attempted.output,
-        seconds=attempted.seconds,
+        seconds=round(attempted.seconds, 3),
     )
 
 
@@ -160,17 +153,6 @@ def read_job(workload: str, *, size: str, timeout: str) -> TrialJob:
     known = find_workload(workload)
     seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
     return TrialJob(workload=known, size=read_size(size, known), seconds=seconds)
-
-
-def read_count(text: str, *, option: str, most: int) -> int:
-    """Read a number of things.
-
-    Raises:
-        UsageError: it is no whole number from 1 to ``most``.
-    """
-    if not (text.isdecimal() and 1 <= int(text) <= most):
-        raise UsageError("bad-number", f"--{option}={text}: a whole number from 1 to {most}")
-    return int(text)
 
 
 def save_record(ws: Workspace, runs: Runs, *, name: str) -> Path:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace, host_of
 from scripts.app.doctor.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
@@ -20,15 +21,14 @@ from scripts.doctor.machine import Line, Status
 from scripts.doctor.missing_dlls import missing_lines
 from scripts.errors import ExitCode, UsageError
 from scripts.model import Host
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.statuses import explain
 
-#: Of a longer log, so much of its begin and of its end is read.
+#: Of a longer log, so much of its start and of its end is read.
 HALF: Final = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class DoctorResult:
+class DoctorResult(JsonRecord, frozen=True, kw_only=True):
     """What the doctor found.
 
     Attributes:
@@ -45,22 +45,14 @@ class DoctorResult:
     codes: tuple[CodeMeaning, ...] = ()
     program: Path | None = None
 
+    JSON = "program lines findings event codes"
+
     @property
     def exit_code(self) -> int:
         """3 where a line is ``fail`` or a finding is likely, else 0: unknown is no failure."""
         bad = any(line.status is Status.FAIL for line in self.lines)
         explained = any(finding.confidence.sure for finding in self.findings)
         return int(ExitCode.NEGATIVE if bad or explained else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "program": str(self.program) if self.program else None,
-            "lines": [line.to_json() for line in self.lines],
-            "findings": [finding.to_json() for finding in self.findings],
-            "event": self.event.to_json() if self.event else None,
-            "codes": [code.to_json() for code in self.codes],
-        }
 
 
 def doctor(ws: Workspace, *, log: str = "", exe: str = "", code: str = "") -> DoctorResult:
@@ -125,7 +117,7 @@ def _beside(ws: Workspace, program: Path, host: Host) -> Beside:
 
 
 def _read(name: str) -> bytes:
-    """Read a log, of an enormous one its begin and end."""
+    """Read a log, of an enormous one its start and end."""
     try:
         if name == "-":
             return sys.stdin.buffer.read() if sys.stdin else b""
@@ -134,9 +126,9 @@ def _read(name: str) -> bytes:
             stream.seek(0)
             if size <= 2 * HALF:
                 return stream.read()
-            begin = stream.read(HALF)
+            start = stream.read(HALF)
             stream.seek(-HALF, 2)
-            return begin + stream.read()  # no line feed between: characters may be wide
+            return start + stream.read()  # no line feed between: characters may be wide
     except OSError as error:
         msg = f"{name} cannot be read"
         hint = "name the file that holds the program's output, or - for standard input"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from scripts.errors import UsageError
 from scripts.model import Trust
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.store.fetch import FetchAction, FetchPlan
 
 #: How well a hash is known, in words a person can weigh.
@@ -17,8 +17,7 @@ TRUST_WORDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class BillRow:
+class DownloadRow(JsonRecord, frozen=True, kw_only=True):
     """One artifact; ``bytes`` and ``disk`` (packed and unpacked, about) are ``None`` where not published."""
 
     artifact: str
@@ -29,16 +28,19 @@ class BillRow:
     note: str
     disk: int | None = None
 
+    JSON = "id=artifact action bytes license trust note"
 
-@dataclass(frozen=True, kw_only=True)
-class DownloadSummary:
+
+class DownloadSummary(JsonRecord, frozen=True, kw_only=True):
     """Everything that would be downloaded for one stack."""
 
     stack: str
-    rows: tuple[BillRow, ...]
+    rows: tuple[DownloadRow, ...]
+
+    JSON = "stack bytes=known_bytes exact=size_is_exact disk_bytes=known_disk artifacts=rows"
 
     @property
-    def to_download(self) -> tuple[BillRow, ...]:
+    def to_download(self) -> tuple[DownloadRow, ...]:
         """The rows that cost traffic."""
         return tuple(row for row in self.rows if row.action is FetchAction.FETCH)
 
@@ -57,31 +59,11 @@ class DownloadSummary:
         """Whether every size is published."""
         return all(row.bytes is not None for row in self.to_download)
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "stack": self.stack,
-            "bytes": self.known_bytes,
-            "exact": self.size_is_exact,
-            "disk_bytes": self.known_disk,
-            "artifacts": [
-                {
-                    "id": r.artifact,
-                    "action": r.action.value,
-                    "bytes": r.bytes,
-                    "license": r.license,
-                    "trust": r.trust.value,
-                    "note": r.note,
-                }
-                for r in self.rows
-            ],
-        }
 
-
-def make_bill(stack: str, plans: tuple[FetchPlan, ...]) -> DownloadSummary:
-    """Turn the decisions of the fetcher into a bill; pure."""
+def summarize_downloads(stack: str, plans: tuple[FetchPlan, ...]) -> DownloadSummary:
+    """Turn the decisions of the fetcher into a summary; pure."""
     rows = (
-        BillRow(
+        DownloadRow(
             artifact=plan.artifact.id,
             action=plan.action,
             bytes=plan.download_bytes,
@@ -96,22 +78,22 @@ def make_bill(stack: str, plans: tuple[FetchPlan, ...]) -> DownloadSummary:
 
 
 def require_consent(
-    bill: DownloadSummary, *, yes: bool, ask: Callable[[DownloadSummary], bool] | None
+    summary: DownloadSummary, *, yes: bool, ask: Callable[[DownloadSummary], bool] | None
 ) -> None:
-    """Go on only when the bill is empty, was accepted beforehand, or is accepted now.
+    """Go on only when the summary is empty, was accepted beforehand, or is accepted now.
 
     Raises:
-        UsageError: nobody is there to ask, or the answer was no. Nothing was downloaded.
+        UsageError: there is no terminal to ask on, or the answer was no. Nothing was downloaded.
     """
-    if not bill.to_download or yes:
+    if not summary.to_download or yes:
         return
-    size = f"{bill.known_bytes / 1e6:,.1f} MB" + (
-        "" if bill.size_is_exact else " and files of unpublished size"
+    size = f"{summary.known_bytes / 1e6:,.1f} MB" + (
+        "" if summary.size_is_exact else " and files of unpublished size"
     )
     if ask is None:
-        msg = f"{bill.stack} needs a download of {size}, and nobody is here to agree to it"
-        context = tuple(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in bill.to_download)
+        msg = f"{summary.stack} needs a download of {size}, and there is no terminal to ask on"
+        context = tuple(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in summary.to_download)
         raise UsageError("consent-needed", msg, context=context, hint="add --yes to agree to it beforehand")
-    if not ask(bill):
+    if not ask(summary):
         msg = f"the download of {size} was declined; nothing was changed"
         raise UsageError("declined", msg, hint="run it again when you like; `invoke stacks` shows the others")

@@ -1,4 +1,4 @@
-"""The steps that `setup`, `fetch` and `stage` share: scan, select, bill, fetch, unpack, assemble.
+"""The steps that `setup`, `fetch` and `stage` share: scan, select, summary, fetch, unpack, assemble.
 
 Each step is timed and named, so that a person sees where time went and which one failed.
 """
@@ -11,30 +11,36 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from scripts.app.context import Workspace, cache_of, host_of, lock_of
 from scripts.app.evidence_lookup import worth_here
-from scripts.app.setup.download_summary import BillRow, DownloadSummary, make_bill, require_consent
+from scripts.app.setup.download_summary import (
+    DownloadRow,
+    DownloadSummary,
+    require_consent,
+    summarize_downloads,
+)
 from scripts.errors import FetchError, HostError, IntegrityError, StagedFileError, UsageError
+from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.resolve import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
-from scripts.preflight.backends import kernels
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.build import native_files
 from scripts.staging.generations import read_history
 from scripts.staging.plan import PlannedFile, RuntimePlan, lay_out, plan_runtime
-from scripts.staging.select import Selection, fitting_root, select_stack, selected_gpu
-from scripts.store.archive import Tree, discard_changed, load_tree, supplied_files, unpack
+from scripts.staging.select import Selection, fitting_root, select_stack
+from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlowStep:
+class FlowStep(JsonRecord, frozen=True, kw_only=True):
     """One step; ``status`` is ``done``, ``kept`` (it was so already), ``skipped`` or ``failed``."""
 
     name: str
@@ -42,26 +48,15 @@ class FlowStep:
     seconds: float
     detail: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "seconds": round(self.seconds, 3),
-            "detail": self.detail,
-        }
 
-
-@dataclass
-class StepNotes:
+class StepNotes(Struct):
     """What a running step says about itself."""
 
     status: str = "done"
     detail: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetupRequest:
+class SetupRequest(Struct, frozen=True, kw_only=True):
     """What the person asked for, already read."""
 
     stack: str = ""
@@ -74,8 +69,7 @@ class SetupRequest:
     fetching: FetchOptions = field(default_factory=FetchOptions)
 
 
-@dataclass
-class Flow:
+class Flow(Struct):
     """One walk through the steps; every method is one step and adds its line."""
 
     ws: Workspace
@@ -92,17 +86,14 @@ class Flow:
             notes.status = "failed"
             raise
         finally:
-            self.steps.append(
-                FlowStep(
-                    name=name, status=notes.status, seconds=time.perf_counter() - start, detail=notes.detail
-                )
-            )
+            seconds = round(time.perf_counter() - start, 3)
+            self.steps.append(FlowStep(name=name, status=notes.status, seconds=seconds, detail=notes.detail))
 
     def scan(self) -> Host:
         """Look at the machine."""
         with self.step("scan") as notes:
             host = host_of(self.ws, gpu=self.request.gpu)
-            gpu = selected_gpu(host)
+            gpu = host.selected_gpu
             notes.detail = (
                 f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU that could run CUDA programs"
             )
@@ -128,23 +119,23 @@ class Flow:
                 self.ws.progress.note(warning)
             return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
 
-    def bill(self, resolved: Resolved) -> DownloadSummary:
-        """Say what will be downloaded, and have it agreed to; what is unpacked already costs nothing."""
+    def confirm_downloads(self, resolved: Resolved) -> DownloadSummary:
+        """Show what will be downloaded, and ask for agreement; what is unpacked already costs nothing."""
         with self.step("bill") as notes:
             cache = cache_of(self.ws)
             absent = [a for a in resolved.artifacts if load_tree(a, cache) is None]
-            bill = make_bill(
+            summary = summarize_downloads(
                 resolved.stack.id, tuple(plan_fetch(a, cache, self.request.fetching) for a in absent)
             )
-            require_consent(bill, yes=self.request.yes, ask=self.ws.ask)
-            notes.status = "done" if bill.to_download else "kept"
-            notes.detail = f"{len(bill.to_download)} to download, {bill.known_bytes:,} bytes"
-            return bill
+            require_consent(summary, yes=self.request.yes, ask=self.ws.ask)
+            notes.status = "done" if summary.to_download else "kept"
+            notes.detail = f"{len(summary.to_download)} to download, {summary.known_bytes:,} bytes"
+            return summary
 
     def runtime(self, resolved: Resolved) -> Runtime:
         """Bring a stack's runtime here, every byte of it verified.
 
-        What changed or vanished since it was assembled is said and made anew, from archives that are
+        What changed or vanished since it was assembled is reported and made anew, from archives that are
         read and hashed again: the same bytes may lie in the unpacked tree under another name.
 
         Raises:
@@ -161,21 +152,21 @@ class Flow:
         cache = cache_of(self.ws)
         discard_runtime(cache, plan.digest)
         self.distrust(resolved)
-        self.bill(resolved)
+        self.confirm_downloads(resolved)
         return self.assemble(self.plan(resolved, self.obtain(resolved)))
 
     def distrust(self, resolved: Resolved) -> None:
-        """Take away what an earlier run brought and is not what it was; the next step brings it anew."""
+        """Remove what an earlier run fetched and has changed since; the next step fetches it again."""
         for artifact in resolved.artifacts:
             discard_changed(artifact, cache_of(self.ws), progress=self.ws.progress)
 
-    def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, Tree], ...]:
+    def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, UnpackedTree], ...]:
         """Fetch and unpack every part that is not here yet."""
         cache, progress = cache_of(self.ws), self.ws.progress
         trees = {a.id: tree for a in resolved.artifacts if (tree := load_tree(a, cache)) is not None}
         absent = [a for a in resolved.artifacts if a.id not in trees]
         published = [a for a in absent if a.format is not ArtifactFormat.SUPPLIED]
-        # First what costs nothing: wrong files are said before a download.
+        # First what costs nothing: wrong files are reported before a download.
         for artifact in absent:
             if artifact.format is ArtifactFormat.SUPPLIED:
                 trees[artifact.id] = self._supplied(artifact, resolved.stack)
@@ -190,15 +181,15 @@ class Flow:
             notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
         return tuple((a, trees[a.id]) for a in resolved.artifacts)
 
-    def _supplied(self, artifact: Artifact, stack: Stack) -> Tree:
-        """Verify the files a person brings for a part that nobody publishes."""
+    def _supplied(self, artifact: Artifact, stack: Stack) -> UnpackedTree:
+        """Verify the files a person supplies for a part that is not published."""
         with self.step("supplied") as notes:
-            tree = brought_files(self.ws, artifact, stack, self.request.supplied)
+            tree = user_supplied_files(self.ws, artifact, stack, self.request.supplied)
             notes.status = "done" if self.request.supplied else "kept"
             notes.detail = f"{len(tree.files)} files are those the lock names"
         return tree
 
-    def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, Tree], ...]) -> RuntimePlan:
+    def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, UnpackedTree], ...]) -> RuntimePlan:
         """Compile what is ours, and lay everything out."""
         with self.step("build") as notes:
             built, notes.status = self._native(resolved.stack)
@@ -262,7 +253,7 @@ def read_request(
     )
 
 
-def brought_files(ws: Workspace, artifact: Artifact, stack: Stack, supplied: str) -> Tree:
+def user_supplied_files(ws: Workspace, artifact: Artifact, stack: Stack, supplied: str) -> UnpackedTree:
     """Return the files of a supplied part: from the folder that was named, else from an earlier set-up.
 
     Raises:
@@ -286,13 +277,9 @@ def _earlier(ws: Workspace, artifact: Artifact, stack: Stack) -> list[Path]:
     """Return folders of earlier set-ups that hold a part's files under their own names, newest first."""
     if artifact.root or any(member.name != member.path for member in artifact.members):
         return []
-    digests = [g.digest for g in reversed(read_history(ws.stage).generations) if g.stack == stack.id]
+    digests = [generation.digest for generation in read_history(ws.stage).of(stack.id)]
     runtimes = [load_runtime(cache_of(ws), digest, stack=stack.id) for digest in dict.fromkeys(digests)]
     return [runtime.path for runtime in runtimes if runtime is not None and runtime.path is not None]
-
-
-#: HIP library to its own name and the CUDA libraries that stand on it.
-STANDS_ON: Final = {"rocblas": ("rocBLAS", "cuBLAS"), "hipblaslt": ("hipBLASLt", "cuBLASLt")}
 
 
 def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[str, ...]:
@@ -303,15 +290,16 @@ def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[st
         host: its selected GPU is meant.
         home: the HIP runtime that came with the stack; else the installed one.
     """
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     root = fitting_root(stack, host) if stack.hip.source is HipSource.SDK else None
     folder = home if home is not None else root.path if root is not None else None
     if gpu is None or not gpu.gfx or folder is None:
         return ()
+    known = hip_libraries()
     return tuple(
-        f"{STANDS_ON[library][0]} in {folder} has kernels for other GPUs, none for {gpu.gfx}: "
-        f"{STANDS_ON[library][1]} will fail"
-        for library, there in kernels(folder, gpu.gfx).items()
+        f"{known[name].label} in {folder} has kernels for other GPUs, none for {gpu.gfx}: "
+        f"{known[name].cuda} will fail"
+        for name, there in kernels_for(folder, gpu.gfx).items()
         if there is False
     )
 
@@ -326,10 +314,10 @@ def provide_compiler(ws: Workspace, *, yes: bool) -> None:
     """Install the locked ``ziglang`` into the environment that runs us; pip refuses any other bytes.
 
     Raises:
-        UsageError: nobody agreed to the download.
+        UsageError: the download was not agreed to.
         FetchError: pip could not install it.
     """
-    row = BillRow(
+    row = DownloadRow(
         artifact="ziglang (a C compiler, from PyPI)",
         action=FetchAction.FETCH,
         bytes=BYTES,

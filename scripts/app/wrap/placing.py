@@ -6,9 +6,10 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
 
 from scripts.app.context import Staged, Workspace
 from scripts.app.wrap.wrap_types import WrapPlacement
@@ -21,7 +22,6 @@ from scripts.placement.plan import Deed, PlacementItem, PlacementPlan
 from scripts.placement.registry import PlacementRegistry
 from scripts.placement.status import PlacementStatus, placements
 from scripts.preflight.places import Place, Places
-from scripts.records import dataclass
 
 
 def registry_of(ws: Workspace) -> PlacementRegistry:
@@ -102,10 +102,13 @@ class BesidePlacer:
                 lambda: self._place(staged, program, chosen, keep=keep), signals=self._signals
             ) as session:
                 seen.files = session.placement.files
+                seen.hashes = session.placement.hashes
                 yield seen
         finally:
             if session is not None:
                 seen.left = session.left
+                seen.pending = session.pending
+                seen.lost = session.report is not None and session.report.lost
 
     def _place(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Placing:
         """Place for this process."""
@@ -125,7 +128,6 @@ class BesidePlacer:
 
 
 def _for(chosen: Chosen, path: str) -> str:
-    """Say who asks for a file, where that is known."""
     asker = next((who for name, who in chosen.askers.items() if fold(name) == fold(path)), "")
     return f" (for {asker})" if asker else ""
 
@@ -149,8 +151,7 @@ _CUBLAS: Final = re.compile(r"cublas(\d*)")
 _ITSELF: Final = "the stack's own libraries"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
+class Chosen(Struct, frozen=True, kw_only=True):
     """What goes beside a program.
 
     Attributes:
@@ -172,8 +173,8 @@ def choose(staged: Staged, program: Path, places: Places | None = None) -> Chose
     found = tuple(_real(place) for place in places.found) if places is not None else ()
     target = _target(home, found, places)
     choice = _Choice(staged=staged, target=target, absent=places.absent if places else frozenset())
-    for place in found:
-        choice.take(place)
+    for wanted in found:
+        choice.take(wanted)
     choice.add_companions(home)
     if places is None or not places.complete:
         rest = choice.add_rest(home)
@@ -188,7 +189,6 @@ def choose(staged: Staged, program: Path, places: Places | None = None) -> Chose
 
 
 def _real(place: Place) -> Place:
-    """Return the place behind links and ``..``."""
     return Place(library=place.library, name=place.name, folder=place.folder.resolve(), asker=place.asker)
 
 
@@ -199,7 +199,7 @@ def _target(home: Path, found: tuple[Place, ...], places: Places | None) -> Path
 
 
 def _unknown(staged: Staged, program: Path, rest: int, *, known: bool) -> str:
-    """Say that more is placed than anybody knows to be needed."""
+    """Say that more is placed than is known to be needed."""
     if known:
         why = f"{program.name} hides part of what it loads"
         return f"{why}, so the other {rest} libraries of {staged.stack.id} go beside it as well"
@@ -207,8 +207,7 @@ def _unknown(staged: Staged, program: Path, rest: int, *, known: bool) -> str:
     return f"{why}, so all {rest} libraries of {staged.stack.id} go beside it"
 
 
-@dataclass(kw_only=True)
-class _Choice:
+class _Choice(Struct, kw_only=True):
     """The items so far, by folded path."""
 
     staged: Staged

@@ -6,9 +6,10 @@ import json
 import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct, field
 
 from scripts.app.context import Staged, Workspace
 from scripts.errors import (
@@ -29,13 +30,14 @@ from scripts.errors import (
 )
 from scripts.launch.environ import EnvPlan
 from scripts.launch.injection import Via, ViaFacts
-from scripts.osal.fs import write_atomic
+from scripts.osal.output_file import write_output
 from scripts.osal.process import name_exit
 from scripts.osal.process_result import ProcessResult
 from scripts.preflight.places import Places
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 if TYPE_CHECKING:
+    from scripts.app.wrap.loaded import LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
 
 #: Stack id (empty: the active one) to its verified runtime.
@@ -63,18 +65,22 @@ def not_started_code(error: WorkspaceError) -> int:
     return int(ExitCode.WRAP_NOT_STARTED)
 
 
-@dataclass
-class WrapPlacement:
+class WrapPlacement(Struct):
     """What a placement has to report.
 
     An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
     ``kept`` says that the files stay beside the program on purpose; they lie in and below ``target``.
+    ``pending`` are old files of ours, out of the way already, that a running program still holds.
+    ``lost`` says that the record beside the program had vanished; ``left`` says what became of the files.
     """
 
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
     kept: bool = False
+    lost: bool = False
     target: Path | None = None
+    hashes: dict[str, str] = field(default_factory=dict)
 
 
 class Placer(Protocol):
@@ -85,7 +91,7 @@ class Placer(Protocol):
     ) -> AbstractContextManager[WrapPlacement]:
         """Plan; entering acts, and raises before anything is changed where it must not.
 
-        ``places`` is where the program looks for what; ``None`` where nobody could tell.
+        ``places`` is where the program looks for what; ``None`` where unknown.
         """
 
 
@@ -93,8 +99,7 @@ class Placer(Protocol):
 ExplainPlacement = Callable[[Staged, Path, Places | None], tuple[str, ...]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inspected:
+class Inspected(Struct, frozen=True, kw_only=True):
     """What a look into the program's files showed.
 
     ``refusal`` says why it will be refused, if so; ``kinds`` are the ids of what the program was taken for;
@@ -112,8 +117,7 @@ class Inspected:
 Inspect = Callable[[Staged, Path, ViaFacts], Inspected]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrapResult:
+class WrapResult(Struct, frozen=True, kw_only=True):
     """How a wrapped program ended, or with ``explain`` what would be run.
 
     Attributes:
@@ -127,6 +131,7 @@ class WrapResult:
         placement: files that were beside the program meanwhile.
         notes: sentences that a person should read before the program starts.
         trace: what its CUDA calls came to, where they were traced.
+        loaded: which CUDA libraries were seen in its processes.
     """
 
     platform: str
@@ -143,6 +148,7 @@ class WrapResult:
     placement: WrapPlacement = field(default_factory=WrapPlacement)
     notes: tuple[str, ...] = ()
     trace: TraceSummary | None = None
+    loaded: LoadedLibraries | None = None
 
     @property
     def exit_code(self) -> int:
@@ -171,37 +177,20 @@ class WrapResult:
     def to_json(self) -> dict[str, object]:
         """Return plain data, not redacted."""
         return {
-            "program": str(self.program),
-            "args": list(self.args),
-            "command_line": self.line,
-            "cwd": str(self.cwd),
-            "stack": self.stack,
-            "runtime": self.runtime,
-            "via": str(self.via),
-            "reason": self.reason,
-            "environment": [
-                {"name": c.name, "action": c.action, "value": c.value, "why": c.why}
-                for c in self.environ.changes
-            ],
-            "outcome": self.outcome,
-            "exit_code": self.exit_code,
+            **pick(self, "program args command_line=line cwd stack runtime via reason"),
+            **pick(self, "environment=environ.changes outcome exit_code"),
             "exit": None if self.exit is None else self._exit_json(self.exit),
-            "placed": list(self.placement.files),
-            "placed_in": str(self.placement.target) if self.placement.target is not None else None,
-            "left": list(self.placement.left),
+            **pick(self, "placed=placement.files placed_in=placement.target left=placement.left"),
+            **pick(self, "lost=placement.lost pending=placement.pending"),
             "notes": [*self.notes, *self.ending],
-            "trace": None if self.trace is None else self.trace.to_json(),
+            **pick(self, "loaded trace"),
         }
 
     def _exit_json(self, ended: ProcessResult) -> dict[str, object]:
         return {
-            "code": ended.code,
+            **pick(ended, "code received_signals=received processes dialogs log=log_note"),
             "name": name_exit(ended.code, platform=self.platform),
             "seconds": round(ended.seconds, 3),
-            "received_signals": list(ended.received),
-            "processes": ended.processes,
-            "dialogs": [{"title": d.title, "text": d.text} for d in ended.dialogs],
-            "log": ended.log_note,
         }
 
     @property
@@ -211,20 +200,24 @@ class WrapResult:
         if ended is None:
             return ()
         words = name_exit(ended.code, platform=self.platform)
-        said = (
+        ending = (
             [f"{self.program.name} ended with {ended.code} ({words})"]
             if words and not ended.timed_out
             else []
         )
         if ended.timed_out:
-            said.append(
-                f"{self.program.name} was ended after {ended.seconds:.0f} s, because its time was over"
-            )
-        said += [f"a box was closed: {d.title}: {d.text}" for d in ended.dialogs]
+            ending.append(f"{self.program.name} was killed after {ended.seconds:.0f} s (--timeout)")
+        ending += [f"closed a message box: {d.title}: {d.text}" for d in ended.dialogs]
         if self.placement.kept:
             folder = self.placement.target or self.program.parent
-            said.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
-        return (*said, ended.log_note) if ended.log_note else tuple(said)
+            ending.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
+        if self.loaded is not None:
+            ending += self.loaded.sentences
+        if self.placement.pending:
+            folder = self.placement.target or self.program.parent
+            held = "everything is back, and a running program still holds old files in .cuda-amd"
+            ending.append(f'clean-up pending: {held}; later: invoke unwrap --target="{folder}"')
+        return (*ending, ended.log_note) if ended.log_note else tuple(ending)
 
 
 def command_words(program: Path, args: tuple[str, ...]) -> str:
@@ -240,7 +233,7 @@ def write_report(path: Path, body: object) -> None:
     """
     text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
     try:
-        write_atomic(path, text.encode("utf-8", "surrogateescape"))
+        write_output(path, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         msg = f"the report cannot be written: {path}"
         raise LaunchError(

@@ -1,0 +1,236 @@
+"""What a person sees of ``preflight``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from scripts.cli.console import Out
+from scripts.preflight.kernels import demangled
+from scripts.preflight.reasons import Verdict, grouped
+from scripts.preflight.verdict import SYSTEMS
+
+if TYPE_CHECKING:
+    from scripts.app.preflight import PreflightResult
+    from scripts.preflight.coverage import Covered
+    from scripts.preflight.facts import Code
+
+
+_MARKS: Final = {
+    Verdict.RUNS: "ok",
+    Verdict.PARTIAL: "warn",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.REFUSES: "fail",
+}
+_SAYS: Final = {
+    Verdict.RUNS: "should run: everything that was found is there",
+    Verdict.PARTIAL: "may run in part: something it asks for is not there",
+    Verdict.UNKNOWN: "unknown: its files do not tell",
+    Verdict.REFUSES: "will not run",
+}
+#: So many reasons are shown without ``--details``; so many rows of a table with it.
+REASONS: Final = 3
+SHOWN: Final = 40
+#: What becomes of a kernel, for a table.
+_STATES: Final = {
+    "fine": "compiled",
+    "dropped": "dropped",
+    "text": "lost: its PTX cannot be read",
+    "module": "lost with its module",
+    "ends": "ends the process",
+    "linking": "for linking while the program runs",
+}
+
+
+def show_preflight(result: PreflightResult, out: Out) -> None:
+    """Show the verdict, the reasons that matter, the kernels, other ways, and what to do next."""
+    verdict = result.judged.verdict
+    gpu = f" on {result.stack.gfx}" if result.stack.gfx else ""
+    says = _SAYS[verdict] if result.examined.closure.program.facts.format else "no program"
+    out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {says}")
+    _reasons(result, out)
+    _kernels(result, out)
+    if result.details:
+        _needs(result, out)
+        _code(result, out)
+    if result.listed:
+        _every_kernel(result, out)
+    if result.compared:
+        _stacks(result, out)
+    for other in result.better if not result.compared else ():
+        out.line(f"{other.stack} would do better ({other.verdict.value}): {other.why}")
+    for choice in result.alternatives:
+        out.line(f"Without translation: {choice.what}")
+    proof = f"documents show {result.level} for this stack here" if result.level else "no document shows more"
+    count = len(result.examined.closure.visited)
+    files = "1 file" if count == 1 else f"{count} files"
+    out.note(f"Read {files}; nothing was run, so this predicts; {proof}.")
+    out.now(_now(result))
+
+
+def _reasons(result: PreflightResult, out: Out) -> None:
+    """Show the heaviest reasons; notes, which change nothing, only in full."""
+    reasons = grouped(result.judged.reasons)
+    heavy = [group for group in reasons if group.reason.effect is not Verdict.RUNS]
+    shown = reasons if result.details else heavy[:REASONS]
+    for group in shown:
+        out.line(f"  {'note: ' if group.reason.effect is Verdict.RUNS else ''}{group.text}")
+    if len(reasons) > len(shown):
+        out.line(f"  and {len(reasons) - len(shown)} more; --details shows all")
+
+
+def _kernels(result: PreflightResult, out: Out) -> None:
+    """Sum up the kernels of all files."""
+    if not result.kernels:
+        return
+    total = sum(file.tally.total for file in result.kernels)
+    lost = [file for file in result.kernels if file.tally.missing]
+    missing = sum(len(file.tally.missing) for file in lost)
+    release = result.stack.ptx.removeprefix("zluda-")
+    assumed = (
+        f"{release}, taken for this release, which was not read," if result.stack.ptx_assumed else release
+    )
+    where = f" in {len(lost)} of {len(result.kernels)} files with PTX" if missing else ""
+    out.line(
+        f"Kernels: {missing:,} of {total:,} would be missing{where}, by {assumed} source, not seen on a GPU"
+    )
+    bare = sum(code.kernels_lost or 0 for code in _loaded(result))
+    if bare:
+        out.line(f"  at most {bare:,} more have no PTX at all, only machine code for NVIDIA")
+    if missing and not result.listed:
+        out.line("  --kernels lists them")
+
+
+def _loaded(result: PreflightResult) -> list[Code]:
+    """Return the device code that can be loaded."""
+    return [code for v in result.examined.closure.visited for code in v.facts.code if not code.relocatable]
+
+
+def _every_kernel(result: PreflightResult, out: Out) -> None:
+    """List kernels file by file, the missing ones first."""
+    for file in result.kernels:
+        rows = [
+            (
+                demangled(fate.name),
+                _STATES[fate.state],
+                f"{fate.cause} {fate.why}".strip(),
+                str(fate.line or ""),
+            )
+            for fate in (*file.tally.missing, *file.tally.fine)
+        ]
+        out.table(("kernel", "becomes", "because of", "line"), rows, title=file.path.name)
+
+
+def _stacks(result: PreflightResult, out: Out) -> None:
+    """Show stacks side by side; in lines, because a table would break their names."""
+    width = max(len(one.stack) for one in result.compared)
+    for one in result.compared:
+        kernels = f"{_known(one.kernels_missing)}{'*' if one.assumed else ''}"
+        fits = "" if one.fits else f"; not for {result.stack.gfx}"
+        functions = _known(one.functions_missing)
+        out.line(
+            f"{one.stack:<{width}}  {one.verdict:<7}  missing: kernels {kernels}, functions {functions}{fits}"
+        )
+    if any(one.assumed for one in result.compared):
+        out.line("* by the table of the nearest release that was read")
+
+
+def _known(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"
+
+
+def _needs(result: PreflightResult, out: Out) -> None:
+    """Show who asks for what, as a tree: the asking file, then its libraries."""
+    by_chain: dict[tuple[str, ...], list[Covered]] = {}
+    for item in result.covered:
+        by_chain.setdefault(item.need.chain, []).append(item)
+    for chain, items in list(by_chain.items())[:SHOWN]:
+        out.line(" > ".join(chain))
+        for item in items:
+            mark = {"ok": "ok", "fail": "fail", "unknown": "unknown"}[item.status]
+            out.mark(mark, f"  {_need(item)}")
+    if len(by_chain) > SHOWN:
+        out.line(f"and {len(by_chain) - SHOWN} more files that ask for CUDA; --json has all")
+
+
+def _need(item: Covered) -> str:
+    """Say one need in a line."""
+    need = item.need
+    words = [f"{need.named.title} ({need.file}, {need.how})", _functions(item)]
+    words.append(f"by {item.provided_by}" if item.provided_by else "the stack has no file for it")
+    if need.own is not None:
+        words.append(f"the program ships its own {need.own.name}")
+    if item.absent or item.kernelless:
+        words.append(f"HIP lacks {', '.join((*item.absent, *item.kernelless))}")
+    return "; ".join(words)
+
+
+def _functions(item: Covered) -> str:
+    """Say how many functions are asked for and work; a number only where a table has it."""
+    count = len(item.need.functions)
+    if not count:
+        return "no functions are named" if item.need.calls_known else "its functions are hidden"
+    if item.need.spelled:
+        return (
+            f"{_functions_word(count)} named in its data, {item.working} of them work; its calls are hidden"
+        )
+    if item.unknown:
+        return f"{_functions_word(count)}, {len(item.unknown)} of them unknown here"
+    if item.provided_by is None or not item.need.named.library.api:
+        return _functions_word(count)
+    return f"{item.working} of {_functions_word(count)} work"
+
+
+def _functions_word(count: int) -> str:
+    """Say a number of functions."""
+    return f"{count} function{'' if count == 1 else 's'}"
+
+
+def _code(result: PreflightResult, out: Out) -> None:
+    """Show the device code, file by file."""
+    found = [(v.path.name, code) for v in result.examined.closure.visited for code in v.facts.code]
+    rows = [(name, code.section or "file", _ptx(code), _sass(code)) for name, code in found[:SHOWN]]
+    if rows:
+        out.table(("device code in", "section", "PTX", "NVIDIA machine code"), rows)
+    if len(found) > SHOWN:
+        out.line(f"and {len(found) - SHOWN} more; --json has all")
+
+
+def _ptx(code: Code) -> str:
+    """Say which PTX there is, and where it cannot be used."""
+    text = ", ".join(f"sm_{sm}{letter} (ISA {isa}) x{count}" for sm, letter, isa, count in code.ptx)
+    return f"{text}, only for linking" if text and code.relocatable else text or "none"
+
+
+def _sass(code: Code) -> str:
+    """Say which machine code there is."""
+    return ", ".join(f"sm_{sm}{letter} x{count}" for sm, letter, count in code.sass) or "none"
+
+
+def _now(result: PreflightResult) -> str:
+    """Return the next step: a command that can work on this machine, or where there is none a sentence."""
+    program = result.examined.closure.program.facts
+    if not program.format:
+        return program.then or "name a program"
+    system = SYSTEMS[program.format]
+    if program.library:
+        return "it is a library: name the program that loads it"
+    if result.judged.verdict is Verdict.REFUSES:
+        return _instead(result, "" if system == result.system else f"on a machine with {system.title()}, ")
+    if system != result.system:
+        return f"ask again on the machine with {system.title()} that is to run it: its HIP was not seen here"
+    if not result.staged:
+        return f"prepare the stack: invoke setup --stack={result.stack.id}"
+    stack = "" if result.active else f" --stack={result.stack.id}"
+    return f'try it: invoke wrap --exe="{result.program}"{stack}'
+
+
+def _instead(result: PreflightResult, there: str) -> str:
+    """Say what to do about a refusal; ``there`` names the machine to do it on, where it is not this one."""
+    better = next((other for other in result.better if other.verdict is not Verdict.REFUSES), None)
+    if better is not None:
+        return f"{there}try the other stack: invoke setup --stack={better.stack}"
+    if result.judged.reasons[0].then:
+        return result.judged.reasons[0].then
+    if result.alternatives:
+        return "use what serves without translation, above"
+    return "ask the program's authors for a build for Radeon"

@@ -1,0 +1,87 @@
+"""The bill says what a download costs before the first byte, and only a clear yes counts."""
+
+from __future__ import annotations
+
+import builtins
+import doctest
+import io
+
+import pytest
+
+from scripts.app.setup.download_summary import DownloadSummary, require_consent, summarize_downloads
+from scripts.cli import console
+from scripts.cli.console import Out
+from scripts.cli.views.stacks import ask_about
+from scripts.errors import UsageError
+from scripts.model import Artifact, ArtifactFormat, Trust
+from scripts.store.fetch import FetchAction, FetchPlan
+
+
+def plan(name: str, size: int | None, action: FetchAction = FetchAction.FETCH) -> FetchPlan:
+    artifact = Artifact(
+        id=name,
+        urls=("https://example.org/file.zip",),
+        sha256="0" * 64,
+        size=size,
+        format=ArtifactFormat.ZIP,
+        root="",
+        license="MIT",
+        source="example",
+        trust=Trust.SINGLE_REPORT,
+        note="nobody has checked it",
+    )
+    fetched = size if action is FetchAction.FETCH else 0
+    disk = None if fetched is None else 4 * fetched
+    return FetchPlan(artifact=artifact, action=action, download_bytes=fetched, disk_bytes=disk, urls=())
+
+
+EXACT = summarize_downloads("s", (plan("layer", 2_000_000), plan("here", 7, FetchAction.HAVE)))
+OPEN = summarize_downloads("s", (plan("layer", 2_000_000), plan("unknown", None)))
+
+
+def asked(bill: DownloadSummary, answer: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, str]:
+    def typed() -> str:
+        if answer == "end":
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr(builtins, "input", typed)
+    err = io.StringIO()
+    return ask_about(bill, Out(io.StringIO(), err)), err.getvalue()
+
+
+def test_the_bill_shows_size_disk_licence_and_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, shown = asked(EXACT, "n", monkeypatch)
+    for word in ("layer", "2.0 MB", "MIT", "single report", "nobody has checked it", "about 8.0 MB\n"):
+        assert word in shown
+    assert "here" not in shown, "what costs nothing is not on the bill"
+
+
+def test_an_unpublished_size_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, shown = asked(OPEN, "n", monkeypatch)
+    assert "not published" in shown
+    assert "about 8.0 MB or more" in shown
+    assert "Download 2.0 MB or more for s? [y/N]" in shown
+
+
+@pytest.mark.parametrize(
+    ("answer", "agreed"),
+    [("y", True), (" YES ", True), ("", False), ("n", False), ("j", False), ("end", False)],
+)
+def test_only_a_clear_yes_counts(answer: str, monkeypatch: pytest.MonkeyPatch, *, agreed: bool) -> None:
+    assert asked(EXACT, answer, monkeypatch)[0] is agreed
+
+
+def test_nothing_to_download_asks_nobody() -> None:
+    require_consent(summarize_downloads("s", (plan("here", 7, FetchAction.HAVE),)), yes=False, ask=None)
+
+
+def test_without_anybody_to_ask_the_bill_is_the_error() -> None:
+    with pytest.raises(UsageError, match=r"2\.0 MB and files of unpublished size") as caught:
+        require_consent(OPEN, yes=False, ask=None)
+    assert caught.value.reference == "consent-needed"
+    assert len(caught.value.context) == len(OPEN.to_download)
+
+
+def test_the_examples_in_the_words_are_true() -> None:
+    assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=4)
