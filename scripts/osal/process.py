@@ -204,7 +204,7 @@ def _final_code(tree: ProcessTree) -> int:
         raise LaunchError(
             "program-unkillable",
             msg,
-            hint="see whether the machine still answers: a driver may hold the program",
+            hint="see whether the machine still answers: a driver may hold it",
         )
     return code
 
