@@ -1,4 +1,4 @@
-r"""HIP libraries that must exist before a program starts: a missing one opens a box that may stay unseen.
+r"""HIP libraries that must exist before a program starts: a missing one opens a message box, perhaps unseen.
 
 The search is the layer's own (vosen/ZLUDA@87531d3, ``zluda_windows``): a back-end is looked for in the
 layer's folder, then in ``HIP_PATH\bin``; what a back-end imports in turn, in its own folder, the program's
@@ -148,15 +148,15 @@ class _BackendWalk(Struct):
             self.places.hip: r"HIP\bin",
             self.places.layer: "the layer's folder",  # last: where the layer's own check lies, it is both
         }
-        shown = []
+        said = []
         for folder in dict.fromkeys(folders):
             if folder is None or folder not in words:
                 continue
             listed = self._listing(folder).items()
             others = sorted(path.name for key, path in listed if _other_generation(key, name.lower()))
             has = f"{words[folder]} has only {' and '.join(others)}"
-            shown.append(has if others else f"not in {words[folder]}")
-        return tuple(shown)
+            said.append(has if others else f"not in {words[folder]}")
+        return tuple(said)
 
 
 def missing_backends(

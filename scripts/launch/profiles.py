@@ -63,12 +63,12 @@ class Applied(Struct, frozen=True, kw_only=True):
     @property
     def sentences(self) -> tuple[str, ...]:
         """Everything that is shown; nothing is set without being shown."""
-        shown = [
+        said = [
             f"{self.what} (by {self.sign}): {s.torch or f'{s.env}={s.value}'} is set, because {s.why} "
             f"[{s.source}]; --no-profile leaves it out"
             for s in self.settings
         ]
-        return (*shown, *(f"{self.what} (by {self.sign}): {note}" for note in self.notes))
+        return (*said, *(f"{self.what} (by {self.sign}): {note}" for note in self.notes))
 
 
 def matching(facts: AppFacts) -> tuple[Applied, ...]:

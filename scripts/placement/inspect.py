@@ -156,7 +156,7 @@ class UndoAction(StrEnum):
     RETURN = "move the original back"
     DROP = "forget the spare name"
     LOST = "keep and list: the original is lost"
-    CHANGED = "keep and list: changed by another program"
+    CHANGED = "keep and list: changed meanwhile"
 
 
 #: For files that we created: by what is there now.

@@ -25,7 +25,7 @@ SYSTEM_TREES: Final = tuple(
         *("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin", "/usr/share"),
     )
 )
-#: … except this one, which is a place for the files of every user.
+#: … except this one, which is a place for files of any owner.
 NOT_SYSTEM: Final = Path("/dev/shm")  # noqa: S108 - a name to compare with, nothing is written there
 #: Folders that are shared by many programs, by themselves.
 SHARED_FOLDERS: Final = tuple(

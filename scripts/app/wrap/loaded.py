@@ -46,18 +46,18 @@ class LoadedLibraries(Struct, frozen=True, kw_only=True):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Report what was seen; nothing where nothing is certain."""
-        shown = []
+        """Say what was seen; nothing where nothing is known."""
+        said = []
         if self.from_stack or self.from_elsewhere:
             ours = ", ".join(Path(one.path).name for one in self.from_stack) or "none"
             others = ", ".join(one.path for one in self.from_elsewhere) or "none"
-            shown.append(
+            said.append(
                 f"CUDA libraries that were seen loaded: from the stack {ours}; from elsewhere {others}"
             )
         driver = any(one.library in DRIVERS for one in self.from_stack)
         if self.driver_expected and not driver and self.looks >= ENOUGH:
-            shown.append(f"the stack's driver library was not seen loaded in {self.looks} looks")
-        return tuple(shown)
+            said.append(f"the stack's driver library was not seen loaded in {self.looks} looks")
+        return tuple(said)
 
 
 def is_cuda(name: str) -> bool:
