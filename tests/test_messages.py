@@ -63,7 +63,7 @@ ALLOWED: dict[str, tuple[int, int]] = {
     "doctor": (0, 8),
     "lock": (128, 3),
     "net": (30, 5),
-    "osal": (4, 22),
+    "osal": (3, 10),
     "preflight": (0, 19),
     "staging": (13, 7),
     "store": (29, 10),
