@@ -24,7 +24,8 @@ from scripts.app.pins_update import pins_update
 from scripts.errors import ConflictError, FetchError, IntegrityError, LockError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.model import Trust
-from scripts.net.web import Web
+from scripts.net.request import hash_url
+from scripts.net.session import Transport
 from scripts.ui import pins_add as add_face
 from scripts.ui import pins_check as check_face
 from scripts.ui import pins_update as update_face
@@ -247,7 +248,7 @@ def test_check_does_not_trust_an_unknown_certificate(ws: Workspace, server: HTTP
     server.expect_request("/files/wheel-1.0.whl").respond_with_data(WHEEL)
     url = read_lock(ws.lock_path).artifacts["wheel"].urls[0]
     with pytest.raises(FetchError) as caught:
-        Web(delays=()).hash_url(url)
+        hash_url(url, Transport(delays=()))
     assert caught.value.reference == "untrusted-certificate"
     assert "verify" not in caught.value.hint, "never advise to switch protection off"
 
@@ -257,7 +258,9 @@ def test_check_does_not_trust_a_certificate_for_another_name(ws: Workspace, serv
     server.expect_request("/files/wheel-1.0.whl").respond_with_data(WHEEL)
     ca_file = Path(ws.environ["SSL_CERT_FILE"])
     with pytest.raises(FetchError) as caught:
-        Web(ca_file=ca_file, delays=()).hash_url(f"https://127.0.0.1:{server.port}/files/wheel-1.0.whl")
+        hash_url(
+            f"https://127.0.0.1:{server.port}/files/wheel-1.0.whl", Transport(ca_file=ca_file, delays=())
+        )
     assert caught.value.reference == "untrusted-certificate"
 
 

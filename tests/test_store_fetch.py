@@ -22,7 +22,7 @@ import trustme
 
 from scripts.errors import ExitCode, FetchError, IntegrityError, UsageError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Trust
-from scripts.net import download
+from scripts.net import request
 from scripts.net.partial import HashingWriter
 from scripts.net.session import DELAYS, Transport
 from scripts.osal import fs
@@ -253,8 +253,8 @@ def test_silence_is_given_up_and_resumed(here: Setting) -> None:
 
 
 def test_a_trickle_is_given_up(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "_MINUTE", 0.0)
-    monkeypatch.setattr(download, "_SLOWEST", 10 * MIB)
+    monkeypatch.setattr(request, "_MINUTE", 0.0)
+    monkeypatch.setattr(request, "_SLOWEST", 10 * MIB)
     here.server.on(PATH, web.file(BODY))
     error = here.fails()
     assert "in a minute" in error.context[0]

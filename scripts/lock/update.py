@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from scripts.lock.upstream import Asset, AssetRef, Release
+from scripts.net.github import Asset, AssetRef, Release
 from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Member, Stack, Trust
 from scripts.records import dataclass
 
