@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from scripts.errors import ArchiveError, ConflictError, ExitCode, FetchError, IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Trust
 from scripts.osal import fs
-from scripts.osal.paths import COMPONENT, WHOLE, PathNames, folded, refusal
+from scripts.osal.paths import COMPONENT, WHOLE, PathNames, fold, refusal
 from scripts.store import archive, trees
 from scripts.store.archive import (
     Change,
@@ -512,7 +512,7 @@ def test_what_is_admitted_stays_inside_and_never_collides(names: list[str]) -> N
         assert os.path.normpath(f"/root/{name}").startswith(f"{os.sep}root{os.sep}")
         assert not set(name) & set("\\:\0")
         assert ".." not in name.split("/")
-    folds = {folded(name) for name in admitted}
+    folds = {fold(name) for name in admitted}
     assert len(folds) == len(admitted)
 
 

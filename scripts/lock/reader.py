@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -30,6 +29,7 @@ from scripts.model import (
     StackKind,
     Trust,
 )
+from scripts.osal import paths
 
 VERSION: Final = 1
 BOM: Final = b"\xef\xbb\xbf"
@@ -222,7 +222,7 @@ def _unique_names(node: LockNode, members: tuple[Member, ...]) -> None:
     """Names that Windows or macOS take for the same file would overwrite each other."""
     seen: dict[str, int] = {}
     for index, member in enumerate(members):
-        folded = unicodedata.normalize("NFC", member.name.casefold())
+        folded = paths.fold(member.name)
         if folded in seen:
             msg = f"Two members are installed as {member.name!r}: members[{seen[folded]}] and this one."
             hint = "Give one of them another name, or remove it."
@@ -301,9 +301,6 @@ _ARTIFACT_ID: Final = re.compile(r"[a-z0-9]+(?:[-.+_][a-z0-9]+)*")
 _GFX: Final = re.compile(r"gfx[0-9]{1,2}[0-9a-f]{2}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BOUND: Final = re.compile(r"(>=|<=|==|>|<)(\d+(?:\.\d+){0,3})")
-_RESERVED: Final = frozenset(
-    {"con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))}
-)
 
 
 def identifier(node: LockNode, *, stack: bool) -> str:
@@ -379,17 +376,11 @@ def _bad_range(node: LockNode, msg: str) -> LockError:
 def relative(node: LockNode, *, empty: bool = False) -> str:
     """Return a POSIX path that stays inside its archive on every system."""
     value = node.text(empty=empty)
-    if not value:
-        return value
-    for part in value.split("/"):
-        stem = part.split(".")[0].rstrip(" ").casefold()
-        bad = part in {"", ".", ".."} or part.endswith((" ", ".")) or stem in _RESERVED
-        if bad or any(char in part for char in '\\:*?"<>|'):
-            msg = f"The path {value!r} is not a plain relative path."
-            hint = (
-                "Write it relative to the archive's root with forward slashes, without '..', drive or colon."
-            )
-            raise node.refusal(msg, "lock-unsafe-path", hint)
+    rule = paths.refusal(value) if value else None
+    if rule is not None:
+        msg = f"the path {value[:100]!r} {rule.sentence}"
+        hint = "Write it relative to the archive's root with forward slashes, without '..', drive or colon."
+        raise node.refusal(msg, "lock-unsafe-path", hint)
     return value
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from scripts.net.github import Asset, AssetRef, Release
 from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Member, Stack, Trust
+from scripts.net.github import Asset, AssetRef, Release
 from scripts.records import dataclass
 
 CONFIRMED: Final = "The release's own metadata gives this digest."

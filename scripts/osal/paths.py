@@ -1,7 +1,7 @@
-"""What an archive may call its members: one table of refusals, the same on every system.
+"""What a file of ours may be called: one table for the lock, for archives and for what is placed.
 
-An archive unpacks to the same tree on Linux and on Windows or not at all, so the rules of both apply to both;
-names that differ by case alone are the one exception (see ``Names``).
+A name means the same on Linux and on Windows or is refused, so the rules of both apply to both; names that
+differ by case alone are the one exception (see ``PathNames``).
 """
 
 from __future__ import annotations
@@ -76,8 +76,10 @@ def refusal(name: str) -> NameRefusal | None:
     return None
 
 
-def folded(name: str) -> str:
+def fold(name: str) -> str:
     """Return what two names share that a case-insensitive or normalising file system takes for one."""
+    if name.isascii():
+        return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
@@ -117,7 +119,7 @@ class PathNames:
     def _enter(self, name: str, raw: str, *, folder: bool) -> None:
         """Record one path; a folder may be named again, anything else not."""
         entry = (name, folder)
-        key = unicodedata.normalize("NFC", name) if self.case_counts else folded(name)
+        key = unicodedata.normalize("NFC", name) if self.case_counts else fold(name)
         known = self._kinds.setdefault(key, entry)
         if known is entry or (known == entry and folder):
             return

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+
+from scripts.osal import paths
 
 STATE: Final = ".cuda-amd"
 #: Everything that we ever put into the state folder; anything else there is somebody else's.
@@ -14,6 +15,7 @@ FOLDERS: Final = ("new", "originals", "trash", "users")
 FILES: Final = ("README.txt", "journal", "lock")
 _FORBIDDEN: Final = frozenset("\\:")
 _CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
+fold: Final = paths.fold
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,6 @@ class Layout:
 def numbered(number: int) -> str:
     """Return the name of an action's files in the folders of ours."""
     return f"{number:04d}"
-
-
-def fold(name: str) -> str:
-    """Return the form under which a case-insensitive file system may see two names as one."""
-    if name.isascii():
-        return name.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def unsafe_path(relative: str) -> str:
