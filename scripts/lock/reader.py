@@ -9,13 +9,23 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from scripts.errors import LockError
 from scripts.lock.toml_nodes import LockNode, LockSource
-from scripts.lock.urls import url_problem
+from scripts.lock.values import (
+    gfx,
+    identifier,
+    option,
+    references,
+    relative,
+    setting,
+    unique,
+    url,
+    variable,
+    version_range,
+)
 from scripts.model import (
     Artifact,
     ArtifactFormat,
@@ -29,12 +39,16 @@ from scripts.model import (
     StackKind,
     Trust,
 )
-from scripts.osal import paths
+from scripts.osal import fs, paths
 
 VERSION: Final = 1
+#: Bytes and nesting of a lock; ours has 40 kB and 4. tomllib needs quadratic time for deeply dotted keys.
+MOST_BYTES: Final = 2 * 1024**2
+MOST_DEPTH: Final = 32
 BOM: Final = b"\xef\xbb\xbf"
 
 _LINE: Final = re.compile(r"\(at line (\d+)")
+_STRINGS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 
 
 def read_lock(path: Path, *, custom: bool = False) -> Lock:
@@ -49,7 +63,7 @@ def read_lock(path: Path, *, custom: bool = False) -> Lock:
     """
     name = str(path) if custom else path.name
     try:
-        data = path.read_bytes()
+        data = fs.read_bounded(path, MOST_BYTES)
     except FileNotFoundError:
         msg = f"There is no lock file {path}."
         hint = "Restore it with `git checkout -- pins.lock`, or correct CUDA_AMD_LOCK."
@@ -88,6 +102,9 @@ def parse_lock(data: bytes, *, path: Path, custom: bool = False) -> Lock:
 
 def _document(data: bytes, name: str) -> LockNode:
     """Parse TOML; syntax errors keep the line tomllib found."""
+    if len(data) > MOST_BYTES:
+        msg = f"the lock has more than {MOST_BYTES:,} bytes"
+        raise LockError("lock-too-large", msg, context=(name,), hint="Split it, or correct CUDA_AMD_LOCK.")
     if data.startswith(BOM):
         msg = "The lock begins with a byte order mark."
         hint = "Save it as UTF-8 without BOM (PowerShell 5.1's -Encoding UTF8 adds one)."
@@ -103,9 +120,13 @@ def _document(data: bytes, name: str) -> LockNode:
             context=(f"{name}:{line}",),
             hint="Save it as UTF-8 without BOM.",
         ) from None
+    for number, row in enumerate(text.split("\n"), start=1):
+        if row.count(".") > MOST_DEPTH and _STRINGS.sub("", row).partition("#")[0].count(".") > MOST_DEPTH:
+            msg = f"a key is nested more than {MOST_DEPTH} deep"
+            raise LockError("lock-too-deep", msg, context=(f"{name}:{number}",), hint="Write flat tables.")
     try:
         value = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # besides syntax: a number of thousands of digits
         raise _syntax(name, text, error) from None
     return LockNode(source=LockSource(name, text), key=(), value=value)
 
@@ -275,8 +296,7 @@ def _environment(keys: dict[str, LockNode]) -> tuple[EnvPolicy, ...]:
     found: dict[str, EnvPolicy] = {}
     for name, node in (keys["env"].entries() if "env" in keys else {}).items():
         parts = node.table(required=("value", "why"), optional=("only",))
-        value = parts["value"].text(empty=True)
-        found[variable(node, name)] = _policy(name, value, parts)
+        found[name] = _policy(name, setting(node, name, parts["value"]), parts)
     for name, node in (keys["unset"].entries() if "unset" in keys else {}).items():
         if name in found:
             msg = f"{name} is both set and removed."
@@ -292,133 +312,3 @@ def _policy(name: str, value: str | None, parts: dict[str, LockNode]) -> EnvPoli
         msg = f"{only!r} is not one of: check."
         raise parts["only"].refusal(msg, "lock-unknown-value", "Leave the key out for every run.")
     return EnvPolicy(name=name, value=value, why=parts["why"].text(), only=only)
-
-
-MAX_ID: Final = 40
-
-_STACK_ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_ARTIFACT_ID: Final = re.compile(r"[a-z0-9]+(?:[-.+_][a-z0-9]+)*")
-_GFX: Final = re.compile(r"gfx[0-9]{1,2}[0-9a-f]{2}")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BOUND: Final = re.compile(r"(>=|<=|==|>|<)(\d+(?:\.\d+){0,3})")
-
-
-def identifier(node: LockNode, *, stack: bool) -> str:
-    """Return an id that Nox, file systems and shells leave as it is."""
-    value = node.text()
-    pattern = _STACK_ID if stack else _ARTIFACT_ID
-    if not pattern.fullmatch(value):
-        letters = "lower-case letters, digits and single hyphens"
-        msg = (
-            f"The id {value!r} is not made of {letters}{'' if stack else ', dots, plus signs, underscores'}."
-        )
-        raise node.refusal(msg, "lock-bad-id", "Rename it, for example zluda-v6p69-sdk64.")
-    if stack and len(value) > MAX_ID:
-        msg = f"The id has {len(value)} characters; {MAX_ID} are allowed."
-        raise node.refusal(msg, "lock-bad-id", "Shorten it: Nox replaces longer folder names by a hash.")
-    return value
-
-
-def fold(name: str) -> str:
-    """Return what Nox makes of a name: everything but letters and digits becomes one hyphen."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def unique(nodes: Iterable[tuple[LockNode, str]], what: str) -> None:
-    """Refuse a name that was there before, also if only Nox's folding makes them the same."""
-    seen: dict[str, tuple[LockNode, str]] = {}
-    for node, name in nodes:
-        first = seen.setdefault(fold(name), (node, name))
-        if first[0] is node:
-            continue
-        line = node.source.line(first[0].key)
-        if first[1] == name:
-            msg = f"The {what} {name!r} is already there, on line {line}."
-            raise node.refusal(msg, "lock-duplicate-id", "Give each one an id of its own.")
-        msg = f"The {what}s {name!r} and {first[1]!r} (line {line}) become the same name in Nox."
-        raise node.refusal(msg, "lock-duplicate-id", "Make them differ in letters or digits.")
-
-
-def url(node: LockNode) -> str:
-    """Return an https URL that names one unchanging file and holds no secret."""
-    value = node.text()
-    problem = url_problem(value)
-    if problem is not None:
-        raise node.refusal(problem.message, f"lock-{problem.reference}", problem.hint)
-    return value
-
-
-def version_range(node: LockNode) -> str:
-    """Return a specifier set such as ``>=6.4,<6.5`` that some version can satisfy; empty means any."""
-    value = node.text(empty=True)
-    low: tuple[tuple[int, ...], bool] = ((0,) * 4, False)  # the bound; is it excluded?
-    high: tuple[tuple[int, ...], bool] | None = None  # the bound; is it included?
-    for part in value.split(",") if value else ():
-        match = _BOUND.fullmatch(part.strip())
-        if match is None:
-            raise _bad_range(node, f"{part!r} is not a version bound.")
-        numbers = [int(number) for number in match[2].split(".")]
-        bound = (*numbers, *[0] * (4 - len(numbers)))
-        if match[1] in {">=", ">", "=="}:
-            low = max(low, (bound, match[1] == ">"))
-        if match[1] in {"<=", "<", "=="}:
-            found = (bound, match[1] != "<")
-            high = found if high is None else min(high, found)
-    if high is not None and (low[0] > high[0] or (low[0] == high[0] and (low[1] or not high[1]))):
-        raise _bad_range(node, f"No version satisfies {value!r}.")
-    return value
-
-
-def _bad_range(node: LockNode, msg: str) -> LockError:
-    return node.refusal(msg, "lock-bad-range", "Write it like >=6.4,<6.5.")
-
-
-def relative(node: LockNode, *, empty: bool = False) -> str:
-    """Return a POSIX path that stays inside its archive on every system."""
-    value = node.text(empty=empty)
-    rule = paths.refusal(value) if value else None
-    if rule is not None:
-        msg = f"the path {value[:100]!r} {rule.sentence}"
-        hint = "Write it relative to the archive's root with forward slashes, without '..', drive or colon."
-        raise node.refusal(msg, "lock-unsafe-path", hint)
-    return value
-
-
-def gfx(node: LockNode) -> str:
-    """Return an architecture such as ``gfx1200``."""
-    value = node.text()
-    if not _GFX.fullmatch(value):
-        msg = f"{value!r} is not a GPU architecture."
-        raise node.refusal(msg, "lock-bad-gfx", "Write it like gfx1200.")
-    return value
-
-
-def variable(node: LockNode, name: str) -> str:
-    """Return the name of an environment variable."""
-    if not _VARIABLE.fullmatch(name):
-        msg = f"{name!r} is not a name of an environment variable."
-        raise node.refusal(msg, "lock-bad-variable", "Use letters, digits and underscores.")
-    return name
-
-
-def option(node: LockNode, name: str) -> str:
-    """Return the name of an optional part, as ``--with`` takes it."""
-    if not _STACK_ID.fullmatch(name):
-        msg = f"The option {name!r} is not made of lower-case letters, digits and single hyphens."
-        raise node.refusal(msg, "lock-bad-id", "Rename it, for example libtorch.")
-    return name
-
-
-def references(nodes: Iterable[LockNode], known: Mapping[str, object]) -> Iterator[str]:
-    """Yield the artifact ids an array names; each must exist and stand there once."""
-    seen: set[str] = set()
-    for node in nodes:
-        name = node.text()
-        if name not in known:
-            msg = f"There is no artifact {name!r}."
-            raise node.refusal(msg, "lock-dangling-reference", "Correct the id, or add the artifact.")
-        if name in seen:
-            msg = f"The artifact {name!r} is named twice."
-            raise node.refusal(msg, "lock-duplicate-reference", "Name it once.")
-        seen.add(name)
-        yield name

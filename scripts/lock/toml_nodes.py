@@ -16,6 +16,8 @@ E = TypeVar("E", bound=StrEnum)
 
 SEE: Final = "docs/pins.md describes the format."
 
+MOST_NUMBER: Final = 2**63
+
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -119,6 +121,9 @@ class LockNode:
         """Return a whole number."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             raise self.wrong_type(needed="a whole number")
+        if abs(self.value) >= MOST_NUMBER:  # not shown: it may have a million digits
+            msg = "The number does not fit into 64 bits."
+            raise self.refusal(msg, "lock-bad-size", "Give the exact number.")
         return self.value
 
     def sha256(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -16,6 +17,9 @@ from typing import Final, TypeVar
 
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
+
+#: Opening a pipe does not wait for its writer.
+_READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 #: The signature that https://bford.info/cachedir/ prescribes; backup programs skip such folders.
 CACHEDIR_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
@@ -40,6 +44,23 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
             if advance is not None:
                 advance(count)
     return digest.hexdigest()
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """Return the bytes of a regular file of at most ``most`` bytes; others may be endless or never answer.
+
+    Raises:
+        OSError: it is a folder, device or pipe (``EINVAL``), larger (``EFBIG``), or cannot be read.
+    """
+    with os.fdopen(os.open(long_path(path), _READ), "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        data = bytearray()
+        while block := file.read(min(CHUNK, most + 1 - len(data))):
+            data += block
+        if len(data) > most:
+            raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
+        return bytes(data)
 
 
 def replace(source: Path, destination: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scripts.errors import UsageError
-from scripts.model import Trust
+from scripts.model import Lock, Stack, Trust
+from scripts.osal.text import size_text
 from scripts.records import dataclass
 from scripts.store.fetch import FetchAction, FetchPlan
 
@@ -32,10 +33,14 @@ class BillRow:
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadSummary:
-    """Everything that would be downloaded for one stack."""
+    """Everything that would be downloaded for one stack.
+
+    ``sets``: the variables that a custom lock would set for every program, as ``NAME=value``.
+    """
 
     stack: str
     rows: tuple[BillRow, ...]
+    sets: tuple[str, ...] = ()
 
     @property
     def to_download(self) -> tuple[BillRow, ...]:
@@ -78,7 +83,12 @@ class DownloadSummary:
         }
 
 
-def make_bill(stack: str, plans: tuple[FetchPlan, ...]) -> DownloadSummary:
+def custom_settings(lock: Lock, stack: Stack) -> tuple[str, ...]:
+    """Return what a lock other than the checkout's own sets for every program that a stack starts."""
+    return tuple(f"{p.name}={p.value}" for p in stack.env if p.value is not None) if lock.custom else ()
+
+
+def make_bill(stack: str, plans: tuple[FetchPlan, ...], sets: tuple[str, ...] = ()) -> DownloadSummary:
     """Turn the decisions of the fetcher into a bill; pure."""
     rows = (
         BillRow(
@@ -92,7 +102,7 @@ def make_bill(stack: str, plans: tuple[FetchPlan, ...]) -> DownloadSummary:
         )
         for plan in plans
     )
-    return DownloadSummary(stack=stack, rows=tuple(rows))
+    return DownloadSummary(stack=stack, rows=tuple(rows), sets=sets)
 
 
 def require_consent(
@@ -103,15 +113,19 @@ def require_consent(
     Raises:
         UsageError: nobody is there to ask, or the answer was no. Nothing was downloaded.
     """
-    if not bill.to_download or yes:
+    if yes or not (bill.to_download or bill.sets):
         return
-    size = f"{bill.known_bytes / 1e6:,.1f} MB" + (
-        "" if bill.size_is_exact else " and files of unpublished size"
-    )
+    size = size_text(bill.known_bytes) + ("" if bill.size_is_exact else " and files of unpublished size")
     if ask is None:
-        msg = f"{bill.stack} needs a download of {size}, and nobody is here to agree to it"
-        context = tuple(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in bill.to_download)
+        wants = [f"needs a download of {size}"] * bool(bill.to_download)
+        wants += ["sets variables for every program"] * bool(bill.sets)
+        msg = f"{bill.stack} {' and '.join(wants)}, and no terminal is there to agree on"
+        context = (
+            *(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in bill.to_download),
+            *(f"the custom lock sets {setting}" for setting in bill.sets),
+        )
         raise UsageError("consent-needed", msg, context=context, hint="add --yes to agree to it beforehand")
     if not ask(bill):
-        msg = f"the download of {size} was declined; nothing was changed"
+        what = f"download of {size}" if bill.to_download else "custom lock"
+        msg = f"the {what} was declined; nothing was changed"
         raise UsageError("declined", msg, hint="run it again when you like; `invoke stacks` shows the others")

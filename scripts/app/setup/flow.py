@@ -18,7 +18,13 @@ from typing import Final
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of
 from scripts.app.evidence_lookup import worth_here
-from scripts.app.setup.download_summary import BillRow, DownloadSummary, make_bill, require_consent
+from scripts.app.setup.download_summary import (
+    BillRow,
+    DownloadSummary,
+    custom_settings,
+    make_bill,
+    require_consent,
+)
 from scripts.errors import FetchError, HostError, IntegrityError, StagedFileError, UsageError
 from scripts.lock.resolve import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
@@ -134,7 +140,9 @@ class Flow:
             cache = cache_of(self.ws)
             absent = [a for a in resolved.artifacts if load_tree(a, cache) is None]
             bill = make_bill(
-                resolved.stack.id, tuple(plan_fetch(a, cache, self.request.fetching) for a in absent)
+                resolved.stack.id,
+                tuple(plan_fetch(a, cache, self.request.fetching) for a in absent),
+                custom_settings(lock_of(self.ws), resolved.stack),
             )
             require_consent(bill, yes=self.request.yes, ask=self.ws.ask)
             notes.status = "done" if bill.to_download else "kept"
