@@ -424,6 +424,7 @@ EVIL_NAMES: dict[str, tuple[str, str]] = {
     "quote": ('a"b', "name-wildcard"),
     "long-component": ("ä" * 128, "name-long-component"),
     "long-path": ("abcdefgh/" * 120 + "x", "name-too-long"),
+    "deep": ("a/" * 65 + "x", "name-too-deep"),
 }
 
 

@@ -189,11 +189,10 @@ def _unpack_into(
     packed = blob.stat().st_size
     bounded = limits.for_archive(packed)
     if artifact.format in _ZIPS:
-        total = zip_reader.declared_size(blob)
-        bounded.check_total(total)
-        _require_space(artifact, work, total)
-        with progress.task(f"unpack {artifact.id}", total) as advance:
-            return zip_reader.unpack_zip(blob, work, bounded, advance)
+        contents = zip_reader.read_contents(blob, bounded)
+        _require_space(artifact, work, contents.size)
+        with progress.task(f"unpack {artifact.id}", contents.size) as advance:
+            return zip_reader.unpack_zip(contents, blob, work, advance)
     _require_space(artifact, work, packed)
     with progress.task(f"unpack {artifact.id}", None) as advance:
         if artifact.format is ArtifactFormat.TAR_GZ:
