@@ -13,7 +13,7 @@ __version__: Final = "0.1.0"
 
 #: Layer by layer, lowest first. A name is a module or a sub-package of ``scripts``.
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
-    ("records",),
+    ("serialize",),
     ("errors", "model"),
     ("osal", "binary"),
     ("net",),
@@ -24,7 +24,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("evidence",),
     ("bench", "doctor"),
     ("app",),
-    ("ui",),
+    ("cli",),
 )
 
 #: Rooms outside the table: they import nothing of ours.
@@ -37,7 +37,7 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "urllib3": ("net",),
     "truststore": ("net",),
     "tomlkit": ("lock",),
-    "rich": ("ui",),
+    "rich": ("cli",),
     "pefile": ("binary",),
     "elftools": ("binary",),
     "lz4": ("binary",),

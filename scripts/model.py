@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from scripts.records import dataclass
+from msgspec import Struct, field
 
 
 class Trust(StrEnum):
@@ -79,8 +78,7 @@ class Outcome(StrEnum):
     DIALOG = "dialog"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Member:
+class Member(Struct, frozen=True, kw_only=True):
     """One file inside an artifact.
 
     Attributes:
@@ -100,8 +98,7 @@ class Member:
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Artifact:
+class Artifact(Struct, frozen=True, kw_only=True):
     """One downloadable file of ``pins.lock``.
 
     ``sha256`` is ``None`` only for ``supplied`` artifacts, whose members all carry hashes.
@@ -121,24 +118,21 @@ class Artifact:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipNeed:
+class HipNeed(Struct, frozen=True, kw_only=True):
     """Which HIP runtime a stack works with; ``range`` is a version specifier set or empty."""
 
     source: HipSource
     range: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Requires:
+class Requires(Struct, frozen=True, kw_only=True):
     """What a machine must have. ``os`` is ``windows``, ``linux`` or empty for any; ``gfx`` empty for any."""
 
     os: str = ""
     gfx: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvPolicy:
+class EnvPolicy(Struct, frozen=True, kw_only=True):
     """One environment variable a stack sets (``value``) or removes (``value is None``), and why.
 
     ``only`` is ``check`` where it concerns the stack's ``cuda_check`` alone, empty for every run.
@@ -150,8 +144,7 @@ class EnvPolicy:
     only: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stack:
+class Stack(Struct, frozen=True, kw_only=True):
     """A named, pinned combination: translation layer, HIP runtime, options, environment policy."""
 
     id: str
@@ -165,8 +158,7 @@ class Stack:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lock:
+class Lock(Struct, frozen=True, kw_only=True):
     """A whole ``pins.lock``. ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours."""
 
     path: Path
@@ -176,8 +168,7 @@ class Lock:
     custom: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuntimeFile:
+class RuntimeFile(Struct, frozen=True, kw_only=True):
     """One file of an assembled runtime; ``name`` is its POSIX path below the runtime's folder."""
 
     name: str
@@ -188,8 +179,7 @@ class RuntimeFile:
     origin: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Runtime:
+class Runtime(Struct, frozen=True, kw_only=True):
     """A stack's files, assembled once into a read-only folder of the store.
 
     ``digest`` covers parts, members and build; a generation and every document name it.
@@ -202,8 +192,7 @@ class Runtime:
     files: tuple[RuntimeFile, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gpu:
+class Gpu(Struct, frozen=True, kw_only=True):
     """One GPU. ``None`` means unknown, never "no"; ``why_unknown`` says why, field by field.
 
     ``index`` counts this scan's list; ``hip_index`` is HIP's own number with no device filter set.
@@ -222,8 +211,7 @@ class Gpu:
     why_unknown: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipRoot:
+class HipRoot(Struct, frozen=True, kw_only=True):
     """An installed HIP runtime: its folder, version, how it was found, and the libraries in it."""
 
     path: Path
@@ -232,8 +220,7 @@ class HipRoot:
     libraries: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Host:
+class Host(Struct, frozen=True, kw_only=True):
     """What one look at this machine showed. ``os`` is ``windows`` or ``linux``.
 
     ``driver_files``: HIP runtimes the display driver installed for the whole system, with versions.
@@ -248,9 +235,13 @@ class Host:
     notes: tuple[str, ...] = ()
     driver_files: Mapping[str, str | None] = field(default_factory=dict)
 
+    @property
+    def selected_gpu(self) -> Gpu | None:
+        """The GPU this run is about, or ``None`` without one."""
+        return next((gpu for gpu in self.gpus if gpu.index == self.selected), None)
 
-@dataclass(frozen=True, kw_only=True)
-class CapabilityResult:
+
+class CapabilityResult(Struct, frozen=True, kw_only=True):
     """What one run showed for one capability; ``level`` is ``None`` when nothing was reached."""
 
     capability: str

@@ -116,5 +116,5 @@ def compiler() -> dict[str, str]:
     if sys.platform != "win32":
         return {}
     built = os.environ["CUDA_AMD_TEST_BIN"]
-    script = Path(__file__).with_name("prebuilt_cc.py")
+    script = Path(__file__).resolve().parents[1] / "tools" / "prebuilt_cc.py"
     return {"CC": f'"{sys.executable}" "{script}" "{built}\\cpu-reference"'}

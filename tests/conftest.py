@@ -13,8 +13,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests import calibration_counts, doctor_counts, placement_counts
 from tests.checkout import Checkout, make_checkout
+from tools import calibration_counts, doctor_counts, placement_counts
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What the test tools themselves write beside the sources.
@@ -112,10 +112,25 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
+#: Files whose tests are slow proofs; single ones elsewhere carry the marker themselves.
+PROOFS = frozenset(
+    {
+        "test_binary_fuzz.py",
+        "test_compare_calibration.py",
+        "test_exit_codes.py",
+        "test_placement_crash.py",
+        "test_placement_power.py",
+    }
+)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what belongs to the other system, and say so."""
+    """Mark the slow proofs; skip what belongs to the other system, and say so."""
     windows = sys.platform == "win32"
     for item in items:
+        if item.path.name in PROOFS:
+            item.add_marker(pytest.mark.proof)
         if windows and item.get_closest_marker("posix_only"):
             item.add_marker(pytest.mark.skip(reason="Linux only"))
         if not windows and item.get_closest_marker("windows_only"):

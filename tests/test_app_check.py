@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import io
 import json
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.check import CheckResult, check_program, check_staged
 from scripts.app.context import Staged, Workspace
+from scripts.cli.console import Out
+from scripts.cli.views.checks import show_check as show
 from scripts.errors import StagedFileError
 from scripts.model import Host, Lock, Outcome, Runtime, RuntimeFile, Stack, StackKind
-from scripts.ui.check import show
-from scripts.ui.console import Out
+from tests.python_programs import write_python_program
 
 GOOD = "cufft11   : OK\nnvcuda    : OK (/x/libcuda.so.1)\ncublas12  : OK\n"
 PROVIDES = ("nvcuda", "cublas12", "cufft11")
@@ -21,9 +21,7 @@ PROVIDES = ("nvcuda", "cublas12", "cufft11")
 
 def staged(folder: Path, body: str) -> Staged:
     """A stack whose cuda_check is a small program of ours that behaves as ``body`` says."""
-    program = folder / "cuda_check"
-    program.write_text(f"#!{sys.executable}\nimport os, sys, time\n{body}\n", encoding="utf-8")
-    program.chmod(0o755)
+    write_python_program(folder / "cuda_check", f"import os, sys, time\n{body}")
     files = [RuntimeFile(name=f"lib{p}.so", sha256="a" * 64, size=1, provides=p) for p in PROVIDES]
     files.append(RuntimeFile(name="cuda_check", sha256="c" * 64, size=1))
     return Staged(

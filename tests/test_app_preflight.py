@@ -5,19 +5,19 @@ from __future__ import annotations
 import io
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import ROOT, Staged, Workspace, workspace_from_environ
 from scripts.app.preflight import PreflightResult, inspect_program, preflight
+from scripts.cli.console import Out
+from scripts.cli.views.preflight import show_preflight as show
 from scripts.errors import TargetError, UsageError, WorkspaceError
 from scripts.launch.injection import ViaFacts
 from scripts.lock.reader import read_lock
 from scripts.model import Gpu, HipRoot, Host, Level, StackKind
-from scripts.ui.console import Out
-from scripts.ui.preflight import show
 from tests.checkout import Checkout
 from tests.elf_files import elf
 from tests.fatbins import container, ptx, sass

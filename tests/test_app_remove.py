@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from scripts.app.context import Workspace
-from scripts.app.remove import IN_STAGE, IN_STATE, remove
+from scripts.app.remove import IN_CHECKOUT, IN_STAGE, IN_STATE, remove
 from scripts.errors import ConflictError
+from scripts.evidence.document import Provenance
 from scripts.staging.generations import activate, remember_stage
 from scripts.store.cache import Cache
 
@@ -115,3 +117,47 @@ def test_links_below_the_stage_go_and_what_they_lead_to_stays(tmp_path: Path) ->
     (ws.state_root / "registry-v1" / "link").symlink_to(mine)
     remove(ws, yes=True)
     assert (mine / "a.txt").read_text(encoding="utf-8") == "dear"
+
+
+def test_what_tools_left_in_the_checkout_goes_and_its_environment_is_named(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    for name in (*IN_CHECKOUT, ".venv", "scripts/__pycache__", "scripts/cli/__pycache__", "mine"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "x").write_text("made", encoding="utf-8")
+    (tmp_path / "scripts" / "own.py").write_text("source", encoding="utf-8")
+    shown = remove(ws)
+    assert {str(tmp_path / name) for name in IN_CHECKOUT} < set(shown.paths)
+    result = remove(ws, yes=True)
+    assert names(tmp_path) == [".venv/x", "mine/x", "scripts/own.py", "stage/.gitignore", "stage/README.md"]
+    assert [line.partition(":")[0] for line in result.kept] == [str(tmp_path / ".venv")]
+
+
+def test_an_environment_that_runs_us_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ws = workspace(tmp_path)
+    inside = tmp_path / ".nox" / "tests"
+    inside.mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(inside))
+    result = remove(ws, yes=True)
+    assert inside.is_dir()
+    assert result.kept[0].startswith(str(tmp_path / ".nox"))
+
+
+@pytest.mark.parametrize(
+    ("simulated", "stays"), [(False, True), (True, False)], ids=["measured", "simulated"]
+)
+def test_a_document_that_was_measured_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, simulated: bool, stays: bool
+) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    report = ws.stage / "reports" / "20261201T000000Z-one"
+    report.mkdir()
+    for name in ("evidence.json", "gemm.log"):
+        (report / name).write_text("{}", encoding="utf-8")
+    document = SimpleNamespace(provenance=Provenance.MEASURED, simulated=simulated)
+    monkeypatch.setattr("scripts.app.remove.read_document", lambda *_a, **_k: document)
+    result = remove(ws, yes=True)
+    assert (report / "evidence.json").exists() is stays
+    assert not (report / "gemm.log").exists()
+    assert [str(report / "evidence.json") in line for line in result.kept] == ([True] if stays else [])

@@ -10,12 +10,12 @@ import pytest
 
 from scripts.app.context import Workspace
 from scripts.app.report import report
+from scripts.cli.console import Out
+from scripts.cli.views.report import show_report as show
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, DocumentMachine, GpuKey, LockFact, Provenance, Subject
 from scripts.evidence.evidence_io import dump, report_folder, write_document
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.ui.console import Out
-from scripts.ui.report import show
 
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
 

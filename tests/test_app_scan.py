@@ -6,21 +6,21 @@ import io
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app import scan as scan_module
 from scripts.app.context import Workspace
 from scripts.app.scan import ScanResult, scan
+from scripts.cli.console import Out
+from scripts.cli.views.scan import show_scan as show
 from scripts.errors import UsageError
 from scripts.host.facts import scan_host
 from scripts.host.hip import HipPlaces
 from scripts.host.sources import Sources
 from scripts.model import Host
-from scripts.ui.console import Out
-from scripts.ui.scan import show
 from tests.windows_machines import RAPHAEL, XTX, Recorded
 
 SAMPLES = Path(__file__).parent / "data" / "hipinfo"
@@ -108,17 +108,13 @@ def test_json_has_the_keys_people_were_promised(recorded: Workspace, tmp_path: P
 
 
 SNAPSHOT = """\
-+-----------------------------------------------------------------------------------+
-| #   | GPU                     | gfx     | kind       | memory   | driver          |
-|-----+-------------------------+---------+------------+----------+-----------------|
-| 0 * | AMD Radeon RX 7900 XTX  | gfx1100 | discrete   | 24.0 GiB | 32.0.31021.5001 |
-| 1   | AMD Radeon(TM) Graphics | gfx1036 | integrated | 0.5 GiB  | 32.0.31021.5001 |
-+-----------------------------------------------------------------------------------+
-+--------------------------------------------------------------------------------+
-| HIP runtime | version | found by               | libraries                     |
-|-------------+---------+------------------------+-------------------------------|
-| ROCm        | 6.4.2   | Program Files\\AMD\\ROCm | amdhip64, amdhip64_6, rocblas |
-+--------------------------------------------------------------------------------+
+#    GPU                      gfx      kind        memory    driver
+---  -----------------------  -------  ----------  --------  ---------------
+0 *  AMD Radeon RX 7900 XTX   gfx1100  discrete    24.0 GiB  32.0.31021.5001
+1    AMD Radeon(TM) Graphics  gfx1036  integrated  0.5 GiB   32.0.31021.5001
+HIP runtime  version  found by                libraries
+-----------  -------  ----------------------  -----------------------------
+ROCm         6.4.2    Program Files\\AMD\\ROCm  amdhip64, amdhip64_6, rocblas
 ! Windows lists AMD Radeon(TM) Graphics (gfx1036), HIP does not.
 HIP SDK 6.4.2 supports gfx1100: runtime and libraries. \
 (rocm.docs.amd.com/projects/install-on-windows/en/docs-6.4.2/reference/system-requirements.html)

@@ -11,12 +11,12 @@ from scripts.app.context import Workspace
 from scripts.app.evidence_lookup import known_by_stack
 from scripts.app.stacks import StackRow, StacksResult, stacks
 from scripts.app.verify import verify
+from scripts.cli.console import Out
+from scripts.cli.views.stacks import show_stacks as show
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
 from scripts.evidence.index import EvidenceIndex, Filed
 from scripts.model import Level, Outcome, Stack, StackKind
-from scripts.ui.console import Out
-from scripts.ui.stacks import show
 from tests.test_validate import GOOD, LOADS, WRONG, document
 
 REPORTED = Provenance.REPORTED

@@ -8,26 +8,34 @@ import hashlib
 import os
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import scripts.__main__ as front_door
+from tests.conftest import PROOFS
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 #: Stands in for the tasks: says who runs it, from where, with what.
-TASKS = """
+PERFORMED = """
 import json, os, sys
-def main(arguments):
+def perform(arguments):
     import pinned_thing
     said = {"prefix": sys.prefix, "cwd": os.getcwd(), "arguments": arguments, "value": pinned_thing.VALUE}
     print(json.dumps(said))
     return 7 if arguments[:1] == ["fail"] else 0
 """
-#: Leaves every line to the tasks.
-STRAIGHT = "def perform_plain(argv):\n    return None\n"
+#: Reads every line as it is, but for one that is answered before there is an environment.
+READ = """
+def read_or_answer(words):
+    return 9 if words == ["answered"] else words
+"""
 METADATA = "Metadata-Version: 2.1\nName: pinned-thing\nVersion: 1.0\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 #: An interpreter that sees none of our packages: `-S` hides what the system's Python may have installed.
@@ -71,9 +79,10 @@ class Clone:
         (self.root / "scripts").mkdir(parents=True)
         for name in ("__init__.py", "__main__.py"):
             shutil.copy(CHECKOUT / "scripts" / name, self.root / "scripts" / name)
-        (self.root / "scripts" / "ui").mkdir()
-        (self.root / "scripts" / "ui" / "straight.py").write_text(STRAIGHT, encoding="utf-8")
-        (self.root / "tasks.py").write_text(TASKS, encoding="utf-8")
+        (self.root / "scripts" / "cli").mkdir()
+        (self.root / "scripts" / "cli" / "parse.py").write_text(READ, encoding="utf-8")
+        (self.root / "scripts" / "cli" / "present.py").write_text(PERFORMED, encoding="utf-8")
+        (self.root / "tasks.py").write_text("", encoding="utf-8")
         self.lock("first")
 
     def lock(self, value: str, *, sha256: str = "") -> None:
@@ -86,20 +95,26 @@ class Clone:
     def venv(self) -> Path:
         return self.root / ".venv"
 
-    def run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Open the front door as a person would."""
+    def environ(self, path: Path | None = None) -> dict[str, str]:
+        """Return an environment in which pip finds our one wheel, and uv is what ``path`` holds."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV"))}
-        env |= {
+        folders = [folder for folder in env["PATH"].split(os.pathsep) if not shutil.which("uv", path=folder)]
+        return env | {
+            "PATH": os.pathsep.join([*([str(path)] if path else []), *folders]),
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(self.wheels),
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_NO_CACHE_DIR": "1",
         }
-        command = [*BARE, str(self.root / "scripts"), *arguments]
+
+    def run(
+        self, *arguments: str, cwd: Path | None = None, path: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Open the front door as a person would."""
         return subprocess.run(
-            command,
+            [*BARE, str(self.root / "scripts"), *arguments],
             cwd=cwd or self.root,
-            env=env,
+            env=self.environ(path),
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -150,6 +165,7 @@ DAMAGES = [
 ]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_half_made_or_outdated_environment_is_repaired(clone: Clone, damage: str) -> None:
     assert answer(clone.run())["value"] == "first"
@@ -167,6 +183,7 @@ def test_a_half_made_or_outdated_environment_is_repaired(clone: Clone, damage: s
     assert "Preparing .venv" in done.stderr
 
 
+@pytest.mark.proof
 def test_a_package_with_another_hash_is_not_run(clone: Clone) -> None:
     clone.lock("trojan", sha256="0" * 64)
     done = clone.run()
@@ -216,18 +233,16 @@ def test_a_checkout_that_cannot_be_written_gets_a_sentence(clone: Clone) -> None
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.proof
 def test_two_first_runs_at_once_make_one_environment(clone: Clone) -> None:
     command = [*BARE, str(clone.root / "scripts")]
-    env = {
-        **os.environ,
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(clone.wheels),
-        "PIP_CONFIG_FILE": os.devnull,
-    }
-    env.pop("PYTHONPATH", None)
     runs = [
         subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            env=clone.environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         for _ in range(2)
     ]
@@ -255,6 +270,96 @@ def test_an_old_python_gets_a_sentence(
     assert "What to do:" in said
 
 
+def fake_uv(folder: Path, script: str) -> Path:
+    """Put a program named ``uv`` into a folder of its own."""
+    folder.mkdir()
+    program = folder / "uv"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.mark.posix_only
+def test_uv_installs_where_it_is_present(clone: Clone, tmp_path: Path) -> None:
+    """The stand-in unpacks our wheel into the environment that it is given."""
+    unpack = f'cd "$(dirname "$4")"/../lib/python3.*/site-packages && unzip -q {clone.wheels}/*.whl'
+    done = clone.run(path=fake_uv(tmp_path / "bin", f'echo "$@" > "{tmp_path}/asked"; {unpack}'))
+    assert answer(done)["value"] == "first"
+    asked = (tmp_path / "asked").read_text(encoding="utf-8")
+    assert asked.startswith("pip install --python")
+    assert "--require-hashes" in asked
+    assert not list(clone.venv.glob("lib/python3*/site-packages/pip"))
+
+
+@pytest.mark.proof
+@pytest.mark.posix_only
+def test_where_uv_fails_pip_installs(clone: Clone, tmp_path: Path) -> None:
+    done = clone.run(path=fake_uv(tmp_path / "bin", "echo 'error: no such index' >&2; exit 2"))
+    assert answer(done)["value"] == "first"
+    assert "uv could not install them, so pip is asked: error: no such index\n" in done.stderr
+
+
+@pytest.mark.posix_only
+def test_ctrl_c_while_installing_ends_in_one_sentence(clone: Clone, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    path = fake_uv(tmp_path / "bin", f"touch '{begun}'; sleep 60")
+    command = [*BARE, str(clone.root / "scripts"), "status"]
+    with subprocess.Popen(
+        command, env=clone.environ(path), stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        while not begun.exists():
+            time.sleep(0.05)
+        os.killpg(run.pid, signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert said.splitlines()[-1] == "Interrupted: .venv is not finished, and the next run starts it over."
+    assert "Traceback" not in said
+    assert answer(clone.run())["value"] == "first"
+
+
+@pytest.mark.proof
+def test_tests_bring_their_own_packages(clone: Clone) -> None:
+    """The lock of the tests holds the tasks' packages as well; a first test run makes both at once."""
+    text = (clone.root / "requirements.lock").read_text(encoding="utf-8")
+    (clone.root / "requirements-test.lock").write_text(text, encoding="utf-8")
+    assert "Preparing" in clone.run("status").stderr
+    done = clone.run("test", "--version")
+    assert "1 test packages from requirements-test.lock" in done.stderr
+    assert "No module named pytest" in done.stderr, "this lock names none; the right interpreter was asked"
+    assert "Preparing" not in clone.run("test", "--version").stderr
+    assert "Preparing" not in clone.run("status").stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("--list", 0), ("--help wrap", 0), ("statu", 1), ("wrap --exe=a -f x --json", 121)],
+)
+def test_what_needs_no_environment_needs_no_package(line: str, code: int, tmp_path: Path) -> None:
+    """The real command line, in an interpreter that has the standard library alone."""
+    done = subprocess.run(
+        [*BARE, str(CHECKOUT / "scripts"), *line.split()],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Preparing" not in done.stderr
+    assert done.stdout.startswith("{") is ("--json" in line)
+
+
+def test_a_line_that_needs_no_environment_makes_none(clone: Clone) -> None:
+    done = clone.run("answered")
+    assert (done.returncode, done.stdout, done.stderr) == (9, "", "")
+    assert not clone.venv.exists()
+
+
 def test_an_environment_that_has_everything_needs_no_hand_over(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(CHECKOUT / "scripts"), "--list"],
@@ -269,3 +374,37 @@ def test_an_environment_that_has_everything_needs_no_hand_over(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "setup" in done.stdout
     assert "Preparing" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "marker", "said"),
+    [
+        ([], "not network and not proof", "without the slow proofs"),
+        (["--all"], "not network", "all of them"),
+        (["-k", "x"], "not network and not proof", "without the slow proofs"),
+        (["tests/test_bootstrap.py::test_x"], "not network", ""),
+    ],
+)
+def test_the_slow_proofs_are_run_when_all_is_asked_for(
+    words: list[str],
+    marker: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    started: list[list[str]] = []
+
+    def call(command: list[str], **_options: object) -> int:
+        started.append(command)
+        return 5
+
+    monkeypatch.setattr(subprocess, "call", call)
+    assert front_door.run_tests(words) == 5
+    [command] = started
+    assert command[command.index("-m", 3) + 1] == marker
+    assert command[command.index("-m", 3) + 2 :] == [word for word in words if word != "--all"]
+    assert said in capsys.readouterr().err
+
+
+def test_every_file_of_slow_proofs_exists() -> None:
+    assert all((Path(__file__).parent / name).exists() for name in PROOFS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.bench.compare import (
     CompareVerdict,
@@ -174,9 +174,9 @@ def test_needed_pairs_are_enough_and_one_less_is_not(spread: float, width: float
 
 
 def interval_half(spread: float, n: int) -> float:
-    from scripts.bench.t_distribution import quantile  # noqa: PLC0415 - the only user
+    from scripts.bench.compare import t_quantile  # noqa: PLC0415 - the only user
 
-    return quantile(0.975, n - 1) * spread / math.sqrt(n)
+    return t_quantile(n - 1) * spread / math.sqrt(n)
 
 
 @given(st.lists(st.floats(-0.2, 0.2), min_size=4, max_size=12))

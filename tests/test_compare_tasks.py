@@ -7,11 +7,11 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.bench.ab import ab
 from scripts.app.bench.compare import choose_sides, compare
@@ -20,10 +20,10 @@ from scripts.app.bench.trial import attempt
 from scripts.app.context import Workspace, staged_runtime, workspace_from_environ
 from scripts.bench.compare import compare as compare_runs
 from scripts.bench.trials import read_record, write_record
+from scripts.cli.console import Out
+from scripts.cli.views.checks import show_run
 from scripts.errors import TargetError, UsageError
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.ui.console import Out
-from scripts.ui.run import show as show_run
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
 
@@ -98,7 +98,7 @@ def test_what_a_person_reads(mine: Checkout, tmp_path: Path) -> None:
         "inconclusive: 2 pairs cannot tell custom from upstream by overall_sps; about 9 would be needed"
         in (done.stdout)
     )
-    assert "measure about 9 pairs: invoke ab --a=STACK --b=STACK --rounds=5" in done.stdout
+    assert "measure about 9 pairs where these came from" in done.stdout
     assert "Trials of upstream alone lie 5.7 % apart." in done.stdout
     assert "answers of these trials were right" in done.stdout
     assert picture.read_text(encoding="utf-8").startswith("<svg")
@@ -379,7 +379,7 @@ def test_a_guarded_game_of_ones_own_is_not_started(mine: Checkout, tmp_path: Pat
 
 def test_the_control_collects_whatever_happens(tmp_path: Path) -> None:
     """The script for a real NVIDIA GPU, without one and without time: nothing is lost."""
-    from tests import control  # noqa: PLC0415 - it is a program
+    from tools import control  # noqa: PLC0415 - it is a program
 
     collected = control.Control(tmp_path / "out", tmp_path, 0.0)
     collected.output.mkdir()

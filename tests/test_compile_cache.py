@@ -8,12 +8,13 @@ import shutil
 import sqlite3
 import struct
 import sys
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app import compiling
 from scripts.app import precompile as precompiling
@@ -23,13 +24,11 @@ from scripts.app.context import Workspace, user_caches
 from scripts.app.precompile import PrecompileResult, precompile
 from scripts.app.status import status
 from scripts.app.wrap.wrap import wrap
+from scripts.cli.console import Out, TerminalProgress
+from scripts.cli.views.checks import show_precompile
+from scripts.cli.views.status import show_cache_prune, show_status
 from scripts.errors import ConflictError, HostError, LaunchError, UsageError
 from scripts.model import NoProgress, StackKind
-from scripts.ui import cache_prune as prune_face
-from scripts.ui import precompile as precompile_face
-from scripts.ui import status as status_face
-from scripts.ui.console import Out
-from scripts.ui.progress import TerminalProgress
 from tests.checkout import ROOT
 from tests.wrapping import runtime_in, staged_over, workspace
 
@@ -67,9 +66,9 @@ def names(ws: Workspace) -> set[str]:
     return {path.name for path in (ws.caches / "zluda" / "ComputeCache").iterdir()}
 
 
-def shown(face: object, result: object) -> str:
+def shown(show: Callable[..., None], result: object) -> str:
     stdout = io.StringIO()
-    face.show(result, Out(stdout, io.StringIO()))  # type: ignore[attr-defined]  # a module with a `show`
+    show(result, Out(stdout, io.StringIO()))
     return stdout.getvalue()
 
 
@@ -105,14 +104,14 @@ def test_status_names_the_cache_and_its_size(ws: Workspace) -> None:
         "bytes": size,
         "files": ["zluda.db", "zluda2.db"],
     }
-    assert f"compiled {database.parent} (8.2 kB, the layer's)" in shown(status_face, result)
+    assert f"compiled {database.parent} (8.2 kB, the layer's)" in shown(show_status, result)
 
 
 def test_an_empty_cache_has_a_place_and_no_line(ws: Workspace) -> None:
     result = status(ws)
     assert result.compiled is not None
     assert (result.compiled.files, result.compiled.bytes) == ((), 0)
-    assert "compiled" not in shown(status_face, result)
+    assert "compiled" not in shown(show_status, result)
     unknown = status(replace(ws, caches=None))
     assert unknown.to_json()["compile_cache"] is None
 
@@ -122,13 +121,13 @@ def test_clearing_takes_the_layers_files_and_nothing_else(ws: Workspace) -> None
     before = names(ws)
     dry = cache_prune(ws, compile_=True, dry_run=True)
     assert names(ws) == before
-    assert "2 files would go (8.2 kB)" in shown(prune_face, dry)
+    assert "2 files would go (8.2 kB)" in shown(show_cache_prune, dry)
     result = cache_prune(ws, compile_=True)
     assert before - names(ws) == {"zluda.db", "zluda2.db"}
     assert result.to_json()["bytes"] == dry.bytes == result.bytes
-    assert "2 files gone" in shown(prune_face, result)
+    assert "2 files gone" in shown(show_cache_prune, result)
     again = cache_prune(ws, compile_=True)
-    assert (again.bytes, shown(prune_face, again)) == (0, "The compile cache is empty.\n")
+    assert (again.bytes, shown(show_cache_prune, again)) == (0, "The compile cache is empty.\n")
 
 
 def test_clearing_leaves_the_store_alone(ws: Workspace) -> None:
@@ -259,7 +258,7 @@ def test_the_layers_own_tool_fills_the_cache_beforehand(
     result = precompile(here, path=str(ws.root))
     assert (result.exit_code, result.after - result.before) == (0, 1024)
     assert str(ws.root) in result.output.decode("utf-8", "replace") or not str(ws.root).isascii()
-    assert "the compile cache grew by 1.0 kB" in shown(precompile_face, result)
+    assert "the compile cache grew by 1.0 kB" in shown(show_precompile, result)
     body = result.to_json()
     assert body["compile_cache"] == {
         "path": str(database.parent),
@@ -273,7 +272,7 @@ def test_that_nothing_was_compiled_is_no_success_to_boast_of(
 ) -> None:
     result = precompile(layered(ws, monkeypatch), path=str(ws.root))
     assert result.exit_code == 0
-    assert "nothing was added to the compile cache" in shown(precompile_face, result)
+    assert "nothing was added to the compile cache" in shown(show_precompile, result)
 
 
 def test_a_tool_that_fails_is_negative_and_its_words_are_shown(
@@ -281,7 +280,7 @@ def test_a_tool_that_fails_is_negative_and_its_words_are_shown(
 ) -> None:
     result = precompile(layered(ws, monkeypatch, STANDIN_FAULT="fail"), path=str(ws.root))
     assert (result.exit_code, result.ending) == (3, ("it ended with 1",))
-    text = shown(precompile_face, result)
+    text = shown(show_precompile, result)
     assert "the layer's tool failed" in text
     assert 'Error: "Failed to initialize ZLUDA"' in text
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import re
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.doctor import reading
 from scripts.doctor.diagnose import MOST, diagnose

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.doctor.beside import Library, judge_folder
 from scripts.doctor.closure import missing_libraries, missing_lines

@@ -14,7 +14,7 @@ from scripts.doctor.diagnose import SURE, diagnose, fitting
 from scripts.doctor.facts import Facts
 from scripts.doctor.rules import KNOWLEDGE, REFERENCES, knowledge, read_knowledge
 from tests.doctor_cases import cases, ordinary, score
-from tests.doctor_page import write
+from tools.doctor_page import write
 
 #: What nobody may be told to do.
 UNSAFE = re.compile(
@@ -168,7 +168,7 @@ def test_a_rule_that_names_what_is_not_there_is_refused(change: dict[str, Any], 
 
 
 def test_the_page_of_diagnoses_is_up_to_date() -> None:
-    assert write(check=True), "python -m tests.generated_docs"
+    assert write(check=True), "python -m tools.generated_docs"
 
 
 def test_nothing_is_said_of_nothing() -> None:

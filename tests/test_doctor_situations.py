@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from scripts.app.context import Workspace
 from scripts.app.doctor import doctor as doctor_module
@@ -145,5 +146,5 @@ def test_what_only_a_look_at_everything_tells(look: dict[str, object], facts: Fa
         cache=None,
         threats=None,
     )
-    changed = Machine(**{**vars(unknown), **look})
+    changed = Machine(**{**asdict(unknown), **look})
     assert with_machine(Facts(), changed) == facts

@@ -25,13 +25,16 @@ from scripts.app.doctor.advice import best_finding, words_of
 from scripts.app.doctor.beside_look import libraries_of
 from scripts.app.doctor.doctor import doctor
 from scripts.app.doctor.machine_look import facts_of, on_path
+from scripts.cli.console import Out
+from scripts.cli.parse import Call
+from scripts.cli.present import perform
+from scripts.cli.verbs import VERBS
+from scripts.cli.views.checks import note_finding
+from scripts.cli.views.checks import show_doctor as show
 from scripts.doctor.beside import Maker, maker_of
 from scripts.errors import HostError, LaunchError, UsageError
 from scripts.host.gpu import AMD
 from scripts.model import Gpu, Host
-from scripts.ui.console import Out
-from scripts.ui.doctor import note_finding, show
-from scripts.ui.present import perform
 from tests.checkout import Checkout
 from tests.pe_version_file import library
 from tests.small_stack import SmallStack
@@ -296,7 +299,7 @@ def test_a_check_that_fails_is_explained_from_what_it_printed(
     (tmp_path / "runtime" / "cuda_check").write_text(FAILING_CHECK, encoding="utf-8")
     (tmp_path / "runtime" / "cuda_check").chmod(0o755)
     monkeypatch.setattr(checking, "staged_runtime", lambda _ws, _stack: staged_over(runtime))
-    code = perform("check", {"stack": "", "timeout": ""}, argv=["invoke", "check"], as_json=False)
+    code = perform(Call(VERBS["check"], {}))
     out, err = capfd.readouterr()
     assert (code, "doctor: arch-libraries" in err, "doctor:" in out) == (3, True, False), err
 

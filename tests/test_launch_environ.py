@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.errors import HostError, LaunchError, StagedFileError, UsageError
 from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
 import pytest
+
+from tests.python_programs import write_python_program
 
 pytestmark = pytest.mark.posix_only
 
@@ -28,10 +29,7 @@ def runtime(tmp_path: Path) -> Path:
 
 
 def program(tmp_path: Path, text: str, name: str = "program") -> Path:
-    path = tmp_path / name
-    path.write_text(f"#!{sys.executable} -I\n" + textwrap.dedent(text), encoding="utf-8")
-    path.chmod(0o755)
-    return path
+    return write_python_program(tmp_path / name, text, "-I")
 
 
 def command(runtime: Path, exe: Path, *words: str, args: tuple[str, ...] = ()) -> list[str]:

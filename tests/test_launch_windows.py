@@ -9,12 +9,12 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.app.wrap.wrap import WrapResult, wrap
 from scripts.errors import LaunchError, StagedFileError, UsageError

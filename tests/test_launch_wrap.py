@@ -10,14 +10,16 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Staged
 from scripts.app.wrap.wrap import WrapResult, not_started_code, wrap
 from scripts.app.wrap.wrap_types import NOT_STARTED, Inspected, WrapPlacement
+from scripts.cli.console import Out
+from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import (
     ConflictError,
     FetchError,
@@ -34,8 +36,6 @@ from scripts.launch.injection import Via, ViaFacts
 from scripts.model import NoProgress, StackKind
 from scripts.osal.process_result import Dialog, ProcessResult
 from scripts.preflight.places import Places
-from scripts.ui.console import Out
-from scripts.ui.wrap import show
 from tests.wrapping import runtime_in, staged_over, workspace
 
 PYTHON = sys.executable

@@ -22,7 +22,13 @@ MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
 EXCEPTION = re.compile(r"# (?:noqa|type: ignore)\b")
 REASONED = re.compile(r"# (?:noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\] +# )\S|ruff: noqa: ")
 #: Where a distribution's import name is another one.
-IMPORTED_AS = {"pyelftools": "elftools", "pillow": "PIL"}
+IMPORTED_AS = {
+    "pyelftools": "elftools",
+    "pillow": "PIL",
+    "pytest-httpserver": "pytest_httpserver",
+    "pytest-timeout": "pytest_timeout",
+    "pytest-xdist": "xdist",
+}
 
 
 def room_of(path: Path) -> str:
@@ -47,6 +53,12 @@ def ours(path: Path) -> Iterator[tuple[str, int]]:
         parts = name.split(".")
         if parts[0] == "scripts" and len(parts) > 1:
             yield parts[1], line
+
+
+def every_source(root: Path) -> list[Path]:
+    """Every Python file of ours, tests and tools included."""
+    beside = (path for folder in ("tests", "tools") for path in (root / folder).rglob("*.py"))
+    return [*MODULES, root / "tasks.py", root / "noxfile.py", *beside]
 
 
 def test_every_room_has_a_layer() -> None:
@@ -91,15 +103,16 @@ def test_modules_stay_small(path: Path) -> None:
     assert lines <= 450, f"{path.name} has {lines} lines: a room is missing"
 
 
-def dependencies() -> set[str]:
-    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names = {re.split(r"[ ;<>=!\[]", line)[0] for line in project["dependencies"]}
+def dependencies(group: str = "") -> set[str]:
+    settings = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    lines = settings["dependency-groups"][group] if group else settings["project"]["dependencies"]
+    names = {re.split(r"[ ;<>=!\[]", line)[0] for line in lines}
     return {IMPORTED_AS.get(name, name) for name in names}
 
 
 def test_every_dependency_is_imported_by_something() -> None:
     root = PACKAGE.parent
-    sources = [*MODULES, root / "tasks.py", root / "noxfile.py", *(root / "tests").rglob("*.py")]
+    sources = every_source(root)
     used = {name.split(".")[0] for path in sources for name, _line in imports(path)}
     assert dependencies() <= used, (
         "a package that nothing imports: take it out of pyproject.toml and the lock"
@@ -108,11 +121,12 @@ def test_every_dependency_is_imported_by_something() -> None:
 
 def test_the_front_door_asks_for_exactly_the_dependencies() -> None:
     assert set(front_door.PROBES) == dependencies()
+    assert set(front_door.TEST_PROBES) == dependencies("test")
 
 
 def test_every_exception_from_a_rule_says_why() -> None:
     root = PACKAGE.parent
-    sources = [*MODULES, root / "tasks.py", root / "noxfile.py", *(root / "tests").rglob("*.py")]
+    sources = every_source(root)
     silent = [
         f"{path.relative_to(root)}:{number}"
         for path in sources
@@ -120,3 +134,10 @@ def test_every_exception_from_a_rule_says_why() -> None:
         if EXCEPTION.search(line) and not REASONED.search(line)
     ]
     assert silent == []
+
+
+def test_programs_of_tests_start_from_a_path_with_a_space() -> None:
+    """A first line that names the interpreter does not: use ``tests/python_programs.py``."""
+    line = "#!{sys." + "executable}"
+    files = (PACKAGE.parent / "tests").rglob("*.py")
+    assert [path.name for path in files if line in path.read_text(encoding="utf-8")] == []

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-import tasks
-from scripts.ui.commandline import HELP
+from scripts.cli.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Texts that people read; what quotes commands of other projects is checked all the same.
@@ -30,10 +29,8 @@ PROSE = sorted(
 SOURCES = sorted([*(ROOT / "scripts").rglob("*.py"), ROOT / "tasks.py", ROOT / "noxfile.py"])
 #: What does not exist on purpose: examples of mistakes.
 NONSENSE = {"nonsense"}
-#: Not a task but a word of the front door itself.
-FRONT_DOOR = "test"
 #: A command up to the end of its code span, string or line; what follows ``--`` is the program's.
-COMMAND = re.compile(r"(?<![\w/-])(?:invoke|-m scripts)[ ]+(?P<words>[a-z-][^`\"'\n]*)")
+COMMAND = re.compile(r"(?<![\w/-])(?<!nox )(?:invoke|-m scripts)[ ]+(?P<words>[a-z-][^`\"'\n]*)")
 TASK = re.compile(r"(?:--[\w-]+ )*(?P<task>[a-z][a-z.-]*[a-z])\b(?!/)")
 #: What ends a command inside a sentence.
 SENTENCE = re.compile(r"[,;:)]|\. | -- |[ ]#|  ")
@@ -44,10 +41,7 @@ SESSION = re.compile(r"\bnox -s (?P<names>[a-z_]+(?: [a-z_]+)*)")
 PAGE = re.compile(r"(?<![\w/])docs/[a-z][a-z-]*\.(?:md|svg)")
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<path>[^)#]+)")
 
-OPTIONS = {
-    name: {spelling for argument in tasks.ns[name].get_arguments() for spelling in argument.names}
-    for name in tasks.ns.task_names
-}
+OPTIONS = {name: {option.name for option in verb.options} for name, verb in VERBS.items()}
 
 
 class Text(NamedTuple):
@@ -118,7 +112,7 @@ def test_every_task_and_option_that_is_mentioned_exists() -> None:
     wrong = [
         f"{where}: {task} {' '.join(f'--{name}' for name in options)}"
         for where, task, options in mentions
-        if task != FRONT_DOOR and (task not in OPTIONS or set(options) - NONSENSE - OPTIONS[task])
+        if task not in OPTIONS or set(options) - NONSENSE - OPTIONS[task]
     ]
     assert not wrong
 
@@ -151,8 +145,3 @@ def test_every_page_that_is_mentioned_exists() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     links = [found["path"] for found in LINK.finditer(read(page))]
     assert [link for link in links if not (page.parent / link).exists()] == []
-
-
-def test_every_option_has_a_task_and_every_help_text_an_option() -> None:
-    used = set().union(*OPTIONS.values()) | {"read-log"}  # `doctor --log` has a text of its own
-    assert set(HELP) == used

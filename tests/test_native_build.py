@@ -17,6 +17,7 @@ from scripts.model import NoProgress
 from scripts.staging.build import BuiltFile, ask_compiler, build, find_compiler, host_cpu, key_of
 from scripts.staging.recipe import Compiler, Output, build_key, command_line, read_recipe, read_sources
 from tests.native_cpu import NATIVE, ROOT, host_compiler, no_compiler
+from tests.python_programs import write_python_program
 
 GCC = Compiler(command=("gcc",), version="gcc 12.2.0", target="x86_64-linux-gnu")
 MINGW = Compiler(command=("x86_64-w64-mingw32-gcc",), version="gcc 12-win32", target="x86_64-w64-mingw32")
@@ -28,10 +29,7 @@ KEY = {"compiler": GCC, "sources": {"a.c": b"int a;"}, "flags": ("-O3",), "cpu":
 
 def script(folder: Path, name: str, body: str) -> Path:
     """A program for PATH that is a Python script."""
-    path = folder / name
-    path.write_text(f"#!{sys.executable}\nimport sys\n{body}\n", encoding="utf-8")
-    path.chmod(0o755)
-    return path
+    return write_python_program(folder / name, f"import sys\n{body}")
 
 
 ANSWERS = "print({version!r} if sys.argv[1] == '--version' else 'x86_64-linux-gnu')"
@@ -252,7 +250,7 @@ def exports(image: pefile.PE) -> set[str]:
 
 
 @pytest.mark.posix_only
-@pytest.mark.slow
+@pytest.mark.proof
 def test_windows_libraries_are_cross_built_and_export_their_calls(tmp_path: Path) -> None:
     """They need nothing that is not in every Windows."""
     files = built_by(MINGW.command, tmp_path / "Ein Ordner ü")
@@ -268,7 +266,7 @@ def test_windows_libraries_are_cross_built_and_export_their_calls(tmp_path: Path
 
 
 @pytest.mark.posix_only
-@pytest.mark.slow
+@pytest.mark.proof
 def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
     """AddressSanitizer, its leak check and UndefinedBehaviorSanitizer, over every library at once."""
     if no_compiler():

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import hashlib
 import io
 import json
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import trustme
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -21,15 +21,13 @@ from scripts.app.context import Workspace
 from scripts.app.pins_add import pins_add
 from scripts.app.pins_check import pins_check
 from scripts.app.pins_update import pins_update
+from scripts.cli.console import Out
+from scripts.cli.views.pins import show_pins_add, show_pins_check, show_pins_update
 from scripts.errors import ConflictError, FetchError, IntegrityError, LockError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.model import Trust
 from scripts.net.request import hash_url
 from scripts.net.session import Transport
-from scripts.ui import pins_add as add_face
-from scripts.ui import pins_check as check_face
-from scripts.ui import pins_update as update_face
-from scripts.ui.console import Out
 
 OLD = b"PK\x03\x04 the old layer"
 NEW = b"PK\x03\x04 the new layer, longer"
@@ -166,9 +164,9 @@ def serve_tags(server: HTTPServer, *tags: str) -> None:
     server.expect_request("/api/v3/repos/o/r/releases").respond_with_json(listed)
 
 
-def shown(face: object, result: object) -> str:
+def shown(show: Callable[..., None], result: object) -> str:
     stdout, stderr = io.StringIO(), io.StringIO()
-    face.show(result, Out(stdout, stderr))  # type: ignore[attr-defined]  # a module of faces
+    show(result, Out(stdout, stderr))
     return stdout.getvalue() + stderr.getvalue()
 
 
@@ -192,7 +190,7 @@ def test_check_finds_everything_the_same_and_keeps_nothing(ws: Workspace, server
     ]
     assert result.exit_code == 0
     assert untouched(ws, server)
-    assert "2 downloads are what pins.lock says" in shown(check_face, result)
+    assert "2 downloads are what pins.lock says" in shown(show_pins_check, result)
     json.dumps(result.to_json())
     assert all("Authorization" not in request.headers for request, _ in server.log)
 
@@ -215,7 +213,7 @@ def test_check_ends_with_3_where_bytes_differ(
     assert words in result.checked[0].detail
     assert result.exit_code == 3
     assert untouched(ws, server)
-    assert "Do not change the pin" in shown(check_face, result)
+    assert "Do not change the pin" in shown(show_pins_check, result)
 
 
 def test_check_tells_a_missing_file_from_a_different_one(ws: Workspace, server: HTTPServer) -> None:
@@ -224,7 +222,7 @@ def test_check_tells_a_missing_file_from_a_different_one(ws: Workspace, server: 
     assert [row.status.value for row in result.checked] == ["unreachable"]
     assert result.exit_code == 20
     assert "404" in result.checked[0].detail
-    assert "nothing is said about them" in shown(check_face, result)
+    assert "nothing is said about them" in shown(show_pins_check, result)
 
 
 def test_check_goes_on_after_a_failure(ws: Workspace, server: HTTPServer) -> None:
@@ -265,7 +263,7 @@ def test_check_does_not_trust_a_certificate_for_another_name(ws: Workspace, serv
 
 
 def test_certificates_that_cannot_be_read_are_named(ws: Workspace) -> None:
-    broken = dataclasses.replace(ws, environ={"SSL_CERT_FILE": str(ws.root / "none.pem")})
+    broken = replace(ws, environ={"SSL_CERT_FILE": str(ws.root / "none.pem")})
     assert "none.pem" in pins_check(broken, only="wheel").checked[0].detail
 
 
@@ -299,7 +297,7 @@ def test_update_confirms_a_pin_and_proposes_what_is_now_known(ws: Workspace, ser
     )
     assert not result.written
     assert untouched(ws, server)
-    assert "--write" in shown(update_face, result)
+    assert "--write" in shown(show_pins_update, result)
     assert {request.headers["Authorization"] for request, _ in server.log} == {"Bearer letmein"}
 
 
@@ -313,7 +311,7 @@ def test_update_writes_once_and_then_has_nothing_to_say(ws: Workspace, server: H
     assert (item.size, item.trust) == (len(OLD), Trust.UPSTREAM_DIGEST)
     second = pins_update(ws, write=True)
     assert (second.written, bool(second.diff)) == (False, False)
-    assert "nothing to change" in shown(update_face, second)
+    assert "nothing to change" in shown(show_pins_update, second)
 
 
 def test_update_brings_a_newer_release_in_beside_the_old(ws: Workspace, server: HTTPServer) -> None:
@@ -338,7 +336,7 @@ def test_update_brings_a_newer_release_in_beside_the_old(ws: Workspace, server: 
     assert stack.api is None, "a call table is never borrowed"
     assert stack.env == before.stacks["layer-v7p1-sdk"].env
     assert after.stacks["layer-v7p1-sdk"] == before.stacks["layer-v7p1-sdk"]
-    assert "git diff" in shown(update_face, result)
+    assert "git diff" in shown(show_pins_update, result)
 
 
 def test_update_takes_the_release_it_is_told(ws: Workspace, server: HTTPServer) -> None:
@@ -366,7 +364,7 @@ def test_update_never_changes_a_pin_that_upstream_contradicts(
     assert result.exit_code == 3
     assert not result.written
     assert ws.lock_path.read_text(encoding="utf-8") == text
-    assert "contradicts" in shown(update_face, result)
+    assert "contradicts" in shown(show_pins_update, result)
 
 
 def test_update_says_when_a_file_is_gone(ws: Workspace, server: HTTPServer) -> None:
@@ -427,7 +425,7 @@ def test_update_does_not_overwrite_a_change_made_meanwhile(ws: Workspace, server
 
 def test_an_insecure_metadata_address_is_refused(ws: Workspace) -> None:
     with pytest.raises(UsageError) as caught:
-        pins_update(dataclasses.replace(ws, environ={"CUDA_AMD_GITHUB_API": "http://example.org"}))
+        pins_update(replace(ws, environ={"CUDA_AMD_GITHUB_API": "http://example.org"}))
     assert caught.value.reference == "bad-api-address"
 
 
@@ -443,7 +441,7 @@ def test_add_records_the_releases_digest_as_trust(ws: Workspace, server: HTTPSer
     assert (item.sha256, item.size, item.source) == (sha(NEW), len(NEW), "o/r@v7-preview.2")
     assert not result.written
     assert untouched(ws, server)
-    assert "--write" in shown(add_face, result)
+    assert "--write" in shown(show_pins_add, result)
     tokens = {request.path: "Authorization" in request.headers for request, _ in server.log}
     assert tokens == {
         "/api/v3/repos/o/r/releases/tags/v7-preview.2": True,
@@ -461,7 +459,7 @@ def test_add_writes_the_pin_and_keeps_the_rest(ws: Workspace, server: HTTPServer
     assert after.artifacts["mine-1"] == result.artifact
     assert {k: v for k, v in after.artifacts.items() if k != "mine-1"} == before.artifacts
     assert "# a comment that stays\n[[artifact]]" in ws.lock_path.read_text(encoding="utf-8")
-    assert "name it in a stack" in shown(add_face, result)
+    assert "name it in a stack" in shown(show_pins_add, result)
 
 
 @pytest.mark.parametrize(
@@ -485,7 +483,7 @@ def test_add_marks_a_hash_that_only_we_have_seen(ws: Workspace, server: HTTPServ
     item = read_lock(ws.lock_path).artifacts["new+thing-1.0"]
     assert (item.trust, item.format.value) == (Trust.SINGLE_REPORT, "tar.gz")
     assert "publishes no digest" in item.note
-    assert "nobody else has confirmed" in shown(add_face, result)
+    assert "nobody else has confirmed" in shown(show_pins_add, result)
 
 
 def test_add_marks_a_release_without_digest(ws: Workspace, server: HTTPServer) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.placement_harness import World, tree
+from tests.python_programs import write_python_program
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120
@@ -65,8 +66,7 @@ def test_a_signal_ends_the_program_and_leaves_its_folder_as_it_was(
     world: World, tmp_path: Path, name: str, whole: bool
 ) -> None:
     program, mark = world.target / "program", tmp_path / "runs"
-    program.write_text(f"#!{sys.executable} -I\n{SLEEPER}\n", encoding="utf-8")
-    program.chmod(0o755)
+    write_python_program(program, SLEEPER, "-I")
     world.settle()
     line = [sys.executable, "-m", "tests.wrapping", *words(tmp_path, program), str(mark)]
     with subprocess.Popen(
@@ -94,8 +94,7 @@ def test_a_terminal_that_goes_away_leaves_the_folder_as_it_was(world: World, tmp
     import pty  # noqa: PLC0415 - POSIX only
 
     program, mark = world.target / "program", tmp_path / "runs"
-    program.write_text(f"#!{sys.executable} -I\n{SLEEPER}\n", encoding="utf-8")
-    program.chmod(0o755)
+    write_python_program(program, SLEEPER, "-I")
     world.settle()
     line = [sys.executable, "-m", "tests.wrapping", *words(tmp_path, program), str(mark)]
     pid, terminal = pty.fork()

@@ -14,7 +14,6 @@ import pytest
 
 from scripts.placement.place import place
 from scripts.placement.rollback import undo
-from tests.memory_fs import Disk, DyingMemory, MemoryFs, shape_of
 from tests.placement_harness import (
     GONE,
     MEMORY,
@@ -29,6 +28,7 @@ from tests.placement_harness import (
     mixed_world,
     tree,
 )
+from tools.memory_fs import Disk, DyingMemory, MemoryFs, shape_of
 
 Record = Callable[[str, object], None]
 #: Real disks are slow under Wine: there the mixed world, which holds the others, must do on them.

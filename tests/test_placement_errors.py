@@ -19,7 +19,6 @@ from scripts.osal.fs import retrying
 from scripts.placement.place import place
 from scripts.placement.registry import PlacementRegistry
 from scripts.placement.rollback import undo
-from tests.memory_fs import Disk, FailingMemory, MemoryFs
 from tests.placement_harness import (
     CHANGING,
     GONE,
@@ -33,6 +32,7 @@ from tests.placement_harness import (
     pair_world,
     tree,
 )
+from tools.memory_fs import Disk, FailingMemory, MemoryFs
 
 Record = Callable[[str, object], None]
 

@@ -24,8 +24,8 @@ from scripts.osal.file_operations import Fs
 from scripts.placement.place import place
 from scripts.placement.plan import PlacementItem
 from scripts.placement.rollback import undo
-from tests.memory_fs import Disk, MemoryFs
 from tests.placement_harness import GONE, STACK, Died, DyingFs, LightFs, World, bytes_lost, tree
+from tools.memory_fs import Disk, MemoryFs
 
 Record = Callable[[str, object], None]
 

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from scripts.errors import ConflictError, JournalError, StagedFileError, TargetError, WorkspaceError
 from scripts.osal.file_operations import Fs
-from scripts.osal.paths import refusal
 from scripts.osal.lockfile import LockFile
+from scripts.osal.paths import refusal
 from scripts.osal.process_table import process_start_time
 from scripts.placement import journal as journals
 from scripts.placement.inspect import CREATED, REPLACED, BackupState, CurrentState
@@ -30,8 +31,8 @@ from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import undo
 from scripts.placement.snapshot import take_snapshot
 from scripts.placement.status import TargetState, placement_status, placements
-from tests.memory_fs import Disk, MemoryFs
 from tests.placement_harness import GONE, STACK, LightFs, World, mixed_world, pair_world, tree
+from tools.memory_fs import Disk, MemoryFs
 
 Record = Callable[[str, object], None]
 FS = LightFs()
@@ -140,8 +141,8 @@ def test_folders_that_the_caller_calls_system_are_refused(world: World) -> None:
 def test_another_volume_on_the_way_is_refused(world: World) -> None:
     snapshot = take_snapshot(world.target, world.items, fs=FS)
     lib = snapshot.folders["lib"]
-    moved = type(lib)(**{**vars(lib), "device": lib.device + 1})
-    other = type(snapshot)(**{**vars(snapshot), "folders": {**snapshot.folders, "lib": moved}})
+    moved = type(lib)(**{**asdict(lib), "device": lib.device + 1})
+    other = type(snapshot)(**{**asdict(snapshot), "folders": {**snapshot.folders, "lib": moved}})
     assert [r.reference for r in refuse(other, world.items)] == ["other-volume"]
 
 

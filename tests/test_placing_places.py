@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
 from scripts.app.preflight import inspect_program
@@ -179,7 +180,7 @@ def test_on_linux_the_unit_is_the_folder_that_the_loader_finds(tmp_path: Path, c
 def chosen(root: Path, files: Mapping[str, bytes], **changes: object) -> tuple[dict[str, str], str]:
     """Return who asks for each item, and the notes."""
     program = ship(root / "p", files)
-    places = Places(**{**vars(looked_at(program, root)), **changes})
+    places = replace(looked_at(program, root), **changes)
     picked = choose(staged(root, LAYER), program, places)
     return {item.path: picked.askers.get(item.path, "") for item in picked.items}, "\n".join(picked.notes)
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.preflight import Better, PreflightResult
 from scripts.binary.image import Unreadable
 from scripts.binary.read import read_image
+from scripts.cli.console import Out
+from scripts.cli.views.preflight import show_preflight as show
 from scripts.model import StackKind
 from scripts.preflight.coverage import StackFacts, cover
 from scripts.preflight.examine import examine
 from scripts.preflight.libraries import alternatives
 from scripts.preflight.reasons import Verdict
 from scripts.preflight.verdict import judge
-from scripts.ui.console import Out
-from scripts.ui.preflight import show
 from tests.elf_files import elf
 from tests.fatbins import container, cubin, sass
 from tests.preflight_programs import dll, exe, ship, zluda

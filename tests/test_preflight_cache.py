@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from scripts.app.context import ROOT
 from scripts.preflight import cache as cache_module

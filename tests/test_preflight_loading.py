@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.errors import LaunchError
 from scripts.launch.injection import Via, ViaFacts, choose_via
@@ -27,7 +27,7 @@ def loading(tmp_path: Path, files: dict[str, bytes], *, hidden: bool = False) ->
 
 def way(seen: Loading, *, platform: str = "win32", launcher: bool = False) -> Via | str:
     facts = ViaFacts(platform=platform, kind=StackKind.TRANSLATION, launcher=launcher)
-    values = {name: getattr(seen, name) for name in Loading.__dataclass_fields__}
+    values = {name: getattr(seen, name) for name in Loading.__struct_fields__}
     try:
         return choose_via(replace(facts, **values)).via
     except LaunchError as error:

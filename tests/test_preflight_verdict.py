@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from scripts.host.hip_libraries import backends_in_files, backends_in_root, kernels_for
 from scripts.model import StackKind
-from scripts.preflight.backends import from_files, from_root, kernels
 from scripts.preflight.calls import Call, api_table
 from scripts.preflight.coverage import StackFacts, cover
 from scripts.preflight.reasons import Verdict, grouped
@@ -402,17 +402,17 @@ def test_a_damaged_library_is_said_and_the_rest_stands(tmp_path: Path) -> None:
 
 
 def test_hip_roots_tell_their_libraries_and_kernels(tmp_path: Path) -> None:
-    assert from_root(["amdhip64", "amdhip64_7", "rocblas"])["miopen"] is False
-    found = from_files(
+    assert backends_in_root(["amdhip64", "amdhip64_7", "rocblas"])["miopen"] is False
+    found = backends_in_files(
         ["hip/bin/amdhip64_7.dll", "hip/bin/libhipblaslt.dll", "hip/bin/MIOpen.dll", "hip/bin/rocblas.txt"]
     )
     assert [name for name, there in found.items() if there] == ["amdhip64", "hipblaslt", "miopen"]
     library = tmp_path / "bin" / "rocblas" / "library"
     library.mkdir(parents=True)
     (library / "TensileLibrary_lazy_gfx1100.dat").touch()
-    assert kernels(tmp_path, "gfx1100") == {"rocblas": True, "hipblaslt": None}
-    assert kernels(tmp_path, "gfx1200") == {"rocblas": False, "hipblaslt": None}
-    assert kernels(tmp_path, "")["rocblas"] is None
+    assert kernels_for(tmp_path, "gfx1100") == {"rocblas": True, "hipblaslt": None}
+    assert kernels_for(tmp_path, "gfx1200") == {"rocblas": False, "hipblaslt": None}
+    assert kernels_for(tmp_path, "")["rocblas"] is None
 
 
 def test_the_status_of_a_need_is_unknown_where_its_calls_are(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def loaded(ready: Checkout, words: list[str]) -> list[str]:
 def test_a_short_run_loads_little(ready: Checkout, task: str) -> None:
     ready.run(*RUNS[task])  # what a program's files tell is read once and kept
     modules = loaded(ready, RUNS[task])
-    assert "scripts.ui.straight" in modules, "this looks at something else than our front door"
+    assert "scripts.cli.parse" in modules, "this looks at something else than our front door"
     heavy = sorted({name.partition(".")[0] for name in modules} & HEAVY)
     assert not heavy, f"{task} loads {', '.join(heavy)}: import it where it is used"
     assert len(modules) <= MOST[task], f"{task} loads {len(modules)} modules"

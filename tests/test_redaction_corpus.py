@@ -49,7 +49,7 @@ LABELLED = (
     "password={}", "Password: {}", 'password = "{}"', "passwd:{}", "PGPASSWORD={}", "DB_PASS={}", "--password {}",
     "--token {}", "--api-key={}", "-token {}", "token\t{}", "password\n{}", "pwd={}", "secret: {}",
     "client_secret => {}", "aws_secret_access_key = {}", "api_key: '{}'", "apikey={}", '"api-key": "{}"',
-    '\\"password\\": \\"{}\\"', "Authorization: Bearer {}", "authorization: Basic {}", "Cookie: sid={}; theme=dark",
+    '\\"password\\": \\"{}\\"', "Authorization: Bearer {}", "Authorization: Digest username=me, response={}", "authorization: Basic {}", "Cookie: sid={}; theme=dark",
     "Set-Cookie: session={}; Path=/", "GET /x?sig={}&se=2026", "https://h.example/x?X-Amz-Signature={}",
     "https://h.example/x?key={}&y=1", "AccountName=n;AccountKey={};EndpointSuffix=x", "SharedAccessKey={}",
     "https://user:{}@h.example/x.git", "machine h.example login gwen2 password {}", "_authToken={}", "JSESSIONID={}",

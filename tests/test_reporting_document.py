@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from copy import deepcopy
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.errors import UsageError
 from scripts.evidence.document import (

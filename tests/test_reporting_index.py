@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.errors import UsageError
 from scripts.evidence.document import (
@@ -19,8 +19,10 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import write_document
 from scripts.evidence.index import EvidenceIndex, Filed, load_evidence
-from scripts.evidence.readme_table import BEGIN, EMPTY, END, between_markers, refresh, status_table
 from scripts.model import CapabilityResult, Level, Outcome
+from tools.readme_table import EMPTY, between_markers, refresh, status_table
+
+BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
@@ -265,7 +267,7 @@ def test_the_readme_says_what_evidence_says() -> None:
 def test_a_page_without_its_markers_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         between_markers(text, "x")
-    assert caught.value.reference == "no-status-markers"
+    assert caught.value.reference == "no-markers"
 
 
 def test_a_broken_document_stops_the_table(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts.cli.views.wrap import trace_lines
 from scripts.evidence.tracelog import TraceReader, TraceSummary, is_failure, library_of
-from scripts.ui.traced import trace_lines
 
 LOG = """\
 cuInit(Flags: 0) -> CUDA_SUCCESS

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.errors import ExitCode, HostError, UsageError
 from scripts.model import (
@@ -26,7 +26,7 @@ from scripts.model import (
     StackKind,
     Trust,
 )
-from scripts.staging.select import Selection, Worth, newest_first, select_stack, selected_gpu, unmet
+from scripts.staging.select import Selection, Worth, newest_first, select_stack, unmet
 
 RDNA4 = ("gfx1200", "gfx1201")
 RDNA = (*RDNA4, "gfx1100", "gfx1101", "gfx1102")
@@ -348,7 +348,7 @@ def test_what_is_chosen_fits_and_a_gpu_never_ends_on_the_cpu(
         assert ended.context or ended.reference == "gpu-missing"
         return
     stack = LOCK.stacks[ended.stack_id]
-    assert unmet(stack, host, selected_gpu(host)) == ()
+    assert unmet(stack, host, host.selected_gpu) == ()
     assert want in {"", stack.id}
     if gpus and not want:
         assert stack.kind is not StackKind.REFERENCE

@@ -11,12 +11,12 @@ import pytest
 from scripts.app import cache as pruning
 from scripts.app.cache import CacheListResult
 from scripts.app.context import workspace_from_environ
+from scripts.cli.console import Out
+from scripts.cli.views.status import show_cache_list as show
 from scripts.errors import ConflictError, HostError, UsageError
 from scripts.model import NoProgress
 from scripts.osal import fs
 from scripts.store.cache import Cache, CacheEntry, EntryKind, disk_of, manifest_path
-from scripts.ui.cache_list import show
-from scripts.ui.console import Out
 
 KEY = "ab" * 32
 OTHER = "cd" * 32

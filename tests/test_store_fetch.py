@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import trustme
+from msgspec.structs import replace
 
 from scripts.errors import ExitCode, FetchError, IntegrityError, UsageError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Trust

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.figures import __main__ as every_figure
-from tests.figures import store_figures
-from tests.figures.rows import Row, against, race, show, table
+from tools.figures import __main__ as every_figure
+from tools.figures import store_figures
+from tools.figures.rows import Row, against, race, show, table
 
 
 def test_contenders_run_in_turns() -> None:
@@ -46,8 +46,8 @@ def test_rows_are_printed_as_they_are_known(capsys: pytest.CaptureFixture[str]) 
 def test_figures_that_take_too_long_are_ended_and_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "tests" / "figures").mkdir(parents=True)
-    (tmp_path / "tests" / "figures" / "slow_figures.py").write_text(
+    (tmp_path / "tools" / "figures").mkdir(parents=True)
+    (tmp_path / "tools" / "figures" / "slow_figures.py").write_text(
         "import os, subprocess\nheld = os.open('held', os.O_WRONLY)\n"
         "print('| work |', flush=True)\nsubprocess.run(['sleep', '600'], stdout=held)\n",
         "utf-8",

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.windows_bed.bed import EXTRA_LOCK, LOCK
-from tests.windows_bed.cudart import CUDART_LOCK
-from tests.windows_bed.session import windows_path
-from tests.windows_bed.wheels import windows_requirements
+from tools.windows_bed.bed import EXTRA_LOCK, LOCK
+from tools.windows_bed.cudart import CUDART_LOCK
+from tools.windows_bed.session import windows_path
+from tools.windows_bed.wheels import windows_requirements
 
 windows_only = pytest.mark.windows_only
 
@@ -23,7 +23,7 @@ STATUS_ACCESS_VIOLATION = 0xC0000005
 
 @pytest.fixture(scope="session")
 def exits() -> Path:
-    """A native Windows program, cross-built by ``tests/windows_bed/programs.py``."""
+    """A native Windows program, cross-built by ``tools/windows_bed/programs.py``."""
     folder = os.environ.get("CUDA_AMD_TEST_BIN")
     if folder is None:
         pytest.skip("CUDA_AMD_TEST_BIN does not name the folder of cross-built programs")

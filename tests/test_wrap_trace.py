@@ -6,16 +6,18 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.app.wrap.tracing import LONGEST, read_trace
 from scripts.app.wrap.wrap import WrapResult, not_started_code, wrap
+from scripts.cli.console import Out
+from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import LaunchError, StagedFileError, UsageError
 from scripts.evidence.tracelog import TraceReader
 from scripts.launch.injection import Via
@@ -23,8 +25,6 @@ from scripts.launch.launcher import plan_launcher
 from scripts.launch.tracing import PREFIX, plan_trace
 from scripts.model import StackKind
 from scripts.osal.line_filter import LineFilter
-from scripts.ui.console import Out
-from scripts.ui.wrap import show
 from tests.wrapping import runtime_in, staged_over, workspace
 
 LINUX = ("libcuda.so", "libcuda.so.1", "libcublas.so.13", "trace/libcuda.so", "trace/libcuda.so.1")

@@ -8,18 +8,19 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace, workspace_from_environ
 from scripts.app.wrap.placing import BesidePlacer
 from scripts.app.wrap.wrap import leave, not_started_code, wrap
+from scripts.cli.console import Out
+from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import WorkspaceError
 from scripts.launch.argv import split_argv
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.preflight.libraries import named
-from scripts.ui.console import Out
-from scripts.ui.wrap import show
 
 FLAGS = {"keep", "explain", "strict"}
 

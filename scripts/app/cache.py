@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.app.compiling import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.shim import shims_here
 from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode, HostError
-from scripts.records import dataclass
+from scripts.serialize import pick
 from scripts.staging.assemble import load_runtime
 from scripts.staging.build import build_key_of
 from scripts.staging.generations import known_stages, read_history
 from scripts.store.cache import CacheEntry, disk_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheListResult:
+class CacheListResult(Struct, frozen=True, kw_only=True):
     """Everything in the store; ``needed_by`` says why an entry stays, entry key by entry key."""
 
     root: str
@@ -34,14 +35,7 @@ class CacheListResult:
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
         rows = [
-            {
-                "kind": e.kind.value,
-                "key": e.key,
-                "bytes": e.bytes,
-                "path": str(e.path),
-                "needed_by": self.needed_by.get(e.key),
-            }
-            for e in self.entries
+            {**pick(e, "kind key bytes path"), "needed_by": self.needed_by.get(e.key)} for e in self.entries
         ]
         return {"root": self.root, "bytes": self.bytes, "entries": rows}
 
@@ -51,8 +45,7 @@ def cache_list(ws: Workspace) -> CacheListResult:
     return CacheListResult(root=str(ws.cache_root), entries=cache_of(ws).entries(), needed_by=references(ws))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CachePruneResult:
+class CachePruneResult(Struct, frozen=True, kw_only=True):
     """What went (or with ``dry_run`` would go), what stays, and how many bytes that freed.
 
     With ``compiled`` it is the layer's compile cache that went, and nothing of the store.
@@ -72,14 +65,8 @@ class CachePruneResult:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        rows = [{"kind": e.kind.value, "key": e.key, "bytes": e.bytes} for e in self.gone]
-        return {
-            "dry_run": self.dry_run,
-            "bytes": self.bytes,
-            "gone": rows,
-            "kept": self.kept,
-            "compile_cache": self.compiled.to_json() if self.compiled else None,
-        }
+        rows = [pick(entry, "kind key bytes") for entry in self.gone]
+        return {**pick(self, "dry_run bytes kept compile_cache=compiled"), "gone": rows}
 
 
 def cache_prune(ws: Workspace, *, compile_: bool = False, dry_run: bool = False) -> CachePruneResult:

@@ -9,18 +9,16 @@ from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.stack_process import backend_notes, check_environment, read_seconds, redactor_of, run_ours
 from scripts.errors import ExitCode, StagedFileError
 from scripts.evidence.cuda_check import CheckVerdict, judge, parse_output
-from scripts.evidence.evidence_io import result_json
 from scripts.model import Runtime, StackKind
 from scripts.osal.process_result import Captured
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 PROGRAM: Final = "cuda_check"
 #: A healthy check takes seconds; the first start of a HIP runtime may take a minute.
 DEFAULT_SECONDS: Final = 120.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckResult:
+class CheckResult(JsonRecord, frozen=True, kw_only=True):
     """One judged check.
 
     Attributes:
@@ -44,6 +42,11 @@ class CheckResult:
     seconds: float
     notes: tuple[str, ...] = ()
 
+    JSON = (
+        "stack kind digest simulated loads=verdict.loads outcome=verdict.outcome reason=verdict.reason "
+        "groups=verdict.groups capabilities=verdict.results process_code seconds noise notes"
+    )
+
     @property
     def simulated(self) -> bool:
         """Whether this was the CPU reference stack, which shows nothing about a GPU."""
@@ -53,24 +56,6 @@ class CheckResult:
     def exit_code(self) -> int:
         """0 when every core library loads, also if the process then hung or crashed; else 3."""
         return ExitCode.OK if self.verdict.loads else ExitCode.NEGATIVE
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "stack": self.stack,
-            "kind": self.kind.value,
-            "digest": self.digest,
-            "simulated": self.simulated,
-            "loads": self.verdict.loads,
-            "outcome": self.verdict.outcome.value,
-            "reason": self.verdict.reason,
-            "groups": {name: outcome.value for name, outcome in self.verdict.groups.items()},
-            "capabilities": [result_json(result) for result in self.verdict.results],
-            "process_code": self.process_code,
-            "seconds": round(self.seconds, 3),
-            "noise": list(self.noise),
-            "notes": list(self.notes),
-        }
 
 
 def check(ws: Workspace, *, stack: str = "", timeout: str = "") -> CheckResult:
@@ -103,7 +88,7 @@ def check_staged(ws: Workspace, staged: Staged, *, seconds: float = DEFAULT_SECO
         noise=tuple(redactor.text(line) for line in noise),
         output=captured.stdout + b"\n" + captured.stderr,
         process_code=None if captured.timed_out else captured.returncode,
-        seconds=captured.seconds,
+        seconds=round(captured.seconds, 3),
         notes=backend_notes(ws, staged, program, check_environment(ws, staged).environ, refuse=False),
     )
 

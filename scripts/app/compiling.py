@@ -12,9 +12,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace
 from scripts.errors import ConflictError
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 #: The layer compiles into this folder below the user's cache.
 COMPILE_CACHE: Final = ("zluda", "ComputeCache")
@@ -24,8 +26,7 @@ _OURS: Final = re.compile(r"zluda\d*\.db(-wal|-shm|-journal)?", re.IGNORECASE)
 INTERVAL: Final = 10.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompileCache:
+class CompileCache(Struct, frozen=True, kw_only=True):
     """The layer's compile cache: its folder, and the files in it that are the layer's own."""
 
     folder: Path
@@ -34,7 +35,7 @@ class CompileCache:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return {"path": str(self.folder), "bytes": self.bytes, "files": [path.name for path in self.files]}
+        return {**pick(self, "path=folder bytes"), "files": [path.name for path in self.files]}
 
 
 def compile_cache(ws: Workspace) -> CompileCache | None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from scripts.errors import StagedFileError, UsageError
 from scripts.host.facts import scan_host
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, NoProgress, Progress, Runtime, Stack
-from scripts.records import dataclass
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.cache import Cache
@@ -26,8 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 APP_NAME: Final = "cuda-on-amd"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workspace:
+class Workspace(Struct, frozen=True, kw_only=True):
     """The places and the environment a use case works with; tests make their own.
 
     Attributes:
@@ -127,8 +126,7 @@ def within(ws: Workspace, path: Path) -> str:
     return path.relative_to(ws.root).as_posix() if path.is_relative_to(ws.root) else str(path)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Staged:
+class Staged(Struct, frozen=True, kw_only=True):
     """A stack, its verified runtime, the lock it comes from, and this machine."""
 
     lock: Lock
@@ -185,19 +183,34 @@ def generation_of(ws: Workspace, lock: Lock, stack: str) -> Generation:
     Raises:
         UsageError: the stack is unknown, was never staged here, or nothing is active yet.
     """
-    history = read_history(ws.stage)
     if not stack:
-        if history.active is None:
-            raise UsageError(
-                "nothing-active", "no stack is active in this workspace yet", hint="run `invoke setup` first"
-            )
-        return history.active
+        return active(ws)
     find_stack(lock, stack)
-    active = history.active
-    if active is not None and active.stack == stack:
-        return active
-    staged = [g for g in history.generations if g.stack == stack]
+    history = read_history(ws.stage)
+    if history.active is not None and history.active.stack == stack:
+        return history.active
+    staged = history.of(stack)
     if not staged:
         msg = f"{stack} has not been staged in this workspace"
         raise UsageError("not-staged", msg, hint=f"stage it first: invoke setup --stack={stack}")
-    return staged[-1]
+    return staged[0]
+
+
+def active(ws: Workspace) -> Generation:
+    """Return the generation in use.
+
+    Raises:
+        UsageError: ``nothing-active``.
+    """
+    found = read_history(ws.stage).active
+    if found is None:
+        msg = "no stack is active in this workspace yet"
+        hint = "run `invoke setup` first, or name one: --stack=ID (`invoke stacks` lists them)"
+        raise UsageError("nothing-active", msg, hint=hint)
+    return found
+
+
+def newest(ws: Workspace, stack: str) -> Runtime | None:
+    """Return a stack's newest staged runtime as it lies there, not verified; ``None`` without one."""
+    staged = read_history(ws.stage).of(stack)
+    return load_runtime(cache_of(ws), staged[0].digest, stack=stack) if staged else None

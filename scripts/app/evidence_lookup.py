@@ -7,11 +7,10 @@ from collections.abc import Callable
 from scripts.app.context import Workspace
 from scripts.evidence.index import EvidenceIndex, EvidenceStanding, load_evidence
 from scripts.model import Level
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proof:
+class Proof(JsonRecord, frozen=True, kw_only=True):
     """One document about a stack on one GPU."""
 
     gfx: str
@@ -21,26 +20,16 @@ class Proof:
     provenance: str
     path: str
 
+    JSON = "gfx gpu level outcome provenance document=path"
+
     @property
     def sentence(self) -> str:
         """Say it in a few words."""
         word = self.level.value if self.level is not None and self.outcome == "pass" else self.outcome
         return f"{self.gfx}: {word} ({self.provenance})"
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "gfx": self.gfx,
-            "gpu": self.gpu,
-            "level": self.level.value if self.level else None,
-            "outcome": self.outcome,
-            "provenance": self.provenance,
-            "document": self.path,
-        }
 
-
-@dataclass(frozen=True, kw_only=True)
-class Worth:
+class Worth(JsonRecord, frozen=True, kw_only=True):
     """What all documents together allow to say about a stack on one architecture.
 
     Attributes:
@@ -64,17 +53,6 @@ class Worth:
         """Say it in a few words."""
         word = self.level.value if self.level is not None and self.outcome == "pass" else self.outcome
         return f"{self.gfx}: {word} ({self.provenance}{', contested' if self.against else ''})"
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "gfx": self.gfx,
-            "level": self.level.value if self.level else None,
-            "outcome": self.outcome,
-            "provenance": self.provenance,
-            "document": self.document,
-            "against": list(self.against),
-        }
 
 
 def evidence_of(ws: Workspace) -> EvidenceIndex:

@@ -6,6 +6,8 @@ import re
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace
 from scripts.app.pins_check import github
 from scripts.errors import ConflictError, ExitCode, FetchError, IntegrityError, UsageError
@@ -16,7 +18,7 @@ from scripts.lock.writer import format_lock, save_lock, with_artifact
 from scripts.model import Artifact, ArtifactFormat, Trust
 from scripts.net.github import Asset, AssetRef, GitHub
 from scripts.net.request import MAX_BYTES, HashedUrl, hash_url, is_web_page
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 ONE_REPORT: Final = "Downloaded and hashed once by whoever added it; its host publishes no digest."
 NO_DIGEST: Final = "Downloaded and hashed once by whoever added it; its release gives no SHA-256."
@@ -29,8 +31,7 @@ _ENDS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PinsAddResult:
+class PinsAddResult(Struct, frozen=True, kw_only=True):
     """The new artifact, the change it means for the lock, and whether it was written."""
 
     artifact: Artifact
@@ -44,9 +45,7 @@ class PinsAddResult:
 
     def to_json(self) -> dict[str, object]:
         """Return the pin, the diff and whether it was written."""
-        item = self.artifact
-        pin = {"id": item.id, "sha256": item.sha256, "size": item.size, "trust": item.trust.value}
-        return {"artifact": pin, "diff": self.diff.to_json(), "written": self.written}
+        return {"artifact": pick(self.artifact, "id sha256 size trust"), **pick(self, "diff written")}
 
 
 def pins_add(

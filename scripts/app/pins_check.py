@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.app.context import Workspace
+from scripts.app.setup.download_summary import BillRow, DownloadSummary
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import unknown_name
@@ -14,7 +17,8 @@ from scripts.model import Artifact, ArtifactFormat, Lock, Progress
 from scripts.net.github import API, GitHub, api_base
 from scripts.net.request import MAX_BYTES, hash_url
 from scripts.net.session import SHORT_DELAYS, Transport
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
+from scripts.store.fetch import FetchAction
 
 
 class PinStatus(StrEnum):
@@ -26,8 +30,7 @@ class PinStatus(StrEnum):
     SUPPLIED = "supplied"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedUrl:
+class CheckedUrl(Struct, frozen=True, kw_only=True):
     """One URL of one artifact; ``url`` is empty for supplied files, which nobody downloads."""
 
     artifact: str
@@ -36,8 +39,7 @@ class CheckedUrl:
     detail: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PinsCheckResult:
+class PinsCheckResult(JsonRecord, frozen=True, kw_only=True):
     """Every URL that was asked."""
 
     checked: tuple[CheckedUrl, ...]
@@ -49,10 +51,6 @@ class PinsCheckResult:
         if PinStatus.DIFFERS in found:
             return int(ExitCode.NEGATIVE)
         return int(ExitCode.FETCH if PinStatus.UNREACHABLE in found else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return one object per URL."""
-        return {"checked": [asdict(row) for row in self.checked]}
 
 
 def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsCheckResult:
@@ -72,9 +70,35 @@ def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsC
         hint = "Leave --offline out; `invoke verify --deep` hashes what is already here."
         raise UsageError(reference="offline", message=msg, hint=hint)
     lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    agree(ws, chosen(lock, only))
     way = transport(ws)
     rows = [row for artifact in chosen(lock, only) for row in _check(way, artifact, ws.progress)]
     return PinsCheckResult(checked=tuple(rows))
+
+
+def agree(ws: Workspace, artifacts: Sequence[Artifact]) -> None:
+    """Ask a person before gigabytes are read; where nobody can be asked, it was meant.
+
+    Raises:
+        UsageError: the answer was no.
+    """
+    rows = tuple(
+        BillRow(
+            artifact=artifact.id,
+            action=FetchAction.FETCH,
+            bytes=artifact.size,
+            license=artifact.license,
+            trust=artifact.trust,
+            note="",
+        )
+        for artifact in artifacts
+        for _url in artifact.urls
+    )
+    summary = DownloadSummary(stack="pins.check, which keeps nothing", rows=rows)
+    if ws.ask is None or not rows or ws.ask(summary):
+        return
+    hint = f"check one at a time: invoke pins.check --only={rows[0].artifact}"
+    raise UsageError("declined", "nothing was downloaded", hint=hint)
 
 
 def chosen(lock: Lock, only: str) -> tuple[Artifact, ...]:

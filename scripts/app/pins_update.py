@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, field
+
+from msgspec import Struct, field
 
 from scripts.app.context import Workspace
 from scripts.app.pins_check import chosen, github
@@ -15,14 +16,13 @@ from scripts.lock.urls import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
 from scripts.model import Artifact, Lock
 from scripts.net.github import AssetRef, GitHub, Release
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 #: Why an artifact's host was not asked.
 NO_METADATA = "no-metadata"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AskedPin:
+class AskedPin(Struct, frozen=True, kw_only=True):
     """What upstream says about one artifact, or about a newer release of it."""
 
     artifact: str
@@ -30,8 +30,7 @@ class AskedPin:
     detail: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PinsUpdateResult:
+class PinsUpdateResult(JsonRecord, frozen=True, kw_only=True):
     """What was found, the change it means for the lock, and whether it was written."""
 
     asked: tuple[AskedPin, ...]
@@ -44,17 +43,8 @@ class PinsUpdateResult:
         bad = {PinFinding.DIFFERS.value, PinFinding.GONE.value}
         return int(ExitCode.NEGATIVE if any(row.status in bad for row in self.asked) else ExitCode.OK)
 
-    def to_json(self) -> dict[str, object]:
-        """Return findings, diff and whether it was written."""
-        return {
-            "asked": [asdict(row) for row in self.asked],
-            "diff": self.diff.to_json(),
-            "written": self.written,
-        }
 
-
-@dataclass(kw_only=True)
-class _Work:
+class _Work(Struct, kw_only=True):
     """The lock's text as it grows, and what was found on the way."""
 
     lock: Lock

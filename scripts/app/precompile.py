@@ -11,7 +11,7 @@ from scripts.app.stack_process import backend_notes, check_environment, read_sec
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.model import Runtime
 from scripts.osal.process import name_exit
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 #: vosen/ZLUDA@87531d3 ``zluda_precompile``: takes a file or a folder, uses every processor core.
 TOOL: Final = "zluda_precompile"
@@ -19,8 +19,7 @@ TOOL: Final = "zluda_precompile"
 DEFAULT_SECONDS: Final = 3600.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrecompileResult:
+class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
     """How the layer's tool ended, and by how much its compile cache grew.
 
     The tool ends with 0 also where it could compile nothing, so that only growth shows that it did.
@@ -48,6 +47,8 @@ class PrecompileResult:
     platform: str
     notes: tuple[str, ...] = ()
 
+    JSON = "stack path code compile_cache seconds output=text notes=all_notes"
+
     @property
     def exit_code(self) -> int:
         """0 when the tool said that it went well, 124 after a timeout, else 3."""
@@ -63,17 +64,20 @@ class PrecompileResult:
         words = name_exit(self.code, platform=self.platform)
         return () if self.code == 0 else (f"it ended with {self.code}{f' ({words})' if words else ''}",)
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "stack": self.stack,
-            "path": str(self.path),
-            "code": self.code,
-            "compile_cache": {"path": self.cache, "before": self.before, "after": self.after},
-            "seconds": round(self.seconds, 3),
-            "output": self.output.decode("utf-8", "replace"),
-            "notes": [*self.notes, *self.ending],
-        }
+    @property
+    def compile_cache(self) -> dict[str, object]:
+        """The layer's cache, with its size before and after."""
+        return {"path": self.cache, "before": self.before, "after": self.after}
+
+    @property
+    def text(self) -> str:
+        """What the tool printed."""
+        return self.output.decode("utf-8", "replace")
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What to know before and after."""
+        return (*self.notes, *self.ending)
 
 
 def precompile(ws: Workspace, *, path: str = "", stack: str = "", timeout: str = "") -> PrecompileResult:
@@ -103,7 +107,7 @@ def precompile(ws: Workspace, *, path: str = "", stack: str = "", timeout: str =
         cache=str(cache.folder) if cache else "",
         output=captured.stdout + captured.stderr,
         notes=notes,
-        seconds=captured.seconds,
+        seconds=round(captured.seconds, 3),
         platform=ws.platform,
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from scripts.app.context import Staged, Workspace, host_of, lock_of
-from scripts.app.stack_facts import runtime_of, stack_facts
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scripts.app.context import Staged, Workspace, active, host_of, lock_of, newest
+from scripts.app.stack_facts import stack_facts
 from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import ExitCode, TargetError, UsageError
@@ -22,8 +24,7 @@ from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS, Judged, judge
-from scripts.records import dataclass
-from scripts.staging.generations import read_history
+from scripts.serialize import JsonRecord
 
 CACHE_FOLDER: Final = "preflight-v1"
 #: The kind of ``data/kinds.toml`` that is never run.
@@ -32,21 +33,15 @@ ANTI_CHEAT: Final = "anti-cheat"
 WARNINGS: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Better:
+class Better(JsonRecord, frozen=True, kw_only=True):
     """Another pinned stack for which less is missing."""
 
     stack: str
     verdict: Verdict
     why: str
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"stack": self.stack, "verdict": self.verdict.value, "why": self.why}
 
-
-@dataclass(frozen=True, kw_only=True)
-class PreflightResult:
+class PreflightResult(Struct, frozen=True, kw_only=True):
     """What the files predict.
 
     Attributes:
@@ -137,7 +132,7 @@ def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = F
     wanted = _stack(ws, lock, stack)
     program = named_program(ws, exe)
     host = host_of(ws)
-    facts = stack_facts(lock, wanted, host, runtime_of(ws, wanted))
+    facts = stack_facts(lock, wanted, host, newest(ws, wanted.id))
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER)
     covered, judged = _judge(examined, facts)
     level = worth_here(ws)(wanted.id, facts.gfx) if facts.gfx else None
@@ -234,12 +229,7 @@ def _judge(examined: Examined, facts: StackFacts) -> tuple[tuple[Covered, ...], 
 
 def _stack(ws: Workspace, lock: Lock, stack: str) -> Stack:
     """Return the stack that was named, or the active one; it need not be staged."""
-    active = read_history(ws.stage).active
-    wanted = stack or (active.stack if active is not None else "")
-    if not wanted:
-        msg = "no stack is active in this workspace yet"
-        raise UsageError("nothing-active", msg, hint="name one: --stack=ID (`invoke stacks` lists them)")
-    return find_stack(lock, wanted)
+    return find_stack(lock, stack or active(ws).stack)
 
 
 def _better(
@@ -253,7 +243,7 @@ def _better(
     for other in lock.stacks.values():
         if other.id == wanted.id or other.kind is not StackKind.TRANSLATION or other.requires.os != system:
             continue
-        facts = stack_facts(lock, other, host, runtime_of(ws, other))
+        facts = stack_facts(lock, other, host, newest(ws, other.id))
         if facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx:
             continue
         covered, judged = _judge(examined, facts)

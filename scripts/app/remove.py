@@ -1,40 +1,44 @@
-"""``remove``: take away everything we own in stage, store and registry, by name; never a file of the user's.
+"""``remove``: remove all we own in stage, store, registry and checkout, by name; never a file of the user's.
 
-Each of the three folders may have been pointed at one that holds other things as well: what is not known by
-name stays. ``.venv`` stays too, since this very process may run from it.
+Each of the first three may have been pointed at a folder that holds other things as well: what is not known
+by name stays. An environment that this very process runs from stays too, and is named. So do documents that
+were measured on real hardware: no run here can make them again.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from scripts.app.context import Workspace, cache_of
 from scripts.app.wrap.placing import still_placed
-from scripts.errors import ConflictError, ExitCode
+from scripts.errors import ConflictError, ExitCode, WorkspaceError
+from scripts.evidence.document import Provenance
+from scripts.evidence.evidence_io import FILE_NAME, read_document
 from scripts.osal.fs import is_link, remove_tree
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.staging.generations import forget_stage, known_stages
 
 #: What git tracks below ``stage/``.
 TRACKED: Final = frozenset({"README.md", ".gitignore"})
 #: What this workspace makes below ``stage/`` and in the user's registry.
 IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "shims", "traces")
+#: What the tools of this checkout leave in it; git ignores them all.
+IN_CHECKOUT: Final = (".nox", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+ENVIRONMENTS: Final = (".venv", ".nox")
 IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RemoveResult:
+class RemoveResult(JsonRecord, frozen=True, kw_only=True):
     """What went, or would go without ``--yes``, and what stays for other checkouts."""
 
     paths: tuple[str, ...]
     kept: tuple[str, ...]
     done: bool
     exit_code: int = ExitCode.OK
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"done": self.done, "paths": list(self.paths), "kept": list(self.kept)}
 
 
 def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
@@ -52,10 +56,13 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
     _refuse_linked_stage(ws)
     others = [stage for stage in known_stages(ws.state_root) if stage != ws.stage]
     kept = tuple(f"{ws.cache_root}: also used by {stage.parent}" for stage in others)
-    paths = _own_paths(ws) if not others else _named(ws.stage, IN_STAGE)
+    paths = [*(_own_paths(ws) if not others else _named(ws.stage, IN_STAGE)), *_in_checkout(ws)]
+    measured = _measured(ws)
+    kept += tuple(f"{path}: measured here; copy it where you keep it, then delete it" for path in measured)
+    kept += _running_from(ws)
     if yes:
         for path in paths:
-            _remove(ws, path)
+            _remove(ws, path, measured)
         if others:
             forget_stage(ws.state_root, ws.stage)
         elif ws.state_root.is_dir() and not is_link(ws.state_root) and not any(ws.state_root.iterdir()):
@@ -97,9 +104,55 @@ def _own_paths(ws: Workspace) -> list[Path]:
     return [*_named(ws.stage, IN_STAGE), *store, *_named(ws.state_root, IN_STATE)]
 
 
-def _remove(ws: Workspace, path: Path) -> None:
-    """Remove one of our paths; the store only when it carries its tag."""
+def _in_checkout(ws: Workspace) -> list[Path]:
+    """List what tools left in the checkout, but for the environment that runs us."""
+    named = [ws.root / name for name in IN_CHECKOUT]
+    found = [path for path in named if path.is_dir() and not is_link(path) and not _runs_us(path)]
+    return [*found, *_compiled(ws.root)]
+
+
+def _compiled(root: Path) -> Iterator[Path]:
+    """Yield the folders of compiled modules beside our sources."""
+    for folder, names, _files in os.walk(root):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        if "__pycache__" in names:
+            names.remove("__pycache__")
+            yield Path(folder) / "__pycache__"
+
+
+def _runs_us(path: Path) -> bool:
+    return Path(sys.prefix).resolve().is_relative_to(path.resolve())
+
+
+def _running_from(ws: Workspace) -> tuple[str, ...]:
+    """Name the environments of this checkout that stay: one that runs us, and ``.venv`` always."""
+    stay = [ws.root / name for name in ENVIRONMENTS]
+    stay = [path for path in stay if path.is_dir() and (path.name == ".venv" or _runs_us(path))]
+    return tuple(f"{path}: may be running this command; delete the folder yourself" for path in stay)
+
+
+def _measured(ws: Workspace) -> tuple[Path, ...]:
+    """List the documents of this checkout that were measured on real hardware."""
+    found = []
+    for path in sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}")):
+        try:
+            document = read_document(path, trusted=True)
+        except WorkspaceError:
+            continue  # damaged: it shows nothing
+        if document.provenance is Provenance.MEASURED and not document.simulated:
+            found.append(path)
+    return tuple(found)
+
+
+def _remove(ws: Workspace, path: Path, measured: tuple[Path, ...]) -> None:
+    """Remove one of our paths: the store only when it carries its tag, reports but for what was measured."""
     if path == ws.cache_root:
         cache_of(ws).clear()
-    else:
+    elif any(document.is_relative_to(path) for document in measured):
+        for inner in sorted(path.iterdir()):
+            if inner not in measured:
+                _remove(ws, inner, measured)
+    elif path.is_dir():
         remove_tree(path)
+    else:
+        path.unlink()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.app.context import Workspace, host_of
 from scripts.app.doctor.machine_look import facts_of, look_around
@@ -20,15 +21,14 @@ from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import FILE_NAME, dump, read_document, to_json, write_document
 from scripts.model import Host
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord, plain
 
 IMPORTED: Final = "imported"
 #: Newest reports whose documents and logs go into a bundle.
 BUNDLED_REPORTS: Final = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineSeen:
+class MachineSeen(Struct, frozen=True, kw_only=True):
     """One document and where it lies."""
 
     path: Path
@@ -39,8 +39,7 @@ class MachineSeen:
         return {"path": str(self.path), "document": to_json(self.document)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportResult:
+class ReportResult(JsonRecord, frozen=True, kw_only=True):
     """What ``report`` found or did.
 
     Attributes:
@@ -58,17 +57,6 @@ class ReportResult:
     bundle_names: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     exit_code: int = ExitCode.OK
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "own": [seen.to_json() for seen in self.own],
-            "imported": [seen.to_json() for seen in self.imported],
-            "added": self.added.to_json() if self.added else None,
-            "bundle": str(self.bundle) if self.bundle else None,
-            "bundle_names": list(self.bundle_names),
-            "faults": list(self.faults),
-        }
 
 
 def report(
@@ -131,7 +119,7 @@ def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tupl
     """Gather facts, the doctor's examination and findings, documents and logs; redact; write."""
     host = host_of(ws)
     data: dict[str, object] = {
-        "machine": asdict(host),
+        "machine": plain(host),
         "doctor": [line.to_json() for line in examine(look_around(ws, host))],
         "findings": [*findings, *_explained(ws, host)],
         "environment": {name: ws.environ[name] for name in sorted(ws.environ) if _telling(name)},

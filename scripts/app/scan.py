@@ -10,16 +10,14 @@ from scripts.app.context import Workspace
 from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import host_from_hipinfo, scan_host
 from scripts.host.support import driver_notes, releases, support
-from scripts.model import Gpu, HipRoot, Host
-from scripts.records import dataclass
-from scripts.staging.select import selected_gpu
+from scripts.model import Host
+from scripts.serialize import JsonRecord
 
 #: No hipInfo output is longer; a file that is holds something else.
 CAP: Final = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScanResult:
+class ScanResult(JsonRecord, frozen=True, kw_only=True):
     """What a look at the machine showed.
 
     Attributes:
@@ -33,25 +31,11 @@ class ScanResult:
     from_hipinfo: bool = False
     exit_code: int = ExitCode.OK
 
-    @property
-    def selected(self) -> Gpu | None:
-        """The GPU this workspace would use."""
-        return selected_gpu(self.host)
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON data; ``null`` is unknown, and ``why_unknown`` says why."""
-        return {
-            "os": self.host.os,
-            "machine": self.host.machine,
-            "gpus": [_gpu(gpu) for gpu in self.host.gpus],
-            "selected": self.host.selected,
-            "hip_roots": [_root(root) for root in self.host.hip_roots],
-            "driver_files": dict(self.host.driver_files),
-            "disagreements": list(self.host.disagreements),
-            "remarks": list(self.remarks),
-            "notes": list(self.host.notes),
-            "from_hipinfo": self.from_hipinfo,
-        }
+    JSON = (
+        "os=host.os machine=host.machine gpus=host.gpus selected=host.selected hip_roots=host.hip_roots "
+        "driver_files=host.driver_files disagreements=host.disagreements remarks notes=host.notes "
+        "from_hipinfo"
+    )
 
 
 def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str = "") -> ScanResult:
@@ -106,37 +90,10 @@ def _remarks(host: Host) -> tuple[str, ...]:
 
     The statements are about Windows. Without a HIP runtime the newest release is spoken of.
     """
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     if gpu is None or gpu.gfx is None or host.os != "windows":
         return ()
     versions = dict.fromkeys(root.version for root in host.hip_roots if root.version)
     stated = [support(gpu.gfx, version) for version in versions or [releases()[-1].version]]
     sentences = [f"{said.sentence} ({said.source})" if said.source else said.sentence for said in stated]
     return (*sentences, *driver_notes(gpu.gfx))
-
-
-def _gpu(gpu: Gpu) -> dict[str, object]:
-    """Return one GPU as plain data."""
-    return {
-        "index": gpu.index,
-        "name": gpu.name,
-        "vendor": gpu.vendor,
-        "gfx": gpu.gfx,
-        "integrated": gpu.integrated,
-        "memory_bytes": gpu.memory_bytes,
-        "driver": gpu.driver,
-        "pci_id": gpu.pci_id,
-        "hip_index": gpu.hip_index,
-        "source": gpu.source,
-        "why_unknown": dict(gpu.why_unknown),
-    }
-
-
-def _root(root: HipRoot) -> dict[str, object]:
-    """Return one HIP root as plain data."""
-    return {
-        "path": str(root.path),
-        "version": root.version,
-        "source": root.source,
-        "libraries": list(root.libraries),
-    }

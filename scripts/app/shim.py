@@ -20,14 +20,13 @@ from scripts.launch.shim import Shim, cmd_text, file_name, misleading, sh_text
 from scripts.model import StackKind
 from scripts.osal.fs import write_atomic
 from scripts.placement.registry import SHIMS, RegistryEntry
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.staging.assemble import load_runtime
 
 FOLDER: Final = "shims"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShimResult:
+class ShimResult(JsonRecord, frozen=True, kw_only=True):
     """What was written or taken away.
 
     Attributes:
@@ -48,22 +47,12 @@ class ShimResult:
     kept: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
 
+    JSON = "program stack? via? written removed kept notes"
+
     @property
     def exit_code(self) -> int:
         """3 where a changed script was left alone."""
         return int(ExitCode.NEGATIVE if self.kept else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "program": str(self.program),
-            "stack": self.stack or None,
-            "via": self.via or None,
-            "written": str(self.written) if self.written else None,
-            "removed": [str(path) for path in self.removed],
-            "kept": [str(path) for path in self.kept],
-            "notes": list(self.notes),
-        }
 
 
 def shim(
@@ -163,8 +152,7 @@ def _take(ws: Workspace, status: ShimStatus) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShimStatus:
+class ShimStatus(JsonRecord, frozen=True, kw_only=True):
     """One script as it is now; ``standing`` is ``ready``, ``changed``, ``gone`` or ``without files``."""
 
     path: Path
@@ -182,16 +170,6 @@ class ShimStatus:
             "gone": f"it was moved or deleted: {again} --remove takes it off the list",
             "without files": f"its stack is no longer in the store: {again} makes it anew",
         }.get(self.standing, "")
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "path": str(self.path),
-            "program": str(self.program),
-            "stack": self.stack,
-            "digest": self.digest,
-            "standing": self.standing,
-        }
 
 
 def shims_here(ws: Workspace) -> tuple[ShimStatus, ...]:

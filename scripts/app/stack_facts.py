@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from scripts.app.context import Workspace, cache_of
+from scripts.host.hip_libraries import RUNTIME, backends_in_files, backends_in_root, kernels_for
 from scripts.launch.request import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
-from scripts.preflight.backends import from_files, from_root, kernels
 from scripts.preflight.calls import api_table
 from scripts.preflight.coverage import Provider, StackFacts
-from scripts.staging.assemble import load_runtime
-from scripts.staging.generations import read_history
-from scripts.staging.select import fitting_root, selected_gpu
-
-
-def runtime_of(ws: Workspace, stack: Stack) -> Runtime | None:
-    """Return a stack's newest staged runtime as it lies there, not verified; ``None`` without one."""
-    staged = [g for g in read_history(ws.stage).generations if g.stack == stack.id]
-    return load_runtime(cache_of(ws), staged[-1].digest, stack=stack.id) if staged else None
+from scripts.staging.select import fitting_root
 
 
 def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -> StackFacts:
     """Put together what a stack has for programs; what nobody can say stays ``None``."""
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     gfx = (gpu.gfx or "") if gpu is not None else ""
     names = _names(lock, stack, runtime)
     backends, places, hip = _hip(stack, host, runtime)
@@ -36,7 +27,7 @@ def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -
         api=api_table(stack.api) if stack.api else None,
         exports=_Exports(runtime) if not stack.api else {},
         backends=backends,
-        kernels=kernels(places, gfx) if places is not None else {},
+        kernels=kernels_for(places, gfx) if places is not None else {},
         machines=_machines(stack, names),
         gfx=gfx,
         hip=hip,
@@ -70,13 +61,13 @@ def _hip(
     if stack.hip.source is HipSource.PARTS:
         if runtime is None or runtime.path is None:
             return {}, None, "the stack's own HIP, which is not staged"
-        return from_files(f.name for f in runtime.files), runtime.path / "hip", "the stack's own HIP"
+        return backends_in_files(f.name for f in runtime.files), runtime.path / "hip", "the stack's own HIP"
     root = fitting_root(stack, host) if stack.hip.source is not HipSource.NONE else None
     if root is None:
         return {}, None, f"HIP {stack.hip.range}".strip()
-    found = from_root(root.libraries)
-    if any(name.lower().startswith("amdhip64") for name in host.driver_files):
-        found["amdhip64"] = True  # the display driver brings it
+    found = backends_in_root(root.libraries)
+    if any(name.lower().startswith(RUNTIME) for name in host.driver_files):
+        found[RUNTIME] = True  # the display driver brings it
     return found, root.path, f"HIP {root.version or ''} in {root.path}"
 
 

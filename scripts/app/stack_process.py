@@ -18,7 +18,7 @@ from scripts.launch.request import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, StackKind
 from scripts.osal.process import run_captured
 from scripts.osal.process_result import Captured
-from scripts.staging.select import fitting_root, selected_gpu
+from scripts.staging.select import fitting_root
 
 if TYPE_CHECKING:
     from scripts.evidence.document import Revision
@@ -33,7 +33,7 @@ def hip_root_of(staged: Staged) -> HipRoot | None:
 
 def gpu_choice(host: Host) -> GpuChoice | None:
     """Return the selected GPU by HIP's own number, where HIP would see several."""
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     if gpu is None or gpu.hip_index is None:
         return None
     count = sum(1 for other in host.gpus if other.hip_index is not None)

@@ -9,17 +9,16 @@ from scripts.app.context import Workspace, cache_of, host_of, lock_of, staged_ru
 from scripts.app.evidence_lookup import Proof, Worth, evidence_of, known_by_stack
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.model import Host, Stack, StackKind
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord, pick
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, activate, go_back, read_history
-from scripts.staging.select import selected_gpu, unmet
+from scripts.staging.select import unmet
 
 ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
 NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
 
 
-@dataclass(frozen=True, kw_only=True)
-class StackRow:
+class StackRow(JsonRecord, frozen=True, kw_only=True):
     """One stack: what stands in its way here (empty: nothing), and what documents show.
 
     ``worth`` says it once for each architecture; ``proofs`` are the documents one by one.
@@ -32,35 +31,30 @@ class StackRow:
     active: bool
     staged: bool
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "id": self.stack.id,
-            "kind": self.stack.kind.value,
-            "os": self.stack.requires.os,
-            "gfx": list(self.stack.requires.gfx),
-            "hip": {"from": self.stack.hip.source.value, "range": self.stack.hip.range},
-            "parts": list(self.stack.parts),
-            "fits_here": not self.obstacles,
-            "obstacles": list(self.obstacles),
-            "worth": [worth.to_json() for worth in self.worth],
-            "evidence": [proof.to_json() for proof in self.proofs],
-            "staged": self.staged,
-            "active": self.active,
-        }
+    JSON = (
+        "id=stack.id kind=stack.kind os=stack.requires.os gfx=stack.requires.gfx hip parts=stack.parts "
+        "fits_here obstacles worth evidence=proofs staged active"
+    )
+
+    @property
+    def fits_here(self) -> bool:
+        """Whether nothing stands in its way."""
+        return not self.obstacles
+
+    @property
+    def hip(self) -> dict[str, str]:
+        """Which HIP runtime it works with."""
+        return {"from": self.stack.hip.source.value, "range": self.stack.hip.range}
 
 
-@dataclass(frozen=True, kw_only=True)
-class StacksResult:
+class StacksResult(JsonRecord, frozen=True, kw_only=True):
     """All stacks of the lock, in its order."""
 
     rows: tuple[StackRow, ...]
     gfx: str
     exit_code: int = ExitCode.OK
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"gfx": self.gfx or None, "stacks": [row.to_json() for row in self.rows]}
+    JSON = "gfx? stacks=rows"
 
 
 def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
@@ -81,7 +75,7 @@ def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
     rows = tuple(
         StackRow(
             stack=stack,
-            obstacles=unmet(stack, host, selected_gpu(host)) if host is not None else (),
+            obstacles=unmet(stack, host, host.selected_gpu) if host is not None else (),
             worth=tuple(w for w in known.get(stack.id, NOTHING)[0] if not for_gpu or w.gfx == for_gpu),
             proofs=tuple(p for p in known.get(stack.id, NOTHING)[1] if not for_gpu or p.gfx == for_gpu),
             active=history.active is not None and history.active.stack == stack.id,
@@ -100,8 +94,15 @@ def _is_for(stack: Stack, gfx: str) -> bool:
     return not stack.requires.gfx or gfx in stack.requires.gfx
 
 
-@dataclass(frozen=True, kw_only=True)
-class UseResult:
+def _named(generation: Generation | None) -> dict[str, object] | None:
+    """Name a generation by its number and stack."""
+    return pick(generation, "number stack") if generation is not None else None
+
+
+ACTIVE: Final = "generation=active.number stack=active.stack digest=active.digest"
+
+
+class UseResult(JsonRecord, frozen=True, kw_only=True):
     """The generation that is active now, and the one before."""
 
     active: Generation
@@ -109,14 +110,8 @@ class UseResult:
     exit_code: int = ExitCode.OK
 
     def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        before = {"number": self.before.number, "stack": self.before.stack} if self.before else None
-        return {
-            "generation": self.active.number,
-            "stack": self.active.stack,
-            "digest": self.active.digest,
-            "before": before,
-        }
+        """Return both, the one before by its number and stack."""
+        return {**pick(self, ACTIVE), "before": _named(self.before)}
 
 
 def use(ws: Workspace, *, stack: str = "") -> UseResult:
@@ -134,9 +129,7 @@ def use(ws: Workspace, *, stack: str = "") -> UseResult:
         )
     staged = staged_runtime(ws, stack)
     history = read_history(ws.stage)
-    source = next(
-        g for g in reversed(history.generations) if (g.stack, g.digest) == (stack, staged.runtime.digest)
-    )
+    source = next(g for g in history.of(stack) if g.digest == staged.runtime.digest)
     active = activate(
         ws.stage,
         stack=stack,
@@ -149,8 +142,7 @@ def use(ws: Workspace, *, stack: str = "") -> UseResult:
     return UseResult(active=active, before=history.active)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RollbackResult:
+class RollbackResult(JsonRecord, frozen=True, kw_only=True):
     """The generation that was left and the one that is active now."""
 
     left: Generation
@@ -158,13 +150,8 @@ class RollbackResult:
     exit_code: int = ExitCode.OK
 
     def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "left": {"number": self.left.number, "stack": self.left.stack},
-            "generation": self.active.number,
-            "stack": self.active.stack,
-            "digest": self.active.digest,
-        }
+        """Return both, the one that was left by its number and stack."""
+        return {"left": _named(self.left), **pick(self, ACTIVE)}
 
 
 def rollback(ws: Workspace, *, to: str = "") -> RollbackResult:

@@ -7,12 +7,11 @@ from scripts.app.setup.download_summary import DownloadSummary
 from scripts.app.setup.flow import Flow, FlowStep, read_request
 from scripts.errors import ExitCode
 from scripts.model import ArtifactFormat
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.store.fetch import fetch as fetch_artifact
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageResult:
+class StageResult(JsonRecord, frozen=True, kw_only=True):
     """An assembled runtime; it is not active until `use` or `setup` says so."""
 
     stack: str
@@ -20,11 +19,6 @@ class StageResult:
     path: str
     steps: tuple[FlowStep, ...]
     exit_code: int = ExitCode.OK
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        steps = [step.to_json() for step in self.steps]
-        return {"stack": self.stack, "digest": self.digest, "path": self.path, "steps": steps}
 
 
 def stage(
@@ -60,8 +54,7 @@ def stage(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FetchResult:
+class FetchResult(JsonRecord, frozen=True, kw_only=True):
     """What is in the store now."""
 
     stack: str
@@ -70,10 +63,7 @@ class FetchResult:
     steps: tuple[FlowStep, ...]
     exit_code: int = ExitCode.OK
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        steps = [step.to_json() for step in self.steps]
-        return {"stack": self.stack, "bill": self.bill.to_json(), "files": list(self.blobs), "steps": steps}
+    JSON = "stack bill files=blobs steps"
 
 
 def fetch(

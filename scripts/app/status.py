@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from scripts.app.compiling import CompileCache, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.shim import ShimStatus, shims_here
@@ -9,14 +11,13 @@ from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode
 from scripts.model import Lock
 from scripts.placement.status import PlacementStatus
-from scripts.records import dataclass
+from scripts.serialize import pick
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import Generation, History, read_history
 from scripts.store.cache import EntryKind, disk_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatusResult:
+class StatusResult(Struct, frozen=True, kw_only=True):
     """The active stack, the lock, the generations, and what lies in store and beside programs."""
 
     lock: Lock
@@ -37,32 +38,15 @@ class StatusResult:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        active = self.active
+        shown = "number stack digest options created reason document?"
         return {
-            "active": None if active is None else _generation(active),
-            "runtime_present": self.runtime_present,
-            "lock": {"path": str(self.lock.path), "digest": self.lock.digest, "custom": self.lock.custom},
-            "lock_changed": active is not None and active.lock != self.lock.digest,
-            "generations": [_generation(g) for g in self.history.generations],
+            "active": pick(self.active, shown) if self.active is not None else None,
+            "lock": pick(self.lock, "path digest custom"),
+            "lock_changed": self.active is not None and self.active.lock != self.lock.digest,
+            "generations": [pick(generation, shown) for generation in self.history.generations],
             "store": {"path": self.store, "bytes": self.store_bytes},
-            "compile_cache": None if self.compiled is None else self.compiled.to_json(),
-            "leftovers": list(self.leftovers),
-            "placements": [status.to_json() for status in self.placed],
-            "shims": [shim.to_json() for shim in self.shims],
+            **pick(self, "runtime_present compile_cache=compiled leftovers placements=placed shims"),
         }
-
-
-def _generation(generation: Generation) -> dict[str, object]:
-    """Return plain data of one generation."""
-    return {
-        "number": generation.number,
-        "stack": generation.stack,
-        "digest": generation.digest,
-        "options": list(generation.options),
-        "created": generation.created,
-        "reason": generation.reason,
-        "document": generation.document or None,
-    }
 
 
 def status(ws: Workspace) -> StatusResult:

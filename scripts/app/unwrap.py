@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from scripts.app.context import Workspace
 from scripts.app.wrap.placing import placed_here, registry_of
@@ -13,11 +14,10 @@ from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Mode, UndoReport
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnwrapResult:
+class UnwrapResult(Struct, frozen=True, kw_only=True):
     """What was taken back, target by target.
 
     Attributes:
@@ -40,9 +40,8 @@ class UnwrapResult:
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
         return {
-            "targets": [report.to_json() for report in self.reports],
+            **pick(self, "targets=reports forgotten"),
             "failures": [{"target": str(target), **error.to_json()} for target, error in self.failures],
-            "forgotten": [str(target) for target in self.forgotten],
         }
 
 
@@ -72,6 +71,8 @@ def unwrap(
     registry = registry_of(ws)
     if all_ and not exe and not target:
         return _all(ws, registry, mode)
+    if not (exe or target or all_ or placed_here(ws)):
+        return UnwrapResult(reports=())
     folder = _one(ws, exe=exe, target=target, all_=all_)
     return UnwrapResult(reports=(undo(folder, mode=mode, registry=registry),))
 
@@ -88,9 +89,6 @@ def _one(ws: Workspace, *, exe: str, target: str, all_: bool) -> Path:
     known = placed_here(ws)
     if len(known) == 1 and known[0].standing is not TargetState.MISSING:
         return known[0].target
-    if not known:
-        hint = "there is nothing to take back; of a folder that is not listed: invoke unwrap --target=FOLDER"
-        raise UsageError("no-placement", "nothing is placed beside any program", hint=hint)
     msg = f"{len(known)} placements are known; which one is meant?"
     hint = "invoke unwrap --target=FOLDER, or invoke unwrap --all"
     raise UsageError("which-target", msg, context=tuple(str(status.target) for status in known), hint=hint)

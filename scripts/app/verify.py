@@ -9,7 +9,7 @@ from scripts.app.context import Workspace, cache_of, generation_of, lock_of
 from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Lock
 from scripts.osal.fs import hash_file
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.archive import load_tree, verify_tree
@@ -17,8 +17,7 @@ from scripts.store.archive import load_tree, verify_tree
 DAMAGED: Final = frozenset({"missing", "changed"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verified:
+class Verified(JsonRecord, frozen=True, kw_only=True):
     """One thing that was looked at; ``status`` is ``intact``, ``missing``, ``changed`` or ``absent``."""
 
     what: str
@@ -27,38 +26,27 @@ class Verified:
     how: str
     details: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "what": self.what,
-            "name": self.name,
-            "status": self.status,
-            "how": self.how,
-            "details": list(self.details),
-        }
 
-
-@dataclass(frozen=True, kw_only=True)
-class VerifyResult:
+class VerifyResult(JsonRecord, frozen=True, kw_only=True):
     """Everything that was verified, and the commands that repair what is not intact."""
 
     items: tuple[Verified, ...]
     deep: bool
     repair: tuple[str, ...] = ()
 
+    JSON = "deep intact items repair"
+
+    @property
+    def intact(self) -> bool:
+        """Whether files were looked at and none is missing or changed."""
+        return bool(self.items) and not any(item.status in DAMAGED for item in self.items)
+
     @property
     def exit_code(self) -> int:
-        """0 when all is intact, 32 when a file is missing or changed."""
-        return ExitCode.OK if not any(i.status in DAMAGED for i in self.items) else ExitCode.STAGED
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "deep": self.deep,
-            "intact": self.exit_code == ExitCode.OK,
-            "items": [i.to_json() for i in self.items],
-            "repair": list(self.repair),
-        }
+        """0 when all is intact, 2 when nothing is staged, 32 when a file is missing or changed."""
+        if not self.items:
+            return ExitCode.USAGE
+        return ExitCode.OK if self.intact else ExitCode.STAGED
 
 
 def verify(ws: Workspace, *, stack: str = "", deep: bool = False) -> VerifyResult:
@@ -88,6 +76,12 @@ def verify(ws: Workspace, *, stack: str = "", deep: bool = False) -> VerifyResul
         deep=deep,
         repair=tuple(f"invoke stage --stack={stack}" for stack in dict.fromkeys(broken)),
     )
+
+
+def verify_active(ws: Workspace) -> Verified | None:
+    """Read every file of the active runtime; ``None`` where nothing is active."""
+    active = read_history(ws.stage).active
+    return _runtime(ws, active) if active is not None else None
 
 
 def _parts(lock: Lock, generations: Iterable[Generation]) -> list[str]:

@@ -34,17 +34,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from msgspec import Struct
+
 from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
-from scripts.records import dataclass
 
 KEYS: Final = {"name", "command", "timeout", "warmup", "primary", "metrics", "answer"}
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}", re.IGNORECASE)
 SECONDS: Final = 300.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finder:
+class Finder(Struct, frozen=True, kw_only=True):
     """Where a figure stands in the output: the first group of a pattern, or a key of JSON lines."""
 
     regex: re.Pattern[str] | None = None
@@ -61,8 +61,7 @@ class Finder:
                     yield str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkloadAnswer:
+class WorkloadAnswer(Struct, frozen=True, kw_only=True):
     """What must come out: a text, or a number within a tolerance."""
 
     finder: Finder
@@ -81,8 +80,7 @@ class WorkloadAnswer:
         return abs(number - self.value) <= self.tolerance, found[-1]  # NaN is within no tolerance
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnWorkload:
+class OwnWorkload(Struct, frozen=True, kw_only=True):
     """A program of the user's, how it is started and read."""
 
     name: str

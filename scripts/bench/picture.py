@@ -12,8 +12,9 @@ from functools import singledispatch
 from typing import Final, Literal, TypeAlias
 from xml.sax.saxutils import escape
 
+from msgspec import Struct
+
 from scripts.bench.compare import Comparison, PairFinding
-from scripts.records import dataclass
 
 WIDTH: Final = 720
 LEFT: Final = 150
@@ -27,8 +28,7 @@ MOST_ROWS: Final = 24
 WIDEST: Final = 60.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scale:
+class Scale(Struct, frozen=True, kw_only=True):
     """Percent to the picture's horizontal places."""
 
     low: float
@@ -169,8 +169,7 @@ Anchor: TypeAlias = Literal["start", "middle", "end"]
 Point: TypeAlias = tuple[float, float]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Text:
+class Text(Struct, frozen=True, kw_only=True):
     """A line of text; ``y`` is its base line, ``anchor`` the part of it that lies at ``x``."""
 
     x: float
@@ -181,8 +180,7 @@ class Text:
     bold: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Strokes:
+class Strokes(Struct, frozen=True, kw_only=True):
     """Lines from point to point; several runs make one figure, ``dash`` is on and off in pixels."""
 
     runs: tuple[tuple[Point, ...], ...]
@@ -190,15 +188,13 @@ class Strokes:
     dash: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Filled:
+class Filled(Struct, frozen=True, kw_only=True):
     """A black figure with these corners."""
 
     corners: tuple[Point, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dot:
+class Dot(Struct, frozen=True, kw_only=True):
     """A hollow circle."""
 
     x: float
@@ -207,8 +203,7 @@ class Dot:
     width: float = 1.6
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hatched:
+class Hatched(Struct, frozen=True, kw_only=True):
     """A hatched area without a border."""
 
     x: float
@@ -220,8 +215,7 @@ class Hatched:
 Shape: TypeAlias = Text | Strokes | Filled | Dot | Hatched
 
 
-@dataclass(frozen=True, kw_only=True)
-class Picture:
+class Picture(Struct, frozen=True, kw_only=True):
     """Shapes in the order they are drawn, on a white page."""
 
     width: int

@@ -20,9 +20,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.evidence.cuda_check import decode, describe_exit
 from scripts.model import CapabilityResult, Level, Outcome
@@ -33,8 +34,7 @@ MAX_LINE: Final = 1024 * 1024
 FAILURES: Final = frozenset({"incorrect", "refused", "error", "unavailable"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """What one run of a workload said; with a ``fault`` there is no usable record and ``data`` is empty."""
 
     data: Mapping[str, object]

@@ -11,14 +11,16 @@ import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from scripts.errors import UsageError
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 if TYPE_CHECKING:
     import jsonschema
@@ -31,8 +33,7 @@ HIGHER: Final = "higher"
 LOWER: Final = "lower"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
+class Metric(Struct, frozen=True, kw_only=True):
     """One figure that a workload measures; ``better`` is ``higher``, ``lower`` or empty where unknown."""
 
     name: str
@@ -40,8 +41,7 @@ class Metric:
     unit: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     """One process run.
 
     Attributes:
@@ -65,8 +65,7 @@ class Trial:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Runs:
+class Runs(Struct, frozen=True, kw_only=True):
     """One record: trials of one workload, perhaps under several runtimes.
 
     ``conditions`` holds the fixed facts of each runtime; its order is the record's own. ``primary`` may
@@ -91,32 +90,12 @@ class Runs:
 
 def to_json(runs: Runs) -> dict[str, object]:
     """Return a record as plain JSON data."""
+    trial = "runtime trial=number started seconds right answer state iterations"
     return {
         "format": FORMAT,
-        "created": runs.created,
-        "workload": runs.workload,
-        "size": runs.size,
-        "primary": runs.primary,
-        "baseline": runs.baseline,
-        "warmup": runs.warmup,
-        "metrics": {m.name: {"better": m.better, "unit": m.unit} for m in runs.metrics.values()},
-        "runtimes": {name: dict(facts) for name, facts in runs.conditions.items()},
-        "trials": [_trial_json(trial) for trial in runs.trials],
-        "notes": list(runs.notes),
-    }
-
-
-def _trial_json(trial: Trial) -> dict[str, object]:
-    """Return one trial as plain JSON data."""
-    return {
-        "runtime": trial.runtime,
-        "trial": trial.number,
-        "started": trial.started,
-        "seconds": None if trial.seconds is None else round(trial.seconds, 3),
-        "right": trial.right,
-        "answer": trial.answer,
-        "state": dict(trial.state),
-        "iterations": [dict(row) for row in trial.iterations],
+        **pick(runs, "created workload size primary baseline warmup runtimes=conditions notes"),
+        "metrics": {metric.name: pick(metric, "better unit") for metric in runs.metrics.values()},
+        "trials": [pick(each, trial) for each in runs.trials],
     }
 
 

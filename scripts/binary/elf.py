@@ -10,11 +10,11 @@ from typing import Final
 from elftools.common.exceptions import ELFError
 from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
+from msgspec import Struct
 
 from scripts.binary.image import ANEW, Format, Image, Needed, Section, Unreadable
 from scripts.binary.machine import machine_of
 from scripts.binary.source import FileBytes
-from scripts.records import dataclass
 
 MAX_SECTIONS: Final = 4096
 MAX_SEGMENTS: Final = 512
@@ -39,8 +39,7 @@ _DAMAGED: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Outline:
+class _Outline(Struct, frozen=True, kw_only=True):
     """Where things lie: loadable parts (address, offset, size), sections with their kind."""
 
     bits: int

@@ -11,8 +11,9 @@ import struct
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from scripts.binary.source import FileBytes
-from scripts.records import dataclass
 
 MAGIC: Final = struct.pack("<I", 0xBA55ED50)
 MAX_ENTRIES: Final = 1_000_000
@@ -66,8 +67,7 @@ class Container(NamedTuple):
     fault: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Containers:
+class Containers(Struct, frozen=True, kw_only=True):
     """Every container of a span; ``complete`` is false where a limit or damage ended the reading."""
 
     found: tuple[Container, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 
 class Format(StrEnum):
@@ -15,8 +15,7 @@ class Format(StrEnum):
     ELF = "elf"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     """A named run of bytes in the file."""
 
     name: str
@@ -25,8 +24,7 @@ class Section:
     code: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Needed:
+class Needed(Struct, frozen=True, kw_only=True):
     """A library this file asks for.
 
     Attributes:
@@ -40,8 +38,7 @@ class Needed:
     delayed: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Image:
+class Image(Struct, frozen=True, kw_only=True):
     """One PE or ELF file.
 
     Attributes:
@@ -82,8 +79,7 @@ class Image:
 ANEW: Final = "install it anew: the file is damaged"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True, kw_only=True):
     """A file that is no PE or ELF, or is damaged beyond its headers.
 
     ``then`` says what a person may name instead; empty where nothing is known.

@@ -7,9 +7,10 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Final, Protocol
 
+from msgspec import Struct
+
 from scripts.binary.fatbin import Entry, Packing
 from scripts.binary.source import FileBytes
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressor
@@ -40,8 +41,7 @@ _PTX_TARGET: Final = re.compile(rb"\.target\s+sm_(\d{1,4})([a-z]?)")
 _PTXAS_TARGET: Final = re.compile(rb"-arch sm_(\d{1,4})([a-z]?)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unopened:
+class Unopened(Struct, frozen=True, kw_only=True):
     """Why an entry's code could not be looked into; ``damaged`` is false where a limit of ours is why."""
 
     reason: str

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 import pefile
+from msgspec import Struct, field
 
 from scripts.binary.image import ANEW, Format, Image, Needed, Section, Unreadable
 from scripts.binary.machine import machine_of
 from scripts.binary.resources import MANIFEST, resource
 from scripts.binary.source import FileBytes
-from scripts.records import dataclass
 
 HEADERS: Final = 1 << 16
 MAX_LIBRARIES: Final = 1024
@@ -32,8 +31,7 @@ _EXPORT, _IMPORT, _RESOURCE, _CONFIG, _DELAY, _CLR = 0, 1, 2, 10, 13, 14
 _DAMAGED: Final = (ValueError, AttributeError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
 
-@dataclass
-class _Open:
+class _Open(Struct):
     """An open file, its address map, and what was found wrong."""
 
     source: FileBytes
@@ -85,8 +83,7 @@ def read_pe(path: Path, *, exports: bool = False) -> Image | Unreadable:
         return _image(source, fixed, exports=exports)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Headers:
+class _Headers(Struct, frozen=True, kw_only=True):
     """The few header fields that matter."""
 
     plus: bool

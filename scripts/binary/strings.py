@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from scripts.binary.image import Format, Section
 from scripts.binary.source import FileBytes
@@ -28,8 +29,7 @@ _ENDINGS: Final[Mapping[Format, bytes]] = {
 }
 
 
-@dataclass
-class Swept:
+class Swept(Struct):
     """What one pass found: library names (``.dll`` in lower case, ``.so`` as written), offsets by needle."""
 
     names: set[str] = field(default_factory=set)

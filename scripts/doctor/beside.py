@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.doctor.machine import Line, Status
-from scripts.records import dataclass
 
 #: Names that translation layers answer for; a mixture of makers among them is a damaged set.
 TRANSLATED: Final = ("nvcuda", "cublas", "cusparse", "cudnn", "cufft", "nvml")
@@ -27,8 +28,7 @@ class Maker(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Library:
+class Library(Struct, frozen=True, kw_only=True):
     """One CUDA library in or below a program's folder.
 
     Attributes:
@@ -58,8 +58,7 @@ class Library:
         return self.path.rpartition("/")[0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Beside:
+class Beside(Struct, frozen=True, kw_only=True):
     """What was found: lines, and whether something was overwritten (``None``: no telling)."""
 
     lines: tuple[Line, ...]

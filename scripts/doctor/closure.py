@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.doctor.machine import Line, Status
-from scripts.records import dataclass
 
 #: Names that Windows answers by itself, whatever files there are.
 VIRTUAL: Final = ("api-ms-", "ext-ms-")
@@ -16,8 +17,7 @@ VIRTUAL: Final = ("api-ms-", "ext-ms-")
 MOST: Final = 600
 
 
-@dataclass(frozen=True, kw_only=True)
-class Missing:
+class Missing(Struct, frozen=True, kw_only=True):
     """A library that nobody has: its name, and the chain of files that leads to it."""
 
     name: str

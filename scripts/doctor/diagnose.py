@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.doctor.facts import Facts, holds, with_text
 from scripts.doctor.reading import Reading, read
 from scripts.doctor.rules import Cause, Knowledge, knowledge
-from scripts.records import dataclass
 
 #: Below this a guess is not worth a person's time.
 LEAST: Final = 0.15
@@ -44,8 +45,7 @@ _SIGNS: Final = re.compile(r"[=/{}\[\]|<>]")
 _HEARSAY: Final = 0.45
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One explanation.
 
     Attributes:
@@ -82,8 +82,7 @@ class Finding:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heard:
+class Heard(Struct, frozen=True, kw_only=True):
     """Which messages a text holds: by name, the positions of lines that show it.
 
     ``hearsay`` names those that are only a person's words between a program's.

@@ -12,13 +12,13 @@ from typing import Final
 from scripts.doctor.machine import AMD, Line, Machine, Status
 from scripts.doctor.variables import Around, interfering, same_folder
 from scripts.host.gpu import NO_DRIVER
+from scripts.host.hip_libraries import layer_libraries
 from scripts.host.support import SupportLevel, driver_notes, support
 from scripts.model import Gpu, HipRoot, Host
 
 #: Below this much free space downloads and compile caches fail.
 LITTLE_SPACE: Final = 2 * 1024**3
 #: Libraries a translation layer stands on, beside the runtime itself.
-NEEDED: Final = ("rocblas", "hipblaslt", "rocsparse")
 _VERSION: Final = re.compile(r"(\d+\.\d+)")
 _MIB: Final = 1024**2
 #: What AMD says of a GPU with a HIP version, as a line; everything else is a warning.
@@ -131,11 +131,10 @@ def _libraries(machine: Machine) -> Iterator[Line]:
 
 def _presence(root: HipRoot) -> Iterator[Line]:
     """Look at which libraries a root holds."""
-    absent = [name for name in NEEDED if name not in root.libraries]
-    if absent:
-        yield _line("warn", "libraries", f"{root.path} has no {', '.join(absent)}", str(root.path))
-    if "miopen" not in root.libraries:
-        yield _line("warn", "libraries", f"{root.path} has no MIOpen: cuDNN cannot work", str(root.path))
+    for library in layer_libraries():
+        if not library.essential and library.name not in root.libraries:
+            text = f"{root.path} has no {library.label}: {library.cuda} cannot work"
+            yield _line("warn", "libraries", text, str(root.path))
 
 
 def _stage(machine: Machine) -> Iterator[Line]:

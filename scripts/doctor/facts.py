@@ -6,16 +6,16 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from scripts.host.support import support
-from scripts.records import dataclass
 
 GPUS: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
 _GFX: Final = re.compile(r"\bgfx(?:[0-9]{3,4}|90[ac])\b")
@@ -29,8 +29,7 @@ _LISTED: Final = re.compile(
 _INSIDE: Final = re.compile(r"radeon\(tm\) graphics|with radeon (?:vega )?graphics")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """What a doctor on the machine knows.
 
     Attributes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct, field
+
 from scripts.model import Gpu, Host
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 AMD: Final = "amd"
 
@@ -22,8 +23,7 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(JsonRecord, frozen=True, kw_only=True):
     """One thing: how it stands, in a sentence, and what was looked at."""
 
     status: Status
@@ -31,18 +31,8 @@ class Line:
     text: str
     looked_at: str
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "status": self.status.value,
-            "topic": self.topic,
-            "text": self.text,
-            "looked_at": self.looked_at,
-        }
 
-
-@dataclass(frozen=True, kw_only=True)
-class StageFact:
+class StageFact(Struct, frozen=True, kw_only=True):
     """The active stack: ``state`` is ``intact``, ``missing``, ``changed`` or ``none`` (no stack)."""
 
     state: str
@@ -51,8 +41,7 @@ class StageFact:
     details: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """What was looked at. ``None`` means that it could not be looked at, or does not exist here.
 
     Attributes:
@@ -84,7 +73,7 @@ class Machine:
     @property
     def gpu(self) -> Gpu | None:
         """The GPU in use."""
-        return next((gpu for gpu in self.host.gpus if gpu.index == self.host.selected), None)
+        return self.host.selected_gpu
 
     @property
     def windows(self) -> bool:

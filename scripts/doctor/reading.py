@@ -14,8 +14,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.doctor.letters import ANSI, as_utf8, plain
-from scripts.records import dataclass
 
 #: Bytes that are looked at; of a longer log begin and end.
 CAP: Final = 64 * 1024 * 1024
@@ -38,8 +39,7 @@ _WORD: Final = re.compile(r"[^\W\d_A-Z]+[ ,.;)]")
 _MORE: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True, dict=True):
     """The lines of a log that are worth reading.
 
     Attributes:

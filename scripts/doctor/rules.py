@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from scripts.doctor.facts import CONDITIONS
-from scripts.records import dataclass
 
 KNOWLEDGE: Final = Path(__file__).resolve().parents[1] / "data" / "knowledge.toml"
 
@@ -39,8 +40,7 @@ REFERENCES: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """Something that can stand in a log: plain words that choose lines, and what must be found in one.
 
     Of every text that ``lines`` match a word is a part; without words every line is looked at.
@@ -60,8 +60,7 @@ class Message:
         return any(p.search(line) for p in self.lines) and not any(p.search(line) for p in self.but)
 
 
-@dataclass(frozen=True, kw_only=True)
-class IfFact:
+class IfFact(Struct, frozen=True, kw_only=True):
     """What the machine tells about a cause: ``then`` where ``when`` holds, ``otherwise`` where not."""
 
     when: Mapping[str, object]
@@ -69,8 +68,7 @@ class IfFact:
     otherwise: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cause:
+class Cause(Struct, frozen=True, kw_only=True):
     """What messages mean, how sure that is, and what to do.
 
     Attributes:
@@ -105,8 +103,7 @@ class Cause:
         return f"docs/diagnoses.md#{self.reference}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Knowledge:
+class Knowledge(Struct, frozen=True, kw_only=True):
     """All messages and causes, and the words that are looked for even in the middle of an enormous log."""
 
     messages: Mapping[str, Message]

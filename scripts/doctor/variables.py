@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 #: The variables this module has something to say about, as name patterns.
 WORTH_A_LOOK: Final = (
@@ -16,8 +16,7 @@ WORTH_A_LOOK: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Around:
+class Around(Struct, frozen=True, kw_only=True):
     """What a variable is held against: the system, how many AMD GPUs there are, and the HIP folders."""
 
     windows: bool
@@ -25,8 +24,7 @@ class Around:
     roots: Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rule:
+class _Rule(Struct, frozen=True, kw_only=True):
     """Which variables it is about, whether it applies, and what it says."""
 
     names: tuple[str, ...]

@@ -9,11 +9,11 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Final
 
+from msgspec import Struct, field
+
 from scripts.osal.redaction import Redactor, redact_bytes
-from scripts.records import dataclass
 
 #: Bytes of one log that are kept: its end, where the failure is.
 LOG_CAP: Final = 2 * 1024 * 1024
@@ -23,8 +23,7 @@ TOTAL_CAP: Final = 24 * 1024 * 1024
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bundle:
+class Bundle(Struct, frozen=True, kw_only=True):
     """A finished bundle: the zip's bytes, the names in it, and what was left out and why."""
 
     content: bytes
@@ -32,8 +31,7 @@ class Bundle:
     left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """What goes in. ``data`` becomes JSON files; ``logs`` are bytes by name, most important first."""
 
     data: Mapping[str, object] = field(default_factory=dict)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scripts.host.hip_libraries import library_behind
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
-from scripts.records import dataclass
 
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
 OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
@@ -22,15 +24,6 @@ OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
 #: that this stack does not have says nothing about the others.
 DECIDES: Final = (Outcome.ERROR, Outcome.NOT_REACHED, Outcome.PASS, Outcome.UNAVAILABLE)
 
-#: (first letters of the failing call, status) when the AMD library behind it is missing, and that library.
-#: vosen/ZLUDA@87531d3 zluda_windows: the shim reports a missing back-end by these numbers.
-BACKENDS: Final[Mapping[tuple[str, int], str]] = {
-    ("cublasCreate", 6): "rocblas.dll",
-    ("cublasLtCreate", 6): "hipblaslt.dll or libhipblaslt.dll",
-    ("cusparseCreate", 7): "rocsparse.dll",
-    ("cudnnCreate", 4): "MIOpen.dll",
-    ("cudnnCreate", 4000): "MIOpen.dll",
-}
 #: What a status of the driver library means, where more than one cause has it (vosen/ZLUDA#659).
 NO_DEVICE: Final = (
     "HIP finds no device it can use: the display driver is too old for this HIP, "
@@ -40,8 +33,7 @@ CAUSES: Final[Mapping[tuple[str, int], str]] = {("cuInit", 100): NO_DEVICE}
 NOTHING_BEHIND: Final = "accepted although nothing works behind it"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckVerdict:
+class CheckVerdict(Struct, frozen=True, kw_only=True):
     """The judgement of one run.
 
     Attributes:
@@ -142,7 +134,8 @@ def _result(line: CheckLine, kind: StackKind, wanted: set[str]) -> CapabilityRes
 def _backend(line: CheckLine) -> str:
     """Name the AMD library whose absence this status means, or nothing."""
     call = (line.call or "").removesuffix("_v2")
-    return BACKENDS.get((call, line.code if line.code is not None else -1), "")
+    library = library_behind(call, line.code) if line.code is not None else None
+    return " or ".join(library.asked) if library is not None else ""
 
 
 def _explain(line: CheckLine, backend: str) -> str:
@@ -244,8 +237,7 @@ _INITIALIZATION: Final = re.compile(r'Initialization\(\s*"(?P<call>[^"]*)"\s*,\s
 _NUMBER: Final = re.compile(r"(?<![\w.])(\d{3})(?![\w.])")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckLine:
+class CheckLine(Struct, frozen=True, kw_only=True):
     """One library's line. ``call`` and ``code`` are set for a failed initialisation.
 
     ``loading`` says that the library itself did not load; ``code`` is then the system's number if known.
@@ -260,8 +252,7 @@ class CheckLine:
     code: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckOutput:
+class CheckOutput(Struct, frozen=True, kw_only=True):
     """Everything a run printed: the lines understood, and the others as they were."""
 
     lines: tuple[CheckLine, ...]

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from scripts.osal.redaction import Redactor
-from scripts.records import dataclass
-from scripts.staging.select import selected_gpu
 
 FORMAT: Final = 1
 
@@ -67,8 +67,7 @@ class Provenance(StrEnum):
     REPORTED = "reported"
 
 
-@dataclass(frozen=True, kw_only=True)
-class DocumentSource:
+class DocumentSource(Struct, frozen=True, kw_only=True):
     """Where a reported result is published; ``date`` is ``YYYY-MM-DD`` or empty."""
 
     name: str
@@ -76,8 +75,7 @@ class DocumentSource:
     date: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GpuKey:
+class GpuKey(Struct, frozen=True, kw_only=True):
     """Which GPU a document speaks about. ``None`` means unknown."""
 
     name: str
@@ -86,8 +84,7 @@ class GpuKey:
     vendor: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Subject:
+class Subject(Struct, frozen=True, kw_only=True):
     """What was looked at. Each capability of the document completes the key.
 
     ``stack`` is a stack id of ``pins.lock``, or empty where a published report used a combination
@@ -100,8 +97,7 @@ class Subject:
     application: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipFact:
+class HipFact(Struct, frozen=True, kw_only=True):
     """One HIP runtime that the machine had."""
 
     path: str
@@ -109,8 +105,7 @@ class HipFact:
     source: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DocumentMachine:
+class DocumentMachine(Struct, frozen=True, kw_only=True):
     """The facts of the machine that matter for the result."""
 
     os: str
@@ -119,24 +114,21 @@ class DocumentMachine:
     hip_roots: tuple[HipFact, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class LockFact:
+class LockFact(Struct, frozen=True, kw_only=True):
     """Which lock was in use; ``custom`` documents prove nothing for ours."""
 
     digest: str
     custom: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Revision:
+class Revision(Struct, frozen=True, kw_only=True):
     """Which revision of this workspace made the document."""
 
     commit: str | None = None
     dirty: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileFact:
+class FileFact(Struct, frozen=True, kw_only=True):
     """One file that was used; ``how`` is ``staged``, ``placed`` or ``loaded``."""
 
     name: str
@@ -144,8 +136,7 @@ class FileFact:
     how: str = "staged"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True):
     """One evidence document. Build it with ``build_document``; read it with ``read_document``."""
 
     created: datetime
@@ -266,14 +257,14 @@ def speaks_of(document: Document, *, host: Host, runtime: Runtime) -> bool:
         return False
     if document.simulated:
         return True
-    driver = next((g.driver for g in host.gpus if g.index == host.selected), None)
+    driver = host.selected_gpu.driver if host.selected_gpu else None
     versions = [[root.version for root in roots] for roots in (machine.hip_roots, host.hip_roots)]
     return subject.gpu == _gpu_key(host) and machine.driver == driver and versions[0] == versions[1]
 
 
 def _gpu_key(host: Host) -> GpuKey | None:
     """Name the selected GPU, or none."""
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     if gpu is None:
         return None
     return GpuKey(name=gpu.name, gfx=gpu.gfx, pci_id=gpu.pci_id, vendor=gpu.vendor)
@@ -281,7 +272,7 @@ def _gpu_key(host: Host) -> GpuKey | None:
 
 def _machine(host: Host, redactor: Redactor) -> DocumentMachine:
     """Keep what matters of a host, without the person's paths."""
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     return DocumentMachine(
         os=host.os,
         machine=host.machine,

@@ -32,6 +32,7 @@ from scripts.evidence.document import (
 )
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.osal.fs import write_atomic
+from scripts.serialize import pick
 
 if TYPE_CHECKING:
     import jsonschema
@@ -46,44 +47,14 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 def to_json(document: Document) -> dict[str, object]:
     """Return the document as plain JSON data, every key present."""
-    subject, machine = document.subject, document.machine
     return {
         "format": FORMAT,
         "created": document.created.astimezone(UTC).strftime(_TIME),
-        "provenance": document.provenance.value,
-        "source": _plain(document.source, "name", "url", "date"),
-        "simulated": document.simulated,
-        "subject": {
-            "stack": subject.stack,
-            "digest": subject.digest,
-            "gpu": _plain(subject.gpu, "name", "gfx", "pci_id", "vendor"),
-            "application": subject.application,
-        },
-        "machine": {
-            "os": machine.os,
-            "machine": machine.machine,
-            "driver": machine.driver,
-            "hip_roots": [_plain(root, "path", "version", "source") for root in machine.hip_roots],
-        },
-        "lock": _plain(document.lock, "digest", "custom"),
-        "revision": _plain(document.revision, "commit", "dirty"),
-        "level": document.level.value if document.level else None,
-        "outcome": document.outcome.value,
-        "capabilities": [result_json(result) for result in document.results],
-        "not_exercised": list(document.not_exercised),
-        "files": [_plain(file, "name", "sha256", "how") for file in document.files],
-        "attachments": list(document.attachments),
-        "notes": list(document.notes),
-    }
-
-
-def result_json(result: CapabilityResult) -> dict[str, object]:
-    """Return one result as plain JSON data."""
-    return {
-        "capability": result.capability,
-        "level": result.level.value if result.level else None,
-        "outcome": result.outcome.value,
-        "detail": result.detail,
+        **pick(
+            document,
+            "provenance source simulated subject machine lock revision level outcome capabilities=results "
+            "not_exercised files attachments notes",
+        ),
     }
 
 
@@ -249,11 +220,6 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
         )
     if data["outcome"] != outcome.value:
         _refuse(origin, "$.outcome", f"its results show {outcome}, it says {data['outcome']}")
-
-
-def _plain(value: object, *names: str) -> dict[str, object] | None:
-    """Take the named attributes of a value, or pass ``None`` on."""
-    return None if value is None else {name: getattr(value, name) for name in names}
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

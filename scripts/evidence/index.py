@@ -20,15 +20,15 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.errors import WorkspaceError
 from scripts.evidence.document import IDLE, Document, Provenance
 from scripts.evidence.evidence_io import read_document
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Filed:
+class Filed(Struct, frozen=True, kw_only=True):
     """A document and the name of the file it lies in, relative to the evidence folder."""
 
     path: str
@@ -48,8 +48,7 @@ class Filed:
         return (gpu.gfx or "") if gpu else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class IndexEntry:
+class IndexEntry(Struct, frozen=True, kw_only=True):
     """One result with the document that shows it."""
 
     filed: Filed
@@ -64,8 +63,7 @@ class IndexEntry:
         return self.outcome is Outcome.PASS
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvidenceStanding:
+class EvidenceStanding(Struct, frozen=True, kw_only=True):
     """What a capability is worth on (stack, gfx), and where it is written.
 
     ``contested`` says that documents disagree; ``against`` are the failures.
@@ -80,8 +78,7 @@ class EvidenceStanding:
     against: tuple[IndexEntry, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvidenceIndex:
+class EvidenceIndex(Struct, frozen=True, kw_only=True, dict=True):
     """Documents, and questions to all of them. ``faults`` are files that are no valid documents."""
 
     filed: tuple[Filed, ...] = ()

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from scripts.evidence.document import Document, Provenance
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 
-@dataclass(frozen=True, kw_only=True)
-class Earlier:
+class Earlier(Struct, frozen=True, kw_only=True):
     """A document and where it lies, as a person would look for it."""
 
     path: str
     document: Document
 
 
-@dataclass(frozen=True, kw_only=True)
-class Regression:
+class Regression(JsonRecord, frozen=True, kw_only=True):
     """One capability that was better before; ``document`` shows how much better."""
 
     capability: str
@@ -41,18 +41,6 @@ class Regression:
         now = self.outcome.value if self.outcome is not Outcome.PASS else self.now.value if self.now else "-"
         detail = f"; {self.detail}" if self.detail else ""
         return f"{self.capability}: {then} became {now}{detail}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "capability": self.capability,
-            "before": self.before.value,
-            "now": self.now.value if self.now else None,
-            "outcome": self.outcome.value,
-            "detail": self.detail,
-            "document": self.document,
-            "provenance": self.provenance.value,
-        }
 
 
 def find_regressions(now: Document, earlier: Iterable[Earlier]) -> tuple[Regression, ...]:

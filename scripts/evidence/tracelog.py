@@ -16,11 +16,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scripts.records import dataclass
+from msgspec import Struct, field
+
+from scripts.serialize import JsonRecord
 
 #: What stands between a call and its status, and how far the inside of a call is indented.
 RETURNED: Final = ") -> "
@@ -50,8 +51,7 @@ MAX_KERNELS: Final = 100_000
 MAX_TEXT: Final = 200
 
 
-@dataclass(kw_only=True)
-class Failure:
+class Failure(Struct, kw_only=True):
     """A function that failed with one status, called by the program itself or (``nested``) by a library.
 
     Attributes:
@@ -75,13 +75,8 @@ class Failure:
     inside: str = ""
     nested: bool = False
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return asdict(self)
 
-
-@dataclass(kw_only=True)
-class Load:
+class Load(Struct, kw_only=True):
     """One call that handed device code over: the files it was saved to, and what was wrong with it."""
 
     call: str
@@ -96,13 +91,8 @@ class Load:
         """Whether the code could not be used, or not all of it was understood."""
         return is_failure(self.call, self.status) or bool(self.unparsed or self.remarks)
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return asdict(self)
 
-
-@dataclass(frozen=True, kw_only=True)
-class TraceSummary:
+class TraceSummary(JsonRecord, frozen=True, kw_only=True):
     """What the logs of one run say, all its processes together.
 
     Attributes:
@@ -127,26 +117,12 @@ class TraceSummary:
     errors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     last: str = ""
 
+    JSON = "folder logs calls first_failure failures refused modules broken errors last"
+
     @property
     def first_failure(self) -> Failure | None:
         """The first call of the program itself that failed; else the first inside another call."""
         return next((f for f in self.failures if not f.nested), next(iter(self.failures), None))
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        first = self.first_failure
-        return {
-            "folder": self.folder,
-            "logs": list(self.logs),
-            "calls": dict(self.calls),
-            "first_failure": first.to_json() if first else None,
-            "failures": [failure.to_json() for failure in self.failures],
-            "refused": dict(self.refused),
-            "modules": self.modules,
-            "broken": [load.to_json() for load in self.broken],
-            "errors": {name: list(sentences) for name, sentences in self.errors.items()},
-            "last": self.last,
-        }
 
 
 def is_failure(function: str, status: str) -> bool:

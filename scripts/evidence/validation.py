@@ -1,19 +1,17 @@
-"""What validating one stack showed, as a file beside its evidence; and what a whole round of them means.
-
-Standard library only: ``noxfile.py`` reads these files with nothing but Nox installed.
-"""
+"""What validating one stack showed, as a file beside its evidence; and what a whole round of them means."""
 
 from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
+
+from scripts.serialize import plain
 
 FORMAT: Final = 1
 
@@ -26,8 +24,7 @@ class ValidationVerdict(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rung:
+class Rung(Struct, frozen=True, kw_only=True):
     """One step of the ladder; ``status`` is ``done``, ``kept``, ``skipped`` or ``failed``."""
 
     name: str
@@ -36,8 +33,7 @@ class Rung:
     detail: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Validation:
+class Validation(Struct, frozen=True, kw_only=True):
     """One stack, validated or skipped.
 
     Attributes:
@@ -69,7 +65,7 @@ class Validation:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return {"format": FORMAT, **asdict(self), "verdict": self.verdict.value}
+        return {"format": FORMAT, **plain(self), "verdict": self.verdict.value}
 
     @property
     def summary(self) -> str:
@@ -130,7 +126,8 @@ def read_validations(folder: Path) -> tuple[tuple[Validation, ...], tuple[str, .
     faults: list[str] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found.append(read_validation(path))
+            begun = path.stat().st_size == 0  # its validation has not come to an end
+            found.append(unfinished(path.stem, started="") if begun else read_validation(path))
         except ValueError as error:
             faults.append(f"{path.name}: {error}")
     return tuple(found), tuple(faults)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.host import hipinfo
 from scripts.host.gpu import AMD
 from scripts.host.hipinfo import HipInfo
 from scripts.host.windows import Located
 from scripts.model import Gpu
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Merged:
+class Merged(Struct, frozen=True, kw_only=True):
     """One list out of two, HIP's order first, and a sentence for each point they differ in."""
 
     gpus: tuple[Gpu, ...]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import platform as this_platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from scripts.host import hip, linux, nvidia
 from scripts.host.gpu import chosen

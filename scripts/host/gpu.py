@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from scripts.errors import UsageError
 from scripts.model import Gpu
-from scripts.records import dataclass
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
 AMD: Final = "amd"
@@ -20,8 +21,7 @@ VENDORS: Final = {"1002": AMD, "10de": NVIDIA}
 NO_DRIVER: Final = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """What the table says about one AMD PCI id.
 
     ``gfx`` and ``integrated`` are ``None`` where the id is not listed; ``why_unknown`` then says so.
@@ -33,8 +33,7 @@ class Identity:
     why_unknown: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Chip:
+class _Chip(Struct, frozen=True, kw_only=True):
     """The rows of the table that share one ``DEVICE:REVISION`` key."""
 
     gfx: str

@@ -5,21 +5,19 @@ A folder's name is never believed: the version comes from files inside it.
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from scripts.binary.pe_version import file_version
 from scripts.errors import UsageError
-from scripts.host.support import document
+from scripts.host.hip_libraries import generation, libraries_named
 from scripts.model import HipRoot
-from scripts.records import dataclass
 
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
-_GENERATION = re.compile(r"amdhip64(?:_(\d+))?\.dll", re.IGNORECASE)
 _HIPRTC = re.compile(r"hiprtc(\d\d)(\d\d)\.dll", re.IGNORECASE)
 _NUMBERED: Final = re.compile(r"HIP_PATH_\d+", re.IGNORECASE)
 #: HIP 7.15 came with ROCm 10.0: from there on HIP's own number is not the release's.
@@ -28,8 +26,7 @@ _UNNAMED: Final = ("4", "5")
 _PIP_FOLDERS: Final = ("_rocm_sdk_devel", "_rocm_sdk_core")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipPlaces:
+class HipPlaces(Struct, frozen=True, kw_only=True):
     """Where to look besides the environment. Tests give folders of their own.
 
     Attributes:
@@ -43,8 +40,7 @@ class HipPlaces:
     site_packages: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """Runtimes in the order they would be used, and a sentence for each place that is none."""
 
     roots: tuple[HipRoot, ...] = ()
@@ -120,16 +116,7 @@ def libraries(root: Path) -> tuple[str, ...]:
 
     ``amdhip64_7.dll`` gives ``amdhip64`` and ``amdhip64_7``; ``libhipblaslt.dll`` gives ``hipblaslt``.
     """
-    names = [name.lower() for folder in ("bin", "lib", "lib64") for name in _names(root / folder)]
-    found = {
-        library
-        for library, patterns in document()["libraries"].items()
-        for pattern in patterns
-        if fnmatch.filter(names, pattern)
-    }
-    runtimes = (_GENERATION.fullmatch(name) for name in names)
-    found |= {f"amdhip64_{match[1]}" for match in runtimes if match and match[1]}
-    return tuple(sorted(found))
+    return libraries_named(name for folder in ("bin", "lib", "lib64") for name in _names(root / folder))
 
 
 def root_version(root: Path) -> tuple[str | None, str]:
@@ -224,10 +211,10 @@ def _resource_version(root: Path) -> tuple[str | None, str]:
     ``amdhip64_7.dll`` carry 10.0.x. hiprtc has HIP's number in its file name.
     """
     for name in sorted(_names(root / "bin"), reverse=True):
-        generation = _GENERATION.fullmatch(name)
-        version = file_version(root / "bin" / name) if generation else None
+        number = generation(name)
+        version = file_version(root / "bin" / name) if number is not None else None
         # Before the sixth generation the runtime had no number in its name.
-        named = (generation[1],) if generation and generation[1] else _UNNAMED
+        named = (number,) if number else _UNNAMED
         if version and version.split(".")[0] in named:
             return version, ""
     for name in sorted(_names(root / "bin"), reverse=True):

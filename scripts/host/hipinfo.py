@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.host.gpu import AMD, is_known_gfx
 from scripts.model import Gpu
-from scripts.records import dataclass
 
 #: Labels that no other word ends with, so that a log line glued to one does no harm …
 _DISTINCT: Final = (
@@ -50,8 +51,7 @@ FILTERS: Final = frozenset(
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Device:
+class Device(Struct, frozen=True, kw_only=True):
     """One block. ``number`` is HIP's own count after its filters; every ``None`` was not printed.
 
     ``features`` are suffixes such as ``:xnack-``. ``memory_bytes`` is as exact as the two decimals printed.
@@ -68,8 +68,7 @@ class Device:
     peers: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True)
-class HipInfo:
+class HipInfo(Struct, frozen=True, kw_only=True):
     """Everything read. ``error`` is HIP's own, which ends the list early; ``notes`` are sentences."""
 
     devices: tuple[Device, ...] = ()

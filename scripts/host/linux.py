@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.host import nvidia
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, VENDORS, adapter_name, identify
 from scripts.model import Gpu
-from scripts.records import dataclass
 
 PCI: Final = "sys/bus/pci/devices"
 KFD: Final = "sys/class/kfd/kfd/topology/nodes"
@@ -42,8 +43,7 @@ class SysReader(Protocol):
         """Return the sorted names in a folder; empty where there is none."""
 
 
-@dataclass(frozen=True)
-class FileReader:
+class FileReader(Struct, frozen=True):
     """The tree below ``root`` on disk."""
 
     root: Path
@@ -63,8 +63,7 @@ class FileReader:
             return ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class PciFunction:
+class PciFunction(Struct, frozen=True, kw_only=True):
     """One display or accelerator function of the PCI bus; ids are lower-case hex without ``0x``."""
 
     slot: str
@@ -79,8 +78,7 @@ class PciFunction:
         return f"{self.vendor}:{self.device}:{self.revision}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class KfdNode:
+class KfdNode(Struct, frozen=True, kw_only=True):
     """One GPU of the kernel's compute topology. ``gfx`` is what the driver itself reports."""
 
     slot: str

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PureWindowsPath
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.errors import LaunchError
 from scripts.host.gpu import NO_DRIVER, NVIDIA
 from scripts.model import Gpu
 from scripts.osal.process import run_captured
-from scripts.records import dataclass
 
 #: Runs a program and returns its exit code and output; ``None`` as code means it did not end in time.
 Run = Callable[[Sequence[str], Mapping[str, str]], tuple[int | None, str]]
@@ -24,8 +25,7 @@ _MEBIBYTES = re.compile(r"(\d+) MiB")
 _BUS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmiAnswer:
+class SmiAnswer(Struct, frozen=True, kw_only=True):
     """What ``nvidia-smi`` said: GPUs by PCI slot, or why there are none."""
 
     gpus: Mapping[str, Gpu]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from scripts.host import hip, linux, nvidia
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.host import windows
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sources:
+class Sources(Struct, frozen=True, kw_only=True):
     """Where to look instead of at this machine; ``None`` means here."""
 
     tree: linux.SysReader | None = None

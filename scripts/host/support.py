@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
 
@@ -21,8 +21,7 @@ class SupportLevel(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Support:
+class Support(Struct, frozen=True, kw_only=True):
     """A verdict, the sentence that says it, and the public page it was read from."""
 
     verdict: SupportLevel
@@ -30,8 +29,7 @@ class Support:
     source: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sdk:
+class Sdk(Struct, frozen=True, kw_only=True):
     """One release of the HIP SDK for Windows."""
 
     version: str

@@ -8,16 +8,16 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct, field
 
 from scripts.binary.pe_version import file_version
 from scripts.host import nvidia
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, VENDORS, adapter_name, identify
 from scripts.host.nvidia import NO_GFX
 from scripts.model import Gpu
-from scripts.records import dataclass
 
 ENUM: Final = r"SYSTEM\CurrentControlSet\Enum\PCI"
 CLASSES: Final = r"SYSTEM\CurrentControlSet\Control\Class"
@@ -42,8 +42,7 @@ class Registry(Protocol):
         """Return a key's values, or ``None`` where it cannot be read."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Located:
+class Located(Struct, frozen=True, kw_only=True):
     """A GPU and its place on the PCI bus, ``None`` where the system does not say."""
 
     gpu: Gpu
@@ -52,16 +51,14 @@ class Located:
     function: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Adapters:
+class Adapters(Struct, frozen=True, kw_only=True):
     """The GPUs a stack could use, and a sentence for each adapter that is none."""
 
     gpus: tuple[Located, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Entry:
+class _Entry(Struct, frozen=True, kw_only=True):
     """One display device of the PCI bus with its driver's key."""
 
     instance: str

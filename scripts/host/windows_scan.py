@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform as this_platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from scripts.host import compare, hipinfo, nvidia, windows
 from scripts.host.gpu import AMD, NVIDIA

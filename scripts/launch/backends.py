@@ -8,36 +8,26 @@ and the system's. PATH counts for the HIP runtime alone, which is asked for by i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.binary.image import Image, Unreadable
 from scripts.binary.read import read_image
 from scripts.errors import HostError
+from scripts.host.hip_libraries import RUNTIME, asked_names, layer_libraries
 from scripts.model import Runtime
-from scripts.records import dataclass
 
-#: HIP library to the file names that answer for it on Windows (vosen/ZLUDA@87531d3, ``zluda_windows``).
-FILES: Final[dict[str, tuple[str, ...]]] = {
-    "amdhip64": ("amdhip64_7.dll", "amdhip64_6.dll"),
-    "rocblas": ("rocblas.dll",),
-    "hipblaslt": ("hipblaslt.dll", "libhipblaslt.dll"),
-    "rocsparse": ("rocsparse.dll",),
-    "miopen": ("MIOpen.dll",),
-}
-#: Without these nothing works; the others are missed only by programs that use what needs them.
-ESSENTIAL: Final = frozenset({"amdhip64"})
 #: Names the system answers for without a file of that name.
 API_SETS: Final = ("api-ms-", "ext-ms-")
-GENERATIONS: Final = "amdhip64"
 MAX_DEPTH: Final = 8
 #: So many functions are named where some are missing.
 NAMED: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackendPlaces:
+class BackendPlaces(Struct, frozen=True, kw_only=True):
     """The folders that are searched; ``None`` where a run has none."""
 
     layer: Path
@@ -47,8 +37,7 @@ class BackendPlaces:
     path: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class MissingBackend:
+class MissingBackend(Struct, frozen=True, kw_only=True):
     """One file that is nowhere.
 
     Attributes:
@@ -68,7 +57,7 @@ class MissingBackend:
     @property
     def fatal(self) -> bool:
         """Whether no CUDA program can start without it."""
-        return self.library in ESSENTIAL and not self.delayed
+        return self.library == RUNTIME and not self.delayed
 
     @property
     def verdict(self) -> str:
@@ -84,8 +73,7 @@ class MissingBackend:
         return f"{' → '.join(self.chain)}: {'; '.join(self.searched)}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Lack:
+class _Lack(Struct, frozen=True, kw_only=True):
     """A file that something needs and that is nowhere: the chain below, and what each place says."""
 
     chain: tuple[str, ...]
@@ -93,8 +81,7 @@ class _Lack:
     delayed: bool
 
 
-@dataclass
-class _Walk:
+class _Walk(Struct):
     """One look through the folders; each folder is listed and each file read once."""
 
     places: BackendPlaces
@@ -121,9 +108,10 @@ class _Walk:
         """Return the file that answers for a HIP library."""
         at = self.places
         own: list[Path | None] = [at.layer, at.hip]
-        bare = [at.program, at.system, *at.path] if library in ESSENTIAL else []
-        names = FILES.get(library, (f"{library}.dll",))
-        return next((found for name in names if (found := self.find(name, [*own, *bare]))), None)
+        bare = [at.program, at.system, *at.path] if library == RUNTIME else []
+        return next(
+            (found for name in asked_names(library) if (found := self.find(name, [*own, *bare]))), None
+        )
 
     def lacking(self, file: Path, *, bare: bool, depth: int = 0) -> tuple[_Lack, ...]:
         """Return what one of HIP's libraries lacks, itself or further down.
@@ -195,15 +183,15 @@ def _of_need(walk: _Walk, name: str, provides: str, need: str) -> Iterator[Missi
     backend = walk.backend(need)
     at = walk.places
     if backend is None:
-        wanted = FILES.get(need, (f"{need}.dll",))
-        folders = [at.layer, at.hip, *([at.program, at.system] if need in ESSENTIAL else [])]
+        wanted = asked_names(need)
+        folders = [at.layer, at.hip, *([at.program, at.system] if need == RUNTIME else [])]
         clauses = walk.clauses(wanted[0], folders)
         yield MissingBackend(
             library=need, chain=(name, " or ".join(wanted)), searched=clauses, provides=(provides,)
         )
         return
     inside = backend.parent in {at.layer, at.hip}
-    for lack in walk.lacking(backend, bare=need in ESSENTIAL) if inside else ():
+    for lack in walk.lacking(backend, bare=need == RUNTIME) if inside else ():
         chain = (name, backend.name, *lack.chain)
         yield MissingBackend(
             library=need, chain=chain, searched=lack.searched, provides=(provides,), delayed=lack.delayed
@@ -212,7 +200,7 @@ def _of_need(walk: _Walk, name: str, provides: str, need: str) -> Iterator[Missi
 
 def _other_generation(there: str, wanted: str) -> bool:
     """Whether a file is the HIP runtime of another generation than the wanted one."""
-    return wanted.startswith(GENERATIONS) and there.startswith(GENERATIONS) and there.endswith(".dll")
+    return wanted.startswith(RUNTIME) and there.startswith(RUNTIME) and there.endswith(".dll")
 
 
 def _joined(one: MissingBackend, other: MissingBackend) -> MissingBackend:
@@ -229,7 +217,7 @@ def asked_of_hip(layer: Path) -> frozenset[str]:
     image = read_image(layer)
     if not isinstance(image, Image):
         return frozenset()
-    asked = (needed for needed in image.needed if needed.library.lower().startswith(GENERATIONS))
+    asked = (needed for needed in image.needed if needed.library.lower().startswith(RUNTIME))
     return frozenset(name for needed in asked for name in needed.functions)
 
 
@@ -244,7 +232,7 @@ def outdated_runtime(driver: Path, places: BackendPlaces) -> str:
 
     A call that is not there ends the program when it is first made, without a word about why.
     """
-    runtime = _Walk(places=places, read=read_image).backend(GENERATIONS)
+    runtime = _Walk(places=places, read=read_image).backend(RUNTIME)
     asked = asked_of_hip(driver) if runtime is not None else frozenset()
     offered = offered_by(runtime) if runtime is not None and asked else frozenset()
     lacking = sorted(asked - offered)
@@ -257,7 +245,7 @@ def outdated_runtime(driver: Path, places: BackendPlaces) -> str:
 
 def shadowing(folder: Path) -> tuple[str, ...]:
     """Return the HIP libraries that lie in a folder that is searched before HIP's own."""
-    wanted = {name.lower() for names in FILES.values() for name in names}
+    wanted = {name.lower() for library in layer_libraries() for name in library.asked}
     try:
         return tuple(sorted(path.name for path in folder.iterdir() if path.name.lower() in wanted))
     except OSError:

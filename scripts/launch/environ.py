@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from scripts.errors import HostError, UsageError
 from scripts.launch.request import search_folders
 from scripts.model import HipRoot, HipSource, Runtime, Stack, StackKind
-from scripts.records import dataclass
 
 Action = Literal["set", "unset", "prepend"]
 Purpose = Literal["program", "check"]
@@ -38,8 +39,7 @@ COMPUTE_CAPABILITY: Final = "ZLUDA_CC"
 DEFAULT_CAPABILITY: Final = "8.6"
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvChange:
+class EnvChange(Struct, frozen=True, kw_only=True):
     """One difference to the environment we were started with."""
 
     name: str
@@ -48,16 +48,14 @@ class EnvChange:
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvPlan:
+class EnvPlan(Struct, frozen=True, kw_only=True):
     """Every difference in the order it was decided, and the whole environment that results."""
 
     changes: tuple[EnvChange, ...]
     environ: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GpuChoice:
+class GpuChoice(Struct, frozen=True, kw_only=True):
     """The GPU to use: its position among the devices HIP sees, and how many those are."""
 
     index: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from scripts.errors import LaunchError
 from scripts.model import StackKind
-from scripts.records import dataclass
 
 
 class Via(StrEnum):
@@ -17,8 +18,7 @@ class Via(StrEnum):
     BESIDE = "beside"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViaFacts:
+class ViaFacts(Struct, frozen=True, kw_only=True):
     """What decides; ``None`` means that nobody has looked (no preflight).
 
     Attributes:
@@ -44,8 +44,7 @@ class ViaFacts:
     own_copies: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViaChoice:
+class ViaChoice(Struct, frozen=True, kw_only=True):
     """The chosen way and the sentence that says why."""
 
     via: Via

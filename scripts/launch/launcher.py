@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.errors import LaunchError, StagedFileError
 from scripts.launch.argv import PATH_LIMIT, launcher_line, refuse_unstartable, utf16_units
 from scripts.launch.request import launcher_in
 from scripts.launch.tracing import FOLDER, LAUNCHER_OPTION
 from scripts.model import Runtime
-from scripts.records import dataclass
 
 #: How ``binary.machine_of`` names the two kinds of programs that a launcher may serve.
 BITS: Final = {"x86_64": 64, "x86": 32, "": 64}
@@ -29,8 +30,7 @@ CAVEATS: Final = (
 STORE_FOLDER: Final = "windowsapps"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LauncherPlan:
+class LauncherPlan(Struct, frozen=True, kw_only=True):
     """What is started: the launcher, the line it gets, and the line the program will see."""
 
     launcher: PureWindowsPath

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any, Final
 
+from msgspec import Struct, field
+
 from scripts.launch.environ import EnvChange
-from scripts.records import dataclass
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data" / "apps.toml"
 TORCH_POLICY: Final = "CUDA_AMD_TORCH_POLICY"
@@ -19,8 +19,7 @@ TORCH_POLICY: Final = "CUDA_AMD_TORCH_POLICY"
 ISOLATED: Final = ("I", "E")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AppFacts:
+class AppFacts(Struct, frozen=True, kw_only=True):
     """What is known of a program before it starts.
 
     Attributes:
@@ -42,8 +41,7 @@ class AppFacts:
     args: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """One thing that is set: an environment variable, or a policy for PyTorch."""
 
     why: str
@@ -53,8 +51,7 @@ class Setting:
     torch: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Applied:
+class Applied(Struct, frozen=True, kw_only=True):
     """A profile that matches: by what, what it sets, and what it has to say."""
 
     id: str

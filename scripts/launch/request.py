@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from scripts.errors import LaunchError, UsageError
+from scripts.host.hip_libraries import RUNTIME
 from scripts.model import Runtime, RuntimeFile
-from scripts.records import dataclass
 
 UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
@@ -84,7 +86,7 @@ Kind = Literal["layer", "hip", "libtorch"]
 
 #: How the file names (lower case) begin that mark a folder, in search order.
 MARKS: Final[dict[Kind, tuple[str, ...]]] = {
-    "hip": ("amdhip64", "libamdhip64.so"),
+    "hip": (RUNTIME, f"lib{RUNTIME}.so"),
     "libtorch": ("torch_cpu.dll", "torch.dll", "libtorch.so", "libtorch_cpu.so"),
 }
 LAUNCHER: Final = "zluda.exe"
@@ -97,8 +99,7 @@ WHY: Final[dict[Kind, str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Folder:
+class Folder(Struct, frozen=True, kw_only=True):
     """One folder to search, and why."""
 
     kind: Kind

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from scripts.errors import LaunchError
 from scripts.launch.environ import DEVICE_CHOICES, EnvChange
-from scripts.records import dataclass
 
 SKIPS: Final = "without verifying the stack's files, without undo, and without waiting for what it starts"
 #: What cmd.exe takes as its own outside quotes.
 _CMD: Final = "&|<>^()"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shim:
+class Shim(Struct, frozen=True, kw_only=True):
     """What a script starts.
 
     Attributes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, Lock, Member, Stack
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resolved:
+class Resolved(Struct, frozen=True, kw_only=True):
     """A stack with its artifacts.
 
     Attributes:

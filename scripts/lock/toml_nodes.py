@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from msgspec import Struct
+
 from scripts.errors import LockError
-from scripts.records import dataclass
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -40,8 +41,7 @@ class LockSource:
         return line_of(self.lines, key)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LockNode:
+class LockNode(Struct, frozen=True, kw_only=True):
     """One value of the document, and where it stands.
 
     Attributes:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct, structs
+from msgspec.structs import replace
+
 from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Member, Stack, Trust
 from scripts.net.github import Asset, AssetRef, Release
-from scripts.records import dataclass
+from scripts.serialize import plain
 
 CONFIRMED: Final = "The release's own metadata gives this digest."
 
@@ -27,8 +28,7 @@ class PinFinding(StrEnum):
     GONE = "gone"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Judgement(Struct, frozen=True, kw_only=True):
     """A finding, what it rests on, and the plain keys of the artifact that could be set because of it."""
 
     finding: PinFinding
@@ -135,8 +135,7 @@ def _renamed(name: str, old: str, new: str, suffix: str) -> str:
     return changed if count else f"{name}-{suffix}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FieldChange:
+class FieldChange(Struct, frozen=True, kw_only=True):
     """One field that differs; ``old`` or ``new`` is empty where it is absent."""
 
     field: str
@@ -144,8 +143,7 @@ class FieldChange:
     new: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class EntryChange:
+class EntryChange(Struct, frozen=True, kw_only=True):
     """One artifact or stack. ``change`` is ``added``, ``removed`` or ``changed``."""
 
     kind: str
@@ -154,8 +152,7 @@ class EntryChange:
     fields: tuple[FieldChange, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class LockDiff:
+class LockDiff(Struct, frozen=True, kw_only=True):
     """All changes, artifacts before stacks, each sorted by id. False when there are none."""
 
     changes: tuple[EntryChange, ...]
@@ -170,7 +167,7 @@ class LockDiff:
 
     def to_json(self) -> list[dict[str, object]]:
         """Return plain data."""
-        return [dataclasses.asdict(change) for change in self.changes]
+        return [plain(change) for change in self.changes]
 
 
 def diff(old: Lock, new: Lock) -> LockDiff:
@@ -202,7 +199,7 @@ def _entries(
 def _fields(entry: Artifact | Stack) -> dict[str, str]:
     """Flatten an entry to text, members and variables under names of their own."""
     out: dict[str, str] = {}
-    for field in dataclasses.fields(entry):
+    for field in structs.fields(entry):
         if field.name != "id":
             _flatten(field.name, getattr(entry, field.name), out)
     return out
@@ -218,15 +215,15 @@ def _flatten(name: str, value: object, out: dict[str, str]) -> None:
             _flatten(f"{name}[{key}]", _plain(item), out)
     elif isinstance(value, tuple):
         out[name] = ", ".join(value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        _flatten(name, dataclasses.asdict(value), out)
+    elif isinstance(value, Struct):
+        _flatten(name, structs.asdict(value), out)
     else:
         out[name] = "" if value is None else str(value)
 
 
 def _plain(item: Member | EnvPolicy) -> dict[str, object]:
     """Return an item's fields; a variable that is removed and one set to nothing must not look alike."""
-    data = dataclasses.asdict(item)
+    data: dict[str, object] = structs.asdict(item)
     if isinstance(item, EnvPolicy) and not item.value:
         data["value"] = "(removed)" if item.value is None else "(empty)"
     return data

@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _ARCHIVE_END: Final = re.compile(r"\.(?:zip|tar|tar\.gz|tgz|whl|7z)$")
@@ -18,8 +18,7 @@ _SECRETS: Final = frozenset(
 _ENCODE: Final = frozenset(' \\"<>^`{|}')
 
 
-@dataclass(frozen=True, kw_only=True)
-class UrlProblem:
+class UrlProblem(Struct, frozen=True, kw_only=True):
     """Why a URL cannot be pinned, in the words of an error panel."""
 
     reference: str

@@ -9,11 +9,12 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import tomlkit
+from msgspec import Struct, field
+from msgspec.structs import replace
 from tomlkit.items import Comment, Item
 
 from scripts.errors import ConflictError, LockError
@@ -175,8 +176,7 @@ _HEADER: Final = re.compile(r"^[ \t]*\[(\[?)[ \t]*([A-Za-z0-9_.\- \t]+?)[ \t]*\]
 _STRINGS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 
 
-@dataclass(kw_only=True)
-class Value:
+class Value(Struct, kw_only=True):
     """A key's value; ``verbatim`` is its text where comments inside it must survive."""
 
     data: object
@@ -185,8 +185,7 @@ class Value:
     verbatim: str = ""
 
 
-@dataclass(kw_only=True)
-class LockSection:
+class LockSection(Struct, kw_only=True):
     """A run of ``key = value`` lines below one header."""
 
     lead: list[str] = field(default_factory=list)
@@ -194,8 +193,7 @@ class LockSection:
     values: dict[str, Value] = field(default_factory=dict)
 
 
-@dataclass(kw_only=True)
-class LockEntry(LockSection):
+class LockEntry(LockSection, kw_only=True):
     """One ``[[artifact]]`` or ``[[stack]]`` with its sub-tables."""
 
     kind: str
@@ -207,8 +205,7 @@ class LockEntry(LockSection):
         return str(self.values["id"].data)
 
 
-@dataclass(kw_only=True)
-class LockDocument:
+class LockDocument(Struct, kw_only=True):
     """A whole lock: what stands before the first entry, the entries, and comments at the end."""
 
     head: LockSection

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import requests
+from msgspec import Struct
 
 from scripts.errors import FetchError, IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, Progress
@@ -16,14 +17,12 @@ from scripts.net.partial import Partial, Received
 from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, is_web_page, open_url
 from scripts.net.session import AttemptError, Transport
 from scripts.osal import fs
-from scripts.records import dataclass
 
 #: An attempt that brings this many bytes is followed by another at the same place.
 _GOOD_PIECE: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class DownloadJob:
+class DownloadJob(Struct, frozen=True, kw_only=True):
     """What is brought, where it is collected, and how many bytes it may have at most."""
 
     artifact: Artifact
@@ -185,8 +184,7 @@ def _size_text(artifact: Artifact) -> str:
     return "unknown" if artifact.size is None else f"{artifact.size:,} bytes"
 
 
-@dataclass(frozen=True)
-class Download:
+class Download(Struct, frozen=True):
     """One artifact on its way from one of several places."""
 
     job: DownloadJob

@@ -13,12 +13,12 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 import requests
+from msgspec import Struct
 
 from scripts.errors import FetchError, UsageError
 from scripts.net.request import open_url, retry
 from scripts.net.session import AttemptError, Transport, allowed, origin, shown
 from scripts.osal.text import count
-from scripts.records import dataclass
 
 API: Final = "https://api.github.com"
 HOST: Final = "github.com"
@@ -32,8 +32,7 @@ _NOT_FOUND: Final = 404
 _UNAUTHORIZED: Final = 401
 
 
-@dataclass(frozen=True, kw_only=True)
-class AssetRef:
+class AssetRef(Struct, frozen=True, kw_only=True):
     """Where a release's file is: owner, repository, tag and file name, percent-decoded."""
 
     owner: str
@@ -42,8 +41,7 @@ class AssetRef:
     name: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asset:
+class Asset(Struct, frozen=True, kw_only=True):
     """One file of a release; ``sha256`` is ``None`` where the release gives no SHA-256 digest."""
 
     name: str
@@ -52,8 +50,7 @@ class Asset:
     sha256: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
+class Release(Struct, frozen=True, kw_only=True):
     """One release and its files."""
 
     owner: str
@@ -89,8 +86,7 @@ def api_base(value: str) -> str:
     raise UsageError("bad-api-address", msg, context=(shown(value),), hint=f"Unset it to ask {API}.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitHub:
+class GitHub(Struct, frozen=True, kw_only=True):
     """A GitHub, or a server that answers like one.
 
     Attributes:

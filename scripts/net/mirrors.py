@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
+from msgspec import Struct
+
 from scripts.errors import UsageError
 from scripts.model import Artifact
 from scripts.net.session import allowed, shown
 from scripts.osal.paths import refusal
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class DownloadSource:
+class DownloadSource(Struct, frozen=True, kw_only=True):
     """One place to ask: a file in a folder, or a URL; ``mirror`` marks what is not the artifact's own."""
 
     url: str = ""

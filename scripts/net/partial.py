@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from msgspec import Struct
+
 from scripts.osal import fs
-from scripts.records import dataclass
 
 #: Bytes of the beginning that messages may show.
 HEAD: Final = 48
@@ -21,8 +22,7 @@ HEAD: Final = 48
 _WAITING_BLOCKS: Final = 32
 
 
-@dataclass(frozen=True, kw_only=True)
-class Received:
+class Received(Struct, frozen=True, kw_only=True):
     """What has arrived: the hash and size of everything, and its first bytes."""
 
     sha256: str
@@ -70,8 +70,7 @@ class HashingWriter:
             self._digest.update(block)
 
 
-@dataclass(frozen=True)
-class Partial:
+class Partial(Struct, frozen=True):
     """The unfinished file of one blob: ``<sha256>.part``, with the server's validator in ``.part.json``.
 
     Without a strong validator the rest might come from another file, so nothing is kept then.

@@ -16,12 +16,12 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
+from msgspec import Struct
 
 from scripts.errors import FetchError, UsageError
 from scripts.model import NoProgress, Progress
 from scripts.net.session import AttemptError, Transport, allowed, origin, proxies_for, shown
 from scripts.osal.text import count
-from scripts.records import dataclass
 
 T = TypeVar("T")
 
@@ -47,8 +47,7 @@ _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)",
 _WEB_PAGE: Final = (b"<!doctype html", b"<html", b"<head", b"<body", b"<script")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HashedUrl:
+class HashedUrl(Struct, frozen=True, kw_only=True):
     """What a URL gave. ``cut`` means that it has more bytes than allowed; there is no hash then."""
 
     sha256: str

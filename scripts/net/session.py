@@ -19,12 +19,12 @@ from urllib.parse import urlsplit, urlunsplit
 import requests
 import truststore
 import urllib3
+from msgspec import Struct
 from requests.adapters import HTTPAdapter
 from requests.utils import get_environ_proxies
 
 from scripts import __version__
 from scripts.errors import UsageError
-from scripts.records import dataclass
 
 
 @functools.cache
@@ -115,8 +115,7 @@ class AttemptError(Exception):
         self.hint = hint
 
 
-@dataclass(frozen=True, kw_only=True)
-class Transport:
+class Transport(Struct, frozen=True, kw_only=True):
     """How to talk to servers; tests make the waiting shorter."""
 
     connect_timeout: float = 15.0

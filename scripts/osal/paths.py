@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.errors import ArchiveError
 
@@ -28,8 +29,7 @@ _RESERVED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class NameRefusal:
+class NameRefusal(Struct, frozen=True):
     """One rule: a reference, what it says, and when it applies to a name or to one of its components."""
 
     reference: str

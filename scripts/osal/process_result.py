@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 #: Bytes a log may grow to; the program runs on when it is full.
 LOG_CAP: Final = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """One program to start.
 
     Attributes:
@@ -32,24 +31,21 @@ class Command:
     line: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogTo:
+class LogTo(Struct, frozen=True, kw_only=True):
     """Where a copy of the program's output goes, and how large it may grow."""
 
     path: Path
     cap: int = LOG_CAP
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dialog:
+class Dialog(Struct, frozen=True, kw_only=True):
     """A message box that nobody was there to answer: found, written down, closed."""
 
     title: str
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProcessResult:
+class ProcessResult(Struct, frozen=True, kw_only=True):
     """How a program and everything it started ended.
 
     Attributes:
@@ -76,8 +72,7 @@ class ProcessResult:
         return -self.code if -signal.NSIG < self.code < 0 else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Captured:
+class Captured(Struct, frozen=True, kw_only=True):
     """A finished check or probe; after a timeout the output up to then.
 
     Attributes:

@@ -20,20 +20,19 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from functools import cached_property
 from typing import Final
 from unicodedata import normalize
+
+from msgspec import Struct, field
 
 from scripts.osal import redaction_names as names_of
 from scripts.osal.redaction_nets import Span, View, everywhere, secrets_in, with_spans
 from scripts.osal.redaction_rules import ORDINARY, SENSITIVE_KEY
 from scripts.osal.utf16_detect import WIDE, wide_encoding
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Redactor:
+class Redactor(Struct, frozen=True, kw_only=True, dict=True):
     """What to hide on this machine; made by the application from its environment.
 
     Attributes:

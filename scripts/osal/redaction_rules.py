@@ -51,6 +51,7 @@ SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("passcode", "passcode"),
     ("secret", r"secret(?:[-_ ]?(?:access)?[-_ ]?(?:key|id|value|\d{1,3}))?s?"),
     ("credential", r"credentials?"),
+    ("authorization", "authorization"),
     ("pwd", r"pwd(?![\w])"),
     ("_pass", r"_pass(?![\w])"),
     ("-pass", r"-pass(?![\w])"),
@@ -82,13 +83,16 @@ SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("비밀번호", "비밀번호"),
 )
 #: Labels whose value is the rest of the line.
-HEADERS: Final[tuple[tuple[str, str], ...]] = (("authorization", "authorization"), ("cookie", r"cookies?2?"))
+HEADERS: Final[tuple[tuple[str, str], ...]] = (
+    ("cookie", r"cookies?2?"),
+    ("authorization", rf"authorization(?={SIGN}\\{{0,3}}[\"']?digest\s)"),
+)
 #: Labels of serial numbers and of other numbers that belong to one machine.
 SERIALS: Final[tuple[tuple[str, str], ...]] = (
     ("serial", r"serial(?:[ _-]?(?:number|num|no\.?|nr\.?|id|\#))?"),
     ("serien", r"serien[ -]?(?:nummer|nr\.?)"),
     ("serienummer", "serienummer"),
-    ("ro de s", r"ro de s[ée]rie"),
+    ("ro de s", r"ro de s.{1,6}rie"),
     ("ro di serie", "ro di serie"),
     ("seryjny", "seryjny"),
     ("s/n", r"(?<![a-z])s/n"),

@@ -7,17 +7,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.errors import JournalError
 from scripts.osal.file_operations import FileKind, Fs, Seen
 from scripts.placement.journal import Journal
 from scripts.placement.layout import Layout, numbered
 from scripts.placement.plan import Action, Deed
 from scripts.placement.snapshot import folder_problem
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sight:
+class Sight(Struct, frozen=True, kw_only=True):
     """One name and what is kept for it.
 
     Attributes:
@@ -39,8 +39,7 @@ def is_ours(action: Action, path: Path, seen: Seen, fs: Fs) -> bool:
     return seen.kind is FileKind.FILE and seen.size == action.size and fs.sha256(path) == action.sha256
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stored:
+class Stored(Struct, frozen=True, kw_only=True):
     """The names in ``new`` and ``originals``, listed once: while we hold the lock only we change them."""
 
     new: frozenset[str]

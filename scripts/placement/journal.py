@@ -6,15 +6,16 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Final, NoReturn, TypeGuard
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from scripts.errors import JournalError
 from scripts.osal.file_operations import FileKind
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import Action, Before, Deed
-from scripts.records import dataclass
 
 FORMAT: Final = 1
 
@@ -28,8 +29,7 @@ class JournalStep(StrEnum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Journal:
+class Journal(Struct, frozen=True, kw_only=True):
     """A journal that was read and checked, or one about to be written.
 
     Attributes:
@@ -101,7 +101,7 @@ def _action_json(action: Action) -> dict[str, object]:
         "size": action.size,
     }
     if action.before:
-        body["before"] = {**vars(action.before)}
+        body["before"] = {**asdict(action.before)}
     return body
 
 
@@ -215,7 +215,7 @@ def _next(journal: Journal, body: dict[str, object]) -> Journal:
     step = next((step for step in allowed[journal.step] if step == body.get("record")), None)
     if step is None:
         distrust("journal-unsafe", f"the record {body.get('record')!r} cannot follow {journal.step.value!r}")
-    changes: dict[str, object] = {**vars(journal), "step": step}
+    changes: dict[str, object] = {**asdict(journal), "step": step}
     if step is JournalStep.COMMITTED:
         changes["placed_folders"] = _times(body.get("folders"))
     if step is JournalStep.UNDOING:

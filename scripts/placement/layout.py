@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.osal import paths
 
@@ -18,8 +19,7 @@ _CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
 fold: Final = paths.fold
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True, dict=True):
     """The paths below one target."""
 
     target: Path

@@ -8,8 +8,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.errors import ConflictError
 from scripts.osal.file_operations import Fs
@@ -122,8 +123,7 @@ _NAME: Final = re.compile(r"([0-9]{1,10})-([0-9A-Za-z]{1,64})")
 StartTime = Callable[[int], str | None]
 
 
-@dataclass(frozen=True)
-class User:
+class User(Struct, frozen=True):
     """A process, told apart from any later one with the same id."""
 
     pid: int

@@ -6,8 +6,10 @@ import contextlib
 import datetime as dt
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.errors import ConflictError, TargetError, UndoIncompleteError, WorkspaceError
 from scripts.osal.file_operations import Fs
@@ -25,11 +27,9 @@ from scripts.placement.report import UndoReport
 from scripts.placement.rollback import REAL, leave, undo_held
 from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """Something that is placed and used by ``user``.
 
     ``files`` are the names that are ours; ``attached`` says that they were placed by somebody else
@@ -43,8 +43,8 @@ class Placement:
     files: tuple[str, ...] = ()
     attached: bool = False
     warnings: tuple[str, ...] = ()
-    fs: Fs = field(default=REAL, repr=False)
-    registry: PlacementRegistry | None = field(default=None, repr=False)
+    fs: Fs = field(default=REAL)
+    registry: PlacementRegistry | None = field(default=None)
 
     def leave(self) -> UndoReport | None:
         """Stop using it; see ``undo.leave``."""
@@ -128,8 +128,7 @@ def place(
         raise _failed(layout, error) from error
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Wish:
+class _Wish(Struct, frozen=True, kw_only=True):
     """What shall be placed for whom."""
 
     items: tuple[PlacementItem, ...]
@@ -274,8 +273,7 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@dataclass
-class Session:
+class Session(Struct):
     """A placement in use.
 
     On leaving either ``report`` is filled (``None`` if it stays for others or was kept) or, when the

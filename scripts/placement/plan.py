@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from scripts.errors import ConflictError, TargetError, WorkspaceError
 from scripts.osal.file_operations import FileKind, Seen
 from scripts.placement.layout import fold
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacementItem:
+class PlacementItem(Struct, frozen=True, kw_only=True):
     """One file that a program shall find under ``name`` in ``folder``.
 
     Attributes:
@@ -38,8 +37,7 @@ class PlacementItem:
         return f"{self.folder}/{self.name}" if self.folder else self.name
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanEntry:
+class PlanEntry(Struct, frozen=True, kw_only=True):
     """A name that lies where an item shall go, under its real spelling.
 
     ``sha256`` is of the bytes or of a link's text, empty where nobody hashed.
@@ -50,8 +48,7 @@ class PlanEntry:
     sha256: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FolderView:
+class FolderView(Struct, frozen=True, kw_only=True):
     """A folder below the target that items name; ``problem`` is empty for a plain folder."""
 
     problem: str = ""
@@ -61,8 +58,7 @@ class FolderView:
     entries: Mapping[str, tuple[PlanEntry, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """What one look at the target showed.
 
     Attributes:
@@ -91,8 +87,7 @@ class Deed(StrEnum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Before:
+class Before(Struct, frozen=True, kw_only=True):
     """What an original was: for a link, hash and size are of its text."""
 
     kind: FileKind
@@ -102,8 +97,7 @@ class Before:
     mode: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Action:
+class Action(Struct, frozen=True, kw_only=True):
     """One name that will be ours; ``number`` names its files in the state folder."""
 
     number: int
@@ -120,8 +114,7 @@ class Action:
         return f"{self.folder}/{self.name}" if self.folder else self.name
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacementRefusal:
+class PlacementRefusal(Struct, frozen=True, kw_only=True):
     """A reason to change nothing."""
 
     reference: str
@@ -136,8 +129,7 @@ class PlacementRefusal:
         return kind(self.reference, self.message, context=self.facts, hint=self.hint)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacementPlan:
+class PlacementPlan(Struct, frozen=True, kw_only=True):
     """What placing would do, or why it would not.
 
     ``sources`` holds the file to copy for each action, in order. ``originals`` holds what was seen

@@ -10,19 +10,17 @@ import datetime as dt
 import hashlib
 import json
 import os
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct, field
 
 PLACEMENTS: Final = "placements"
 SHIMS: Final = "shims"
 _VERSION: Final = "registry-v1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegistryEntry:
+class RegistryEntry(Struct, frozen=True, kw_only=True):
     """One listed path, and what was said about it."""
 
     path: Path
@@ -30,8 +28,7 @@ class RegistryEntry:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PlacementRegistry:
+class PlacementRegistry(Struct, frozen=True):
     """The index below a user's state folder."""
 
     root: Path

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 
-from scripts.records import dataclass
+from msgspec import Struct
+
+from scripts.serialize import JsonRecord
 
 
 class Mode(StrEnum):
@@ -17,16 +18,14 @@ class Mode(StrEnum):
     THEIRS = "theirs"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Left:
+class Left(Struct, frozen=True, kw_only=True):
     """A file that the undo did not dare to change, and why."""
 
     path: str
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class UndoReport:
+class UndoReport(JsonRecord, frozen=True, kw_only=True):
     """What an undo did.
 
     Attributes:
@@ -45,19 +44,9 @@ class UndoReport:
     aside: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
 
+    JSON = "target complete restored removed kept aside pending"
+
     @property
     def complete(self) -> bool:
         """Whether every name is what it was."""
         return not self.kept
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "target": os.fspath(self.target),
-            "complete": self.complete,
-            "restored": list(self.restored),
-            "removed": list(self.removed),
-            "kept": [{"path": left.path, "why": left.why} for left in self.kept],
-            "aside": list(self.aside),
-            "pending": list(self.pending),
-        }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from scripts.errors import ConflictError, UndoIncompleteError
 from scripts.osal.file_operations import Fs, Seen
@@ -126,8 +128,7 @@ def _why_changed(action: Action, *, held: bool) -> str:
     return f"the stack's copy was changed or replaced since; {original}"
 
 
-@dataclass(kw_only=True)
-class Rollback:
+class Rollback(Struct, kw_only=True):
     """One run over one journal."""
 
     layout: Layout
@@ -378,5 +379,5 @@ class Rollback:
         except OSError as error:
             if error.errno not in _FULL:
                 raise
-            return Journal(**{**vars(journal), **changes})
-        return Journal(**{**vars(journal), **changes, "end": journal.end + len(line)})
+            return Journal(**{**asdict(journal), **changes})
+        return Journal(**{**asdict(journal), **changes, "end": journal.end + len(line)})

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import TargetError
 from scripts.osal.file_operations import FileKind, Fs
 from scripts.osal.fs import extended_path
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import FolderView, PlacementItem, PlanEntry, Snapshot
-from scripts.records import dataclass
 
 #: Names of folders inside a program, above which its own top folder lies.
 _INNER: Final = frozenset({"binaries", "win64", "win32", "x64", "x86", "bin", "bin64", "linux"})
@@ -90,8 +91,7 @@ def folder_problem(target: Path, folder: str, fs: Fs) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Look:
+class _Look(Struct, frozen=True, kw_only=True):
     """How closely to look."""
 
     target: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from scripts.placement.layout import Layout
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import REAL
 from scripts.placement.state import check_state, load
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 
 class TargetState(StrEnum):
@@ -31,8 +30,7 @@ class TargetState(StrEnum):
     UNREADABLE = "journal not trusted"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacementStatus:
+class PlacementStatus(JsonRecord, frozen=True, kw_only=True):
     """One target. ``advice`` is what a person can do, empty if nothing is needed."""
 
     target: Path
@@ -43,19 +41,6 @@ class PlacementStatus:
     files: tuple[str, ...] = ()
     users: tuple[int, ...] = ()
     advice: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "target": os.fspath(self.target),
-            "standing": self.standing.value,
-            "stack": self.stack,
-            "digest": self.digest,
-            "created": self.created,
-            "files": list(self.files),
-            "users": list(self.users),
-            "advice": self.advice,
-        }
 
 
 def placements(registry: PlacementRegistry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from scripts.osal.fs import write_atomic
 from scripts.preflight.facts import Ask, Code, FileFacts
 from scripts.preflight.libraries import DATA
+from scripts.serialize import plain
 
 FORMAT: Final = 4
 #: Programs whose answers are kept; the oldest go.
@@ -55,7 +55,7 @@ class FileCache:
         self.misses += 1
         facts = self._look(path)
         if identity is not None and identity == _identity(path):
-            self._used[str(path)] = [identity, asdict(facts)]
+            self._used[str(path)] = [identity, plain(facts)]
         return facts
 
     def save(self) -> None:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.preflight.calls import ApiTable, Call
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Need
-from scripts.records import dataclass
 
 _BY_VERSION = "cuGetProcAddress"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Provider:
+class Provider(Struct, frozen=True, kw_only=True):
     """A file of a stack that answers for a library, and the HIP libraries behind it."""
 
     file: str
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class StackFacts:
+class StackFacts(Struct, frozen=True, kw_only=True):
     """What preflight knows of a stack.
 
     Attributes:
@@ -53,8 +52,7 @@ class StackFacts:
     launcher: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Covered:
+class Covered(Struct, frozen=True, kw_only=True):
     """One need, and what a stack does about it.
 
     Attributes:

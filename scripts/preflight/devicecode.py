@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from scripts.binary.fatbin import MAX_ENTRIES, Container, Entry, Packing, read_container, read_containers
 from scripts.binary.image import Section
@@ -89,8 +90,7 @@ def _texts(source: FileBytes, places: Sequence[int]) -> Code:
     return _summary(source, "text", tuple(found))
 
 
-@dataclass
-class _Tally:
+class _Tally(Struct):
     """What the modules of one section come to."""
 
     sass_only: int = 0

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.preflight.cache import FileCache
 from scripts.preflight.kinds import Recognised, recognise
 from scripts.preflight.libraries import named
 from scripts.preflight.listing import Listing, is_shared, list_folder, merged
 from scripts.preflight.needs import Closure, follow
 from scripts.preflight.packages import Package, environments, installed, is_python
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Examined:
+class Examined(Struct, frozen=True, kw_only=True):
     """What was read: the closure, the kinds that were recognised, the Python packages."""
 
     closure: Closure

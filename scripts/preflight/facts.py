@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.preflight.libraries import named
-from scripts.records import dataclass
 
 STATIC_RUNTIME: Final = "static-cudart"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Code:
+class Code(Struct, frozen=True, kw_only=True):
     """The device code of one section.
 
     Attributes:
@@ -42,8 +42,7 @@ class Code:
     complete: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ask:
+class Ask(Struct, frozen=True, kw_only=True):
     """A library asked for: ``how`` is ``import``, ``delay`` or ``string``.
 
     For a ``string`` the functions are texts in the file's data that begin like functions of that library.
@@ -54,8 +53,7 @@ class Ask:
     functions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileFacts:
+class FileFacts(Struct, frozen=True, kw_only=True):
     """What one file told; ``format`` is empty where it is no program or library.
 
     Attributes:

@@ -8,8 +8,10 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from scripts.preflight.libraries import DATA
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 if TYPE_CHECKING:
     from scripts.binary.source import FileBytes
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
 TAIL: Final = 1 << 17
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
+class Kind(Struct, frozen=True, kw_only=True):
     """One kind; ``effect`` is ``unknown``, ``refuses`` or ``note``."""
 
     id: str
@@ -35,21 +36,18 @@ class Kind:
     needs_both: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recognised:
+class Recognised(JsonRecord, frozen=True, kw_only=True):
     """A kind, and the sign by which it was recognised."""
 
     kind: Kind
     sign: str
 
+    JSON = "kind=kind.id what=kind.what sign why=kind.why"
+
     @property
     def sentence(self) -> str:
         """Say both."""
         return f"{self.kind.what} (by {self.sign}): {self.kind.why}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"kind": self.kind.id, "what": self.kind.what, "sign": self.sign, "why": self.kind.why}
 
 
 @cache

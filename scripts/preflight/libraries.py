@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data"
 DRIVER: Final = "nvcuda"
@@ -58,8 +58,7 @@ class Names:
         return re.compile(self.pattern, self._flags)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Library:
+class Library(Struct, frozen=True, kw_only=True):
     """One of NVIDIA's libraries."""
 
     id: str
@@ -75,8 +74,7 @@ class Library:
     cuda: dict[str, str] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """A library with the number in its file name; ``cuda`` is CUDA's major version where it is known."""
 
     library: Library
@@ -100,8 +98,7 @@ class Named:
         return f"{self.library.title} {number}".strip() if self.library.numbered else self.library.title
 
 
-@dataclass(frozen=True, kw_only=True)
-class Alternative:
+class Alternative(Struct, frozen=True, kw_only=True):
     """What serves on a Radeon without translation, and how its users are recognised."""
 
     id: str
@@ -157,8 +154,7 @@ def library_of(function: str) -> Library | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuntimeCalls:
+class RuntimeCalls(Struct, frozen=True, kw_only=True):
     """What functions of the CUDA runtime ask of the driver, and which are not in the table."""
 
     driver: tuple[str, ...]

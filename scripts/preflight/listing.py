@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct, field
 
 MAX_FILES: Final = 20_000
 MAX_DEPTH: Final = 6
@@ -36,8 +35,7 @@ SHARED: Final = frozenset(
 _NATIVE: Final = (".dll", ".pyd", ".exe", ".node", ".ofx", ".xll", ".plugin", ".ptx", ".cubin", ".fatbin")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """Libraries by lower-case name, and what lies beside the program (folders end with ``/``).
 
     ``complete`` is false where a limit ended the listing.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Need, Visited, search_path
-from scripts.records import dataclass
 
 _PLAIN_LOADS = frozenset({"LoadLibraryA", "LoadLibraryW"})
 _OTHER_LOADS = frozenset({"LoadLibraryExA", "LoadLibraryExW", "SetDefaultDllDirectories", "AddDllDirectory"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loading:
+class Loading(Struct, frozen=True, kw_only=True):
     """``None`` means that the files do not tell.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from scripts.binary.fatbin import MAGIC
 from scripts.binary.image import Format, Image, Section, Unreadable

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.preflight.facts import Ask, FileFacts
 from scripts.preflight.libraries import Named, Part, library_of, named, runtime_calls
 from scripts.preflight.listing import Listing
-from scripts.records import dataclass
 
 #: From what surely happens when the program starts to what may never happen.
 RANKS: Final = {"import": 0, "delay": 1, "string": 2, "package": 3}
@@ -21,8 +22,7 @@ MAX_VISITED: Final = 4000
 Look = Callable[[Path], FileFacts]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Need:
+class Need(Struct, frozen=True, kw_only=True):
     """One of NVIDIA's libraries, asked for by one file.
 
     Attributes:
@@ -56,8 +56,7 @@ class Need:
         return self.copies[0] if self.copies else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Visited:
+class Visited(Struct, frozen=True, kw_only=True):
     """A file that was read: how it is reached, and what it told."""
 
     path: Path
@@ -66,8 +65,7 @@ class Visited:
     facts: FileFacts
 
 
-@dataclass(frozen=True, kw_only=True)
-class Closure:
+class Closure(Struct, frozen=True, kw_only=True):
     """Everything that was read, and every need; ``complete`` is false where a limit ended it."""
 
     visited: tuple[Visited, ...] = ()
@@ -80,8 +78,7 @@ class Closure:
         return self.visited[0]
 
 
-@dataclass
-class _Walk:
+class _Walk(Struct):
     """The state of one walk."""
 
     look: Look

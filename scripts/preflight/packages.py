@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.preflight.listing import is_native
-from scripts.records import dataclass
 
 #: Distributions whose native files use CUDA: names on PyPI, compared in their normal form.
 KNOWN: Final = (
@@ -22,8 +23,7 @@ _PYTHON: Final = re.compile(r"python(w)?(\d(\.\d+)?t?)?(_d)?(\.exe)?", re.IGNORE
 MAX_RECORD: Final = 1 << 23
 
 
-@dataclass(frozen=True, kw_only=True)
-class Package:
+class Package(Struct, frozen=True, kw_only=True):
     """One installed distribution and its native files."""
 
     name: str

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Need, Visited, search_path
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """One library in one folder.
 
     Attributes:
@@ -33,8 +33,7 @@ class Place:
     asker: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Places:
+class Places(Struct, frozen=True, kw_only=True):
     """Where a program's files look for the libraries that a stack has.
 
     Attributes:

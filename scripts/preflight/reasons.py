@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
+
+from scripts.serialize import JsonRecord
 
 #: How much lighter a reason is whose file is shipped, but named by nothing.
 UNREACHED: Final = 30
@@ -22,8 +24,7 @@ class Verdict(StrEnum):
     REFUSES = "refuses"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reason:
+class Reason(JsonRecord, frozen=True, kw_only=True):
     """One reason: what it leads to, how heavy it is, the file and the functions it is about.
 
     ``then`` says what to do about it; empty where nobody here can do anything.
@@ -37,20 +38,10 @@ class Reason:
     count: int = 0
     then: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "effect": self.effect.value,
-            "text": self.text,
-            "file": self.file or None,
-            "functions": list(self.functions),
-            "count": self.count,
-            "then": self.then or None,
-        }
+    JSON = "effect text file? functions count then?"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """One reason, and how many other files have one like it."""
 
     reason: Reason

@@ -11,8 +11,10 @@ A known failure outweighs what is unknown, and what is unknown outweighs what is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import Covered, StackFacts
@@ -21,7 +23,6 @@ from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Visited
 from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
 from scripts.preflight.unusable import unusable
-from scripts.records import dataclass
 
 #: How many names a sentence lists.
 SHOWN: Final = 5
@@ -30,8 +31,7 @@ SYSTEMS: Final = {"pe": "windows", "elf": "linux"}
 _ORDER: Final = {Verdict.REFUSES: 0, Verdict.PARTIAL: 1, Verdict.UNKNOWN: 2, Verdict.RUNS: 3}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged:
+class Judged(Struct, frozen=True, kw_only=True):
     """The word and why."""
 
     verdict: Verdict

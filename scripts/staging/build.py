@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.errors import HostError
 from scripts.model import Progress, RuntimeFile, Stack, StackKind
 from scripts.osal.fs import hash_file, make_read_only, remove_tree, replace, write_atomic
-from scripts.records import dataclass
 from scripts.staging.plan import PlannedFile
 from scripts.staging.recipe import Compiler, Output, build_key, command_line, read_recipe, read_sources
 from scripts.store.cache import Cache, manifest_path
@@ -37,8 +38,7 @@ GET_A_COMPILER: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class BuiltFile:
+class BuiltFile(Struct, frozen=True, kw_only=True):
     """One file that was built; ``provides`` is the CUDA library it answers for, if it is one."""
 
     name: str

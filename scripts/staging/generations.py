@@ -9,22 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from scripts.errors import ConflictError, StagedFileError, UsageError
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
+from scripts.serialize import plain
 from scripts.store.cache import is_digest
 
 FORMAT: Final = 1
 WAIT_SECONDS: Final = 60
 
 
-@dataclass(frozen=True, kw_only=True)
-class Generation:
+class Generation(Struct, frozen=True, kw_only=True):
     """One entry: ``created`` is UTC in ISO 8601, ``lock`` the digest of the lock it came from."""
 
     number: int
@@ -37,8 +38,7 @@ class Generation:
     document: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class History:
+class History(Struct, frozen=True, kw_only=True):
     """All generations and the number of the current one (0: nothing is active)."""
 
     current: int = 0
@@ -54,6 +54,10 @@ class History:
         """The generation before the current one."""
         older = [g for g in self.generations if g.number < self.current]
         return older[-1] if older else None
+
+    def of(self, stack: str) -> tuple[Generation, ...]:
+        """Return the generations of one stack, newest first."""
+        return tuple(g for g in reversed(self.generations) if g.stack == stack)
 
 
 def read_history(stage: Path) -> History:
@@ -199,7 +203,7 @@ def _write(stage: Path, history: History) -> None:
     body = {
         "format": FORMAT,
         "current": history.current,
-        "generations": [asdict(g) for g in history.generations],
+        "generations": [plain(g) for g in history.generations],
     }
     write_atomic(stage / "generations.json", (json.dumps(body, indent=1) + "\n").encode())
 

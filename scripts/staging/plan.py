@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from scripts.errors import IntegrityError
+from scripts.host.hip_libraries import runtime_marks
 from scripts.model import Artifact, ArtifactFormat, HipSource, RuntimeFile, Stack
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.store.trees import TreeFile, UnpackedTree
@@ -25,16 +27,14 @@ FORMAT: Final = 1
 KEPT: Final = "_zluda"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedFile:
+class PlannedFile(Struct, frozen=True, kw_only=True):
     """One file of a runtime before it is assembled: what it will be, and where its bytes are now."""
 
     file: RuntimeFile
     source: Path
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuntimePlan:
+class RuntimePlan(Struct, frozen=True, kw_only=True):
     """Everything an assembly will do."""
 
     stack: str
@@ -141,17 +141,6 @@ def _refuse_clash(stack: str, one: RuntimeFile, other: RuntimeFile) -> None:
 
 
 HIP: Final = "hip"
-#: What lies below the root of a HIP runtime or of its kernels for one GPU (ROCm/TheRock@89553ce), lower case.
-MARKS: Final = (
-    "bin/amdhip64*.dll",
-    "bin/rocblas.dll",
-    "bin/*hipblaslt.dll",
-    "bin/rocsparse.dll",
-    "bin/miopen.dll",
-    "bin/rocblas/library/*",
-    "bin/hipblaslt/library/*",
-    ".kpack/*.kpack",
-)
 #: What makes a package importable for Python; every package has its own, and HIP has no use for it.
 PYTHON: Final = ("*.py", "*.pyi", "py.typed")
 
@@ -193,12 +182,13 @@ def lay_out(
 
 def hip_roots(paths: Iterable[str]) -> tuple[str, ...]:
     """Find the folders that hold a HIP runtime or its kernels, outermost only; empty text is the top."""
+    marks = runtime_marks()
     found: set[str] = set()
     for path in paths:
         parts = path.split("/")
         for depth in range(len(parts) - 1):
             below = "/".join(parts[depth:]).lower()
-            if any(fnmatchcase(below, mark) for mark in MARKS):
+            if any(fnmatchcase(below, mark) for mark in marks):
                 found.add("/".join(parts[:depth]))
                 break
     inner = {root for root in found for other in found if root != other and _is_below(root, other)}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from scripts.records import dataclass
+from msgspec import Struct
 
 #: Every compiler we accept knows these. Contraction lets a * b + c be one instruction; -s keeps debug data,
 #: and with it paths and times, out of the files.
@@ -21,8 +21,7 @@ SAME_BYTES: Final = ("-Wl,--no-insert-timestamp", "-Wl,--disable-auto-image-base
 RECIPE_FILE: Final = "outputs.toml"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compiler:
+class Compiler(Struct, frozen=True, kw_only=True):
     """A C compiler that answered: how it is called, what it calls itself, what it compiles for."""
 
     command: tuple[str, ...]
@@ -47,8 +46,7 @@ class Compiler:
         return (*FLAGS, "-static-libgcc" if self.windows else "-fPIC")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Output:
+class Output(Struct, frozen=True, kw_only=True):
     """One file to build: a library, a program, or a library that only leads to another (``forwards``)."""
 
     name: str
@@ -58,8 +56,7 @@ class Output:
     program: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Struct, frozen=True, kw_only=True):
     """Everything ``native/outputs.toml`` says for one operating system; paths are below ``native/``."""
 
     outputs: tuple[Output, ...]

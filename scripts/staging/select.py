@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final, NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
+from scripts.host.hip_libraries import absent_of_whole
 from scripts.host.support import SupportLevel, release_for, support, where_to_get
 from scripts.lock.resolve import find_stack
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
-from scripts.records import dataclass
 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.
 Worth = Callable[[str, str], Level | None]
 
 _NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
-_WHOLE: Final = ("amdhip64", "rocblas")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """The stack to use and why. ``unproven``: no committed evidence for it on this gfx.
 
     ``warnings`` must be shown loudly: each is one sentence.
@@ -48,7 +48,7 @@ def select_stack(
     """
     if want:
         return _wanted(host, lock, worth, want, only_proven=only_proven, force=force)
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     if gpu is None:
         return _without_gpu(lock, only_proven=only_proven)
     kind = StackKind.CONTROL if gpu.vendor == NVIDIA else StackKind.TRANSLATION
@@ -57,11 +57,6 @@ def select_stack(
     if not fitting:
         _refuse(host, lock, gpu, candidates)
     return _judged(host, lock, worth, gpu, fitting, only_proven=only_proven)
-
-
-def selected_gpu(host: Host) -> Gpu | None:
-    """Return the GPU this run is about, or ``None`` without one."""
-    return next((gpu for gpu in host.gpus if gpu.index == host.selected), None)
 
 
 def fitting_root(stack: Stack, host: Host) -> HipRoot | None:
@@ -117,7 +112,7 @@ def _judged(
 def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: bool, force: bool) -> Selection:
     """Check the stack the user named against this machine."""
     stack = find_stack(lock, want)
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     loud = _foreign_gpu(stack, gpu) if force and gpu is not None else ()
     if loud:
         stack = replace(stack, requires=replace(stack.requires, gfx=()))
@@ -268,7 +263,7 @@ def _absent(root: HipRoot) -> list[str]:
 
     Runtime and libraries must lie in one root: layers look into one folder only.
     """
-    return [name for name in _WHOLE if root.libraries and name not in root.libraries]
+    return absent_of_whole(root.libraries) if root.libraries else []
 
 
 def _without(root: HipRoot) -> str:

@@ -12,15 +12,15 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from scripts.errors import ConflictError, HostError, UsageError, WorkspaceError
 from scripts.model import NoProgress, Progress
 from scripts.osal import fs as files
-from scripts.records import dataclass
 
 BLOBS: Final = "blobs-v1"
 TREES: Final = "trees-v1"
@@ -41,8 +41,7 @@ class EntryKind(StrEnum):
     LEFTOVER = "leftover"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheEntry:
+class CacheEntry(Struct, frozen=True, kw_only=True):
     """One thing in the store; ``key`` is its SHA-256 (a leftover's file name), ``mtime`` in seconds.
 
     ``files`` are its files' sizes by device and number: a runtime's are second names of its trees' files.
@@ -53,7 +52,7 @@ class CacheEntry:
     path: Path
     bytes: int
     mtime: float
-    files: Mapping[tuple[int, int], int] = field(default_factory=dict, compare=False, repr=False)
+    files: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 def disk_of(entries: Iterable[CacheEntry]) -> int:
@@ -61,8 +60,7 @@ def disk_of(entries: Iterable[CacheEntry]) -> int:
     return sum({number: size for entry in entries for number, size in entry.files.items()}.values())
 
 
-@dataclass(frozen=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """The store below ``root``; nothing is made until ``ensure``."""
 
     root: Path

@@ -7,19 +7,18 @@ import posixpath
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from isal import isal_zlib
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.errors import ArchiveError
 from scripts.osal import fs
 from scripts.osal.paths import MAX_NAMES, MAX_PATH, refusal, refused
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Where unpacking stops, because an archive that needs more is a bomb.
 
     Attributes:
@@ -56,8 +55,7 @@ class Limits:
             raise archive_error("archive-bomb", f"{name!r} grows from {packed:,} to {size:,} bytes")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unpacked:
+class Unpacked(Struct, frozen=True, kw_only=True):
     """One file as it was written; ``link`` is a symbolic link's target, relative to its folder."""
 
     path: str
@@ -121,8 +119,7 @@ def archive_error(reference: str, sentence: str) -> ArchiveError:
     return ArchiveError(reference, f"the archive is refused: {sentence}", hint=hint)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Link:
+class Link(Struct, frozen=True, kw_only=True):
     """A link to a file of the same archive; ``target`` is that file's path from the archive's root."""
 
     name: str

@@ -12,12 +12,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from scripts.errors import FetchError
 from scripts.model import Artifact, ArtifactFormat, Progress
 from scripts.net.mirrors import DownloadSource, sources
 from scripts.net.partial import Partial
 from scripts.osal import fs
-from scripts.records import dataclass
 from scripts.store.cache import Cache, not_writable
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ MAX_UNKNOWN_SIZE: Final = 8 * 1024**3
 _GROWTH: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class FetchOptions:
+class FetchOptions(Struct, frozen=True, kw_only=True):
     """How to fetch.
 
     Attributes:
@@ -55,8 +55,7 @@ class FetchAction(StrEnum):
     SUPPLIED = "supplied"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FetchPlan:
+class FetchPlan(Struct, frozen=True, kw_only=True):
     """The decision for one artifact, for the bill.
 
     Attributes:

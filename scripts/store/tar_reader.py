@@ -12,9 +12,10 @@ import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from msgspec import Struct, field
 
 from scripts.osal import fs
 from scripts.osal.paths import PathNames, refused
@@ -50,8 +51,7 @@ class _Counted:
         return data
 
 
-@dataclass
-class _Tar:
+class _Tar(Struct):
     """The state of one walk through a tar."""
 
     stream: _Counted

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.errors import IntegrityError, StagedFileError
 from scripts.model import Artifact, Member, NoProgress, Progress
 from scripts.osal import fs as files
 from scripts.osal.parallel_map import spread
 from scripts.osal.paths import refusal
-from scripts.records import dataclass
 from scripts.store.cache import Cache, manifest_path
 
 _FORMAT: Final = 1
 _MOST_THREADS: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class TreeFile:
+class TreeFile(Struct, frozen=True, kw_only=True):
     """One file of a tree; ``path`` is POSIX, below the tree.
 
     ``link`` is the text of a symbolic link, empty for files; its ``sha256`` and ``size`` are its target's.
@@ -36,8 +36,7 @@ class TreeFile:
     link: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnpackedTree:
+class UnpackedTree(Struct, frozen=True, kw_only=True):
     """The files of one artifact on disk.
 
     Attributes:
@@ -76,8 +75,7 @@ class Change(StrEnum):
     SURPLUS = "surplus"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TreeFinding:
+class TreeFinding(Struct, frozen=True, kw_only=True):
     """One difference between a tree and its manifest; ``path`` is POSIX, below the tree."""
 
     path: str

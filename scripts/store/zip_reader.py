@@ -13,11 +13,11 @@ from typing import BinaryIO, Final, cast
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
+from msgspec import Struct
 
 from scripts.osal import fs
 from scripts.osal.parallel_map import spread
 from scripts.osal.paths import PathNames, refused
-from scripts.records import dataclass
 from scripts.store import entries
 from scripts.store.entries import Limits, Unpacked, archive_error
 
@@ -35,8 +35,7 @@ _READ: Final = 64 * 1024
 _MOST_THREADS: Final = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Member:
+class _Member(Struct, frozen=True, kw_only=True):
     """One file of the zip, judged; its local header is at ``offset``, all of it before ``end``."""
 
     name: str
@@ -50,8 +49,7 @@ class _Member:
     executable: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class ZipContents:
+class ZipContents(Struct, frozen=True, kw_only=True):
     """What a zip declares, once nothing of it is refused; ``size`` is that of all members together."""
 
     members: tuple[_Member, ...]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from scripts.app.bench.compare import FORMS, CompareResult, read_margin, write_picture
 from scripts.app.bench.run import read_count, read_job
@@ -23,7 +24,7 @@ from scripts.bench.picture import signed
 from scripts.bench.trials import Runs, Trial, write_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 ROUNDS: Final = 10
 MOST_ROUNDS: Final = 500
@@ -33,8 +34,7 @@ WIDTH: Final = 1.0
 FEWEST_TO_STOP: Final = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class AbResult:
+class AbResult(JsonRecord, frozen=True, kw_only=True):
     """What came out, and where its record and picture lie; no comparison where an answer was wrong."""
 
     a: str
@@ -47,25 +47,15 @@ class AbResult:
     result: CompareResult | None = None
     failure: str = ""
 
+    JSON = (
+        "a b workload rounds stopped record picture failure verdict=result.comparison.verdict "
+        "comparison=result"
+    )
+
     @property
     def exit_code(self) -> int:
         """As ``compare``; 3 also when a trial failed."""
         return self.result.exit_code if self.result else ExitCode.NEGATIVE
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data: what ``compare`` says, and how it came about."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "workload": self.workload,
-            "rounds": self.rounds,
-            "stopped": self.stopped,
-            "record": self.record,
-            "picture": self.picture,
-            "failure": self.failure,
-            "verdict": self.result.comparison.verdict.value if self.result else None,
-            "comparison": self.result.to_json() if self.result else None,
-        }
 
 
 def ab(

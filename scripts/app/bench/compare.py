@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.bench.compare import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
@@ -14,7 +16,7 @@ from scripts.bench.picture import as_svg, draw
 from scripts.bench.trials import HIGHER, LOWER, Runs, join, read_record, read_table
 from scripts.errors import ExitCode, UsageError
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
+from scripts.serialize import pick
 
 #: The forms a picture is written in, by the ends of its name.
 FORMS: Final = (".svg", ".png")
@@ -22,8 +24,7 @@ FORMS: Final = (".svg", ".png")
 GOOD: Final = frozenset({CompareVerdict.BETTER, CompareVerdict.SAME})
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareResult:
+class CompareResult(Struct, frozen=True, kw_only=True):
     """A comparison, where its trials came from, and the picture drawn of it."""
 
     comparison: Comparison
@@ -38,23 +39,15 @@ class CompareResult:
 
     def to_json(self) -> dict[str, object]:
         """Return plain data; what is not a finite number is ``null``."""
-        c = self.comparison
+        known = (
+            "workload baseline candidate warmup primary conditions unpaired_trials=unpaired answers_known "
+            "trials_apart_percent=spreads verdict"
+        )
         return {
-            "workload": c.workload,
-            "baseline": c.baseline,
-            "candidate": c.candidate,
-            "warmup": c.warmup,
-            "margin_percent": c.margin * 100,
-            "metrics": {name: finding_json(f) for name, f in c.findings.items()},
-            "primary": c.primary,
-            "conditions": dict(c.conditions),
-            "unpaired_trials": c.unpaired,
-            "answers_known": c.answers_known,
-            "trials_apart_percent": {name: _finite(value) for name, value in c.spreads.items()},
-            "sources": list(self.sources),
-            "picture": self.picture,
-            "notes": list(self.notes),
-            "verdict": c.verdict.value,
+            **pick(self.comparison, known),
+            "margin_percent": self.comparison.margin * 100,
+            "metrics": {name: finding_json(f) for name, f in self.comparison.findings.items()},
+            **pick(self, "sources picture notes"),
         }
 
 
@@ -64,25 +57,19 @@ def finding_json(finding: PairFinding) -> dict[str, object]:
     ends = [percent(interval.low), percent(interval.high)]
     return {
         "better": finding.better or "unknown",
-        "unit": finding.unit,
-        "baseline_median": _finite(pooled.baseline_median),
-        "candidate_median": _finite(pooled.candidate_median),
+        **pick(finding, "unit verdict needed_pairs"),
+        **pick(pooled, "baseline_median candidate_median"),
         "delta_percent": percent(interval.mean),
         "estimator": ESTIMATOR,
         "published_definition": {
             "definition": PUBLISHED,
-            "baseline_median": _finite(pooled.baseline_median),
-            "candidate_median": _finite(pooled.candidate_median),
+            **pick(pooled, "baseline_median candidate_median baseline_mean candidate_mean"),
             "median_delta_percent": _change(pooled.baseline_median, pooled.candidate_median),
-            "baseline_mean": _finite(pooled.baseline_mean),
-            "candidate_mean": _finite(pooled.candidate_mean),
             "mean_delta_percent": _change(pooled.baseline_mean, pooled.candidate_mean),
         },
         "ci95_percent": None if None in ends else ends,
         "pairs": interval.pairs,
         "pair_percent": [percent(ratio) for ratio in finding.ratios],
-        "verdict": finding.verdict.value,
-        "needed_pairs": finding.needed_pairs,
     }
 
 
@@ -145,6 +132,10 @@ def choose_sides(runs: Runs, baseline: str, candidate: str) -> tuple[str, str]:
         UsageError: the sides are not clear, or the same.
     """
     known = list(runs.conditions)
+    if len(known) == 1 and {baseline, candidate} <= {"", *known}:
+        msg = f"the record holds one runtime, {known[0]}, and a comparison needs two"
+        hint = f"measure it in turn with another one: invoke ab --a={known[0]} --b={known[0]}"
+        raise UsageError("which-runtimes", msg, hint=hint)
     baseline = baseline or (runs.baseline if runs.baseline != candidate else "")
     if not baseline and candidate and len(known) == 2:  # noqa: PLR2004 - the other one of two
         baseline = next((name for name in known if name != candidate), "")
@@ -155,12 +146,12 @@ def choose_sides(runs: Runs, baseline: str, candidate: str) -> tuple[str, str]:
             msg = (
                 f"there is no runtime {name!r}" if name else f"it is not clear which runtime is the {option}"
             )
-            hint = f"--{option}= one of: {', '.join(known)}"
+            hint = f"name both: --baseline={known[0]} --candidate={known[-1]} (known: {', '.join(known)})"
             raise UsageError("which-runtimes", msg, hint=hint)
     if baseline == candidate:
         msg = "baseline and candidate are the same runtime"
         raise UsageError(
-            "which-runtimes", msg, hint="an A/A comparison has two labels: invoke ab --a=X --b=X"
+            "which-runtimes", msg, hint=f"compare it with itself: invoke ab --a={baseline} --b={baseline}"
         )
     return baseline, candidate
 

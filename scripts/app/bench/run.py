@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import field
+from msgspec.structs import replace
 
 from scripts.app.bench.trial import (
     Attempt,
@@ -25,7 +27,7 @@ from scripts.bench.trials import Runs, write_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 __all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
 
@@ -35,8 +37,7 @@ MOST_TRIALS: Final = 1000
 LAST_BYTES, LAST_LINES, LAST_LETTERS = 8192, 5, 300
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
+class RunResult(JsonRecord, frozen=True, kw_only=True):
     """One run: the judged result, what the workload said, and its output for the log.
 
     With several trials the result is the worst one's. ``native`` is the device's own product beside gemm.
@@ -53,6 +54,11 @@ class RunResult:
     native: Mapping[str, object] = field(default_factory=dict)
     record_path: str = ""
 
+    JSON = (
+        "stack simulated workload level=result.level outcome=result.outcome detail=result.detail last_words "
+        "record=data seconds trials native record_file=record_path"
+    )
+
     @property
     def exit_code(self) -> int:
         """0 for a right answer and a clean end, 124 after a timeout, else 3."""
@@ -68,23 +74,6 @@ class RunResult:
         lines = self.output[-LAST_BYTES:].decode("utf-8", "replace").splitlines()
         plain = ("".join(c if c.isprintable() else " " for c in line).rstrip() for line in lines)
         return tuple(line[:LAST_LETTERS] for line in plain if line)[-LAST_LINES:]
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "stack": self.stack,
-            "simulated": self.simulated,
-            "workload": self.workload,
-            "level": self.result.level.value if self.result.level else None,
-            "outcome": self.result.outcome.value,
-            "detail": self.result.detail,
-            "last_words": list(self.last_words),
-            "record": dict(self.data),
-            "seconds": round(self.seconds, 3),
-            "trials": self.trials,
-            "native": dict(self.native),
-            "record_file": self.record_path,
-        }
 
 
 def run(
@@ -140,7 +129,7 @@ def _result(staged: Staged, job: TrialJob, attempted: Attempt) -> RunResult:
         result=attempted.result,
         data=attempted.data,
         output=attempted.output,
-        seconds=attempted.seconds,
+        seconds=round(attempted.seconds, 3),
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform as platform_module
 import sys
 from collections.abc import Mapping
-from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.app.bench.workloads import Workload
 from scripts.app.context import Staged, Workspace
@@ -23,15 +25,12 @@ from scripts.host.condition import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.process import capture
 from scripts.osal.process_result import Captured
-from scripts.records import dataclass
-from scripts.staging.select import selected_gpu
 
 SEED: Final = 20260101
 INSIDE: Final = ("scripts", "inside")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialJob:
+class TrialJob(Struct, frozen=True, kw_only=True):
     """What is run again and again: one of our workloads at a size, or a program of the user's own."""
 
     workload: Workload | OwnWorkload
@@ -68,8 +67,7 @@ class TrialJob:
         return UNKNOWN if isinstance(self.workload, OwnWorkload) else str(self.size)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """One process run: judged, with its figures."""
 
     result: CapabilityResult
@@ -182,7 +180,7 @@ def _own_folders(ws: Workspace, staged: Staged) -> tuple[Path, ...]:
 def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str, number: int) -> Trial:
     """Turn a run into a trial of a record; clocks and power are read now, while the device is still warm."""
     simulated = staged.stack.kind is StackKind.REFERENCE
-    gpu = None if simulated else selected_gpu(staged.host)
+    gpu = None if simulated else staged.host.selected_gpu
     return Trial(
         runtime=runtime,
         number=number,
@@ -190,7 +188,7 @@ def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str,
         answer=redactor_of(ws).text(f"{attempted.result.outcome.value}: {attempted.result.detail}")[:2000],
         state=read_condition(gpu, ws.environ, ws.platform),
         started=attempted.started,
-        seconds=attempted.seconds,
+        seconds=round(attempted.seconds, 3),
         iterations=attempted.iterations if attempted.right else (),
     )
 
@@ -198,7 +196,7 @@ def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str,
 def conditions_here(ws: Workspace, staged: Staged, job: TrialJob) -> dict[str, str]:
     """Return the fixed facts of one runtime on this machine; what cannot be found out is ``unknown``."""
     simulated = staged.stack.kind is StackKind.REFERENCE
-    gpu = None if simulated else selected_gpu(staged.host)
+    gpu = None if simulated else staged.host.selected_gpu
     revision = revision_of(ws)
     commit = f"{revision.commit}{' with changes' if revision.dirty else ''}" if revision else UNKNOWN
     return {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
-from scripts.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workload:
+class Workload(Struct, frozen=True, kw_only=True):
     """A program in ``scripts/inside`` that prints one marked result line with its iterations.
 
     Attributes:

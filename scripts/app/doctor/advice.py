@@ -10,7 +10,6 @@ from scripts.app.doctor.machine_look import facts_of
 from scripts.doctor.diagnose import SURE, Finding, diagnose
 from scripts.errors import WorkspaceError
 from scripts.host.gpu import AMD
-from scripts.staging.select import selected_gpu
 
 #: The tasks that run something under a stack or fetch it: what they print is worth explaining.
 EXPLAINED: Final = frozenset({"setup", "fetch", "stage", "check", "run", "validate", "wrap", "precompile"})
@@ -29,7 +28,7 @@ def best_finding(ws: Workspace, text: str | bytes) -> Finding | None:
         host = host_of(ws)
     except WorkspaceError:
         return None
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     # Whatever ran here ran on AMD's software where the GPU in use is AMD's.
     facts = facts_of(ws, host, amd=gpu is not None and gpu.vendor == AMD)
     found = next(iter(diagnose(text, facts)), None)

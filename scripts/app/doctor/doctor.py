@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace, host_of
 from scripts.app.doctor.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
@@ -18,14 +19,13 @@ from scripts.doctor.examine import examine
 from scripts.doctor.machine import Line, Status
 from scripts.errors import ExitCode, UsageError
 from scripts.model import Host
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 
 #: Of a longer log, so much of its begin and of its end is read.
 HALF: Final = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class DoctorResult:
+class DoctorResult(JsonRecord, frozen=True, kw_only=True):
     """What the doctor found.
 
     Attributes:
@@ -40,20 +40,14 @@ class DoctorResult:
     log: bool = False
     program: Path | None = None
 
+    JSON = "program lines findings"
+
     @property
     def exit_code(self) -> int:
         """3 where a line is ``fail`` or a finding is more likely than not, else 0: unknown is no failure."""
         bad = any(line.status is Status.FAIL for line in self.lines)
         explained = any(finding.confidence > SURE for finding in self.findings)
         return int(ExitCode.NEGATIVE if bad or explained else ExitCode.OK)
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "program": str(self.program) if self.program else None,
-            "lines": [line.to_json() for line in self.lines],
-            "findings": [finding.to_json() for finding in self.findings],
-        }
 
 
 def doctor(ws: Workspace, *, log: str = "", exe: str = "") -> DoctorResult:

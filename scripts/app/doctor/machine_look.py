@@ -7,28 +7,28 @@ import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from scripts.app.compiling import compile_cache
 from scripts.app.context import Workspace, cache_of, host_of, lock_of
-from scripts.app.verify import verify
+from scripts.app.verify import verify_active
 from scripts.binary.pe_version import file_version
 from scripts.doctor.facts import Facts
 from scripts.doctor.machine import AMD, Machine, StageFact
 from scripts.doctor.variables import WORTH_A_LOOK
 from scripts.errors import WorkspaceError
+from scripts.host.hip_libraries import RUNTIME, kernels_for
 from scripts.host.windows import system32, threat_events
 from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.model import Host, StackKind
 from scripts.osal.fs import free_space
-from scripts.preflight.backends import kernels
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
 
 VC_RUNTIME: Final = ("vcruntime140_1.dll", "msvcp140.dll")
-_DRIVER_RUNTIME: Final = "amdhip64"
 #: What programs find on PATH before what is meant.
 _OFFERED: Final = re.compile(r"(?:amdhip64\w*|rocblas|nvcuda|cublas64_\d+|cudnn64_\d+)\.dll", re.IGNORECASE)
 
@@ -37,14 +37,14 @@ def look_around(ws: Workspace, host: Host | None = None) -> Machine:
     """Look at everything: reads the active stack in full, starts what ``scan`` starts, asks the event log."""
     seen = host if host is not None else host_of(ws)
     windows = ws.platform == "win32"
-    gpu = next((gpu for gpu in seen.gpus if gpu.index == seen.selected), None)
+    gpu = seen.selected_gpu
     gfx = gpu.gfx if gpu is not None and gpu.vendor == AMD else None
     stage = _stage(ws)
     translation = stage is not None and stage.translation
     cache = compile_cache(ws)
     return Machine(
         host=seen,
-        kernels={str(root.path): kernels(root.path, gfx or "") for root in seen.hip_roots},
+        kernels={str(root.path): kernels_for(root.path, gfx or "") for root in seen.hip_roots},
         stage=stage,
         variables=variables_of(ws.environ),
         on_path=on_path(ws.environ) if windows else {},
@@ -127,19 +127,17 @@ def on_path(environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 def _stage(ws: Workspace) -> StageFact | None:
     """Verify the active stack in full; ``None`` where lock or history cannot be read."""
     try:
-        active = read_history(ws.stage).active
-        if active is None:
+        active, verified = read_history(ws.stage).active, verify_active(ws)
+        if active is None or verified is None:
             return StageFact(state="none")
         stack = lock_of(ws).stacks.get(active.stack)
-        items = [i for i in verify(ws, stack=active.stack).items if active.digest[:12] in i.name]
     except WorkspaceError:
         return None
-    bad = next((item for item in items if item.status not in {"intact", "absent"}), None)
     return StageFact(
-        state=bad.status if bad is not None else "intact",
+        state=verified.status,
         stack=active.stack,
         translation=stack is not None and stack.kind is StackKind.TRANSLATION,
-        details=bad.details if bad is not None else (),
+        details=verified.details,
     )
 
 
@@ -172,7 +170,7 @@ def _missing_functions(ws: Workspace, host: Host) -> tuple[str, ...] | None:
         return None
     wanted = asked_of_hip(runtime.path / "nvcuda.dll")
     places = [system32(ws.environ), *(root.path / "bin" for root in host.hip_roots)]
-    files = [path for place in places for path in sorted(place.glob(f"{_DRIVER_RUNTIME}*.dll"))]
+    files = [path for place in places for path in sorted(place.glob(f"{RUNTIME}*.dll"))]
     exports = [names for path in files if (names := offered_by(path))]
     if not wanted or not exports:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scripts.errors import UsageError
 from scripts.model import Lock, Stack, Trust
 from scripts.osal.text import size_text
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.store.fetch import FetchAction, FetchPlan
 
 #: How well a hash is known, in words a person can weigh.
@@ -18,8 +18,7 @@ TRUST_WORDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class BillRow:
+class BillRow(JsonRecord, frozen=True, kw_only=True):
     """One artifact; ``bytes`` and ``disk`` (packed and unpacked, about) are ``None`` where not published."""
 
     artifact: str
@@ -30,9 +29,10 @@ class BillRow:
     note: str
     disk: int | None = None
 
+    JSON = "id=artifact action bytes license trust note"
 
-@dataclass(frozen=True, kw_only=True)
-class DownloadSummary:
+
+class DownloadSummary(JsonRecord, frozen=True, kw_only=True):
     """Everything that would be downloaded for one stack.
 
     ``sets``: the variables that a custom lock would set for every program, as ``NAME=value``.
@@ -41,6 +41,8 @@ class DownloadSummary:
     stack: str
     rows: tuple[BillRow, ...]
     sets: tuple[str, ...] = ()
+
+    JSON = "stack bytes=known_bytes exact=size_is_exact disk_bytes=known_disk artifacts=rows"
 
     @property
     def to_download(self) -> tuple[BillRow, ...]:
@@ -61,26 +63,6 @@ class DownloadSummary:
     def size_is_exact(self) -> bool:
         """Whether every size is published."""
         return all(row.bytes is not None for row in self.to_download)
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "stack": self.stack,
-            "bytes": self.known_bytes,
-            "exact": self.size_is_exact,
-            "disk_bytes": self.known_disk,
-            "artifacts": [
-                {
-                    "id": r.artifact,
-                    "action": r.action.value,
-                    "bytes": r.bytes,
-                    "license": r.license,
-                    "trust": r.trust.value,
-                    "note": r.note,
-                }
-                for r in self.rows
-            ],
-        }
 
 
 def custom_settings(lock: Lock, stack: Stack) -> tuple[str, ...]:

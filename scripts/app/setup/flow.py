@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of
 from scripts.app.evidence_lookup import worth_here
@@ -26,21 +28,20 @@ from scripts.app.setup.download_summary import (
     require_consent,
 )
 from scripts.errors import FetchError, HostError, IntegrityError, StagedFileError, UsageError
+from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.resolve import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
-from scripts.preflight.backends import kernels
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.build import native_files
 from scripts.staging.generations import read_history
 from scripts.staging.plan import PlannedFile, RuntimePlan, lay_out, plan_runtime
-from scripts.staging.select import Selection, fitting_root, select_stack, selected_gpu
+from scripts.staging.select import Selection, fitting_root, select_stack
 from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlowStep:
+class FlowStep(JsonRecord, frozen=True, kw_only=True):
     """One step; ``status`` is ``done``, ``kept`` (it was so already), ``skipped`` or ``failed``."""
 
     name: str
@@ -48,26 +49,15 @@ class FlowStep:
     seconds: float
     detail: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "seconds": round(self.seconds, 3),
-            "detail": self.detail,
-        }
 
-
-@dataclass
-class StepNotes:
+class StepNotes(Struct):
     """What a running step says about itself."""
 
     status: str = "done"
     detail: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetupRequest:
+class SetupRequest(Struct, frozen=True, kw_only=True):
     """What the person asked for, already read."""
 
     stack: str = ""
@@ -80,8 +70,7 @@ class SetupRequest:
     fetching: FetchOptions = field(default_factory=FetchOptions)
 
 
-@dataclass
-class Flow:
+class Flow(Struct):
     """One walk through the steps; every method is one step and adds its line."""
 
     ws: Workspace
@@ -98,17 +87,14 @@ class Flow:
             notes.status = "failed"
             raise
         finally:
-            self.steps.append(
-                FlowStep(
-                    name=name, status=notes.status, seconds=time.perf_counter() - start, detail=notes.detail
-                )
-            )
+            seconds = round(time.perf_counter() - start, 3)
+            self.steps.append(FlowStep(name=name, status=notes.status, seconds=seconds, detail=notes.detail))
 
     def scan(self) -> Host:
         """Look at the machine."""
         with self.step("scan") as notes:
             host = host_of(self.ws, gpu=self.request.gpu)
-            gpu = selected_gpu(host)
+            gpu = host.selected_gpu
             notes.detail = (
                 f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU that could run CUDA programs"
             )
@@ -294,13 +280,9 @@ def _earlier(ws: Workspace, artifact: Artifact, stack: Stack) -> list[Path]:
     """Return folders of earlier set-ups that hold a part's files under their own names, newest first."""
     if artifact.root or any(member.name != member.path for member in artifact.members):
         return []
-    digests = [g.digest for g in reversed(read_history(ws.stage).generations) if g.stack == stack.id]
+    digests = [generation.digest for generation in read_history(ws.stage).of(stack.id)]
     runtimes = [load_runtime(cache_of(ws), digest, stack=stack.id) for digest in dict.fromkeys(digests)]
     return [runtime.path for runtime in runtimes if runtime is not None and runtime.path is not None]
-
-
-#: HIP library to its own name and the CUDA libraries that stand on it.
-STANDS_ON: Final = {"rocblas": ("rocBLAS", "cuBLAS"), "hipblaslt": ("hipBLASLt", "cuBLASLt")}
 
 
 def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[str, ...]:
@@ -311,15 +293,16 @@ def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[st
         host: its selected GPU is meant.
         home: the HIP runtime that came with the stack; else the installed one.
     """
-    gpu = selected_gpu(host)
+    gpu = host.selected_gpu
     root = fitting_root(stack, host) if stack.hip.source is HipSource.SDK else None
     folder = home if home is not None else root.path if root is not None else None
     if gpu is None or not gpu.gfx or folder is None:
         return ()
+    known = hip_libraries()
     return tuple(
-        f"{STANDS_ON[library][0]} in {folder} has kernels for other GPUs, none for {gpu.gfx}: "
-        f"{STANDS_ON[library][1]} will fail"
-        for library, there in kernels(folder, gpu.gfx).items()
+        f"{known[name].label} in {folder} has kernels for other GPUs, none for {gpu.gfx}: "
+        f"{known[name].cuda} will fail"
+        for name, there in kernels_for(folder, gpu.gfx).items()
         if there is False
     )
 

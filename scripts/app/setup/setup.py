@@ -11,15 +11,14 @@ from scripts.errors import ExitCode, WorkspaceError
 from scripts.evidence.document import Document, speaks_of
 from scripts.evidence.evidence_io import read_document
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
-from scripts.records import dataclass
+from scripts.serialize import JsonRecord
 from scripts.staging.generations import Generation, activate, read_history, remember_stage
 
 #: The steps that show what a stack is worth; a stack becomes active only when all of them went well.
 PROOF = ("check", "run", "report")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetupResult:
+class SetupResult(JsonRecord, frozen=True, kw_only=True):
     """What is set up, what it is worth by its document, and how each step went."""
 
     stack: str
@@ -33,24 +32,12 @@ class SetupResult:
     steps: tuple[FlowStep, ...]
     failures: tuple[CapabilityResult, ...] = ()
 
+    JSON = "stack kind level outcome simulated evidence generation warnings steps"
+
     @property
     def exit_code(self) -> int:
         """0 when the stack is active; 3 when check or workload were negative and nothing was switched."""
         return ExitCode.OK if self.generation is not None else ExitCode.NEGATIVE
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {
-            "stack": self.stack,
-            "kind": self.kind.value,
-            "level": self.level.value if self.level else None,
-            "outcome": self.outcome.value,
-            "simulated": self.simulated,
-            "evidence": self.evidence,
-            "generation": self.generation,
-            "warnings": list(self.warnings),
-            "steps": [step.to_json() for step in self.steps],
-        }
 
 
 def setup(
@@ -130,12 +117,8 @@ def setup(
 def _proven(ws: Workspace, staged: Staged, options: tuple[str, ...]) -> tuple[Document, Path] | None:
     """Find the document of an earlier set-up of exactly this runtime, on the GPU and driver of now."""
     runtime = staged.runtime
-    for generation in reversed(read_history(ws.stage).generations):
-        if (generation.stack, generation.digest, generation.options) != (
-            runtime.stack,
-            runtime.digest,
-            options,
-        ):
+    for generation in read_history(ws.stage).of(runtime.stack):
+        if (generation.digest, generation.options) != (runtime.digest, options):
             continue
         path = ws.root / generation.document
         try:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from scripts.app.bench.run import WORKLOADS, RunResult
 from scripts.app.check import CheckResult
 from scripts.app.context import Staged, Workspace, within
@@ -19,11 +21,9 @@ from scripts.evidence.regressions import Earlier, Regression, find_regressions
 from scripts.evidence.validation import Rung, Validation, ValidationVerdict, junit, write_validation
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic
-from scripts.records import dataclass
 
 
-@dataclass
-class Findings:
+class Findings(Struct):
     """What the ladder has shown so far."""
 
     staged: Staged | None = None
@@ -54,8 +54,7 @@ class Findings:
         return logs | ({f"{self.ran.workload}.log": self.ran.output} if self.ran else {})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Papers:
+class Papers(Struct, frozen=True, kw_only=True):
     """What was written into ``folder``, and what got worse since earlier documents."""
 
     validation: Validation
@@ -147,8 +146,7 @@ def _validation(
         started=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         level=level,
         steps=tuple(
-            Rung(name=s.name, status=s.status, seconds=round(s.seconds, 3), detail=text(s.detail))
-            for s in flow.steps
+            Rung(name=s.name, status=s.status, seconds=s.seconds, detail=text(s.detail)) for s in flow.steps
         ),
         passed=tuple(r.capability for r in document.results if r.outcome is Outcome.PASS) if document else (),
         regressions=tuple(r.to_json() for r in regressions),

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.errors import TargetError
 from scripts.osal.fs import hash_file, is_link
-from scripts.records import dataclass
 
 #: A program's folder larger than this is not copied.
 MOST_BYTES: Final = 2 * 1024**3
 
 
-@dataclass(frozen=True, kw_only=True)
-class CopiedNode:
+class CopiedNode(Struct, frozen=True, kw_only=True):
     """What lies at one name. ``content`` is a file's hash or a link's destination."""
 
     kind: str

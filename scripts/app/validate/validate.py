@@ -6,10 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.check import check_program
 from scripts.app.context import Staged, Workspace, cache_of, lock_of
@@ -25,15 +27,13 @@ from scripts.evidence.validation import Validation, ValidationVerdict, unsatisfi
 from scripts.lock.resolve import find_stack
 from scripts.model import StackKind
 from scripts.osal.fs import remove_tree
-from scripts.records import dataclass
-from scripts.staging.select import selected_gpu
+from scripts.serialize import pick
 
 #: Refusals that mean "not without a person": the stack is skipped, and the reason says what is missing.
 NEEDS_A_PERSON: Final = frozenset({"consent-needed", "declined", "supply-files"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class ValidateResult:
+class ValidateResult(Struct, frozen=True, kw_only=True):
     """One stack, validated or skipped, and where its documents lie.
 
     Attributes:
@@ -59,8 +59,7 @@ class ValidateResult:
         """Return plain data."""
         return {
             **self.validation.to_json(),
-            "missing": list(self.missing),
-            "folder": str(self.folder),
+            **pick(self, "missing folder"),
         }
 
 
@@ -130,7 +129,8 @@ def _ladder(flow: Flow, found: Findings, program: Path | None, folder: Path) -> 
         staged = found.staged = _stage(flow)
     except WorkspaceError as error:
         skip = isinstance(error, HostError) or error.reference in NEEDS_A_PERSON
-        words = "; ".join((f"{error.reference}: {error.message}", *error.context))
+        unmet = error.reference == "stack-unmet"  # its context says what is lacking, one a line
+        words = "; ".join((*(() if unmet else (f"{error.reference}: {error.message}",)), *error.context))
         found.skip, found.failure = (words, "") if skip else ("", words)
         flow.steps[-1:] = [
             replace(step, status="skipped" if skip else "failed", detail=words) for step in flow.steps[-1:]
@@ -153,7 +153,7 @@ def _stage(flow: Flow) -> Staged:
 @contextmanager
 def alone_on_its_gpu(ws: Workspace, staged: Staged) -> Iterator[None]:
     """Keep other validations off the same GPU meanwhile; those on the CPU disturb nobody."""
-    gpu = None if staged.stack.kind is StackKind.REFERENCE else selected_gpu(staged.host)
+    gpu = None if staged.stack.kind is StackKind.REFERENCE else staged.host.selected_gpu
     cache = cache_of(ws)
     cache.ensure()
     with nullcontext() if gpu is None else cache.locked(f"gpu-{gpu.index}", timeout=6 * 3600.0):

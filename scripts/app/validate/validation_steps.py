@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.app.check import check_arguments, judge_check
 from scripts.app.context import Staged, Workspace
@@ -30,8 +32,7 @@ from scripts.placement.layout import STATE
 SECONDS: Final = 300.0
 
 
-@dataclass
-class ValidationSubject:
+class ValidationSubject(Struct):
     """The copied program, and what its runs showed.
 
     Attributes:

@@ -6,9 +6,10 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
 
 from scripts.app.context import Staged, Workspace
 from scripts.app.wrap.wrap_types import WrapPlacement
@@ -21,7 +22,6 @@ from scripts.placement.plan import Deed, PlacementItem, PlacementPlan
 from scripts.placement.registry import PlacementRegistry
 from scripts.placement.status import PlacementStatus, placements
 from scripts.preflight.places import Place, Places
-from scripts.records import dataclass
 
 
 def registry_of(ws: Workspace) -> PlacementRegistry:
@@ -149,8 +149,7 @@ _CUBLAS: Final = re.compile(r"cublas(\d*)")
 _ITSELF: Final = "the stack's own libraries"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
+class Chosen(Struct, frozen=True, kw_only=True):
     """What goes beside a program.
 
     Attributes:
@@ -207,8 +206,7 @@ def _unknown(staged: Staged, program: Path, rest: int, *, known: bool) -> str:
     return f"{why}, so all {rest} libraries of {staged.stack.id} go beside it"
 
 
-@dataclass(kw_only=True)
-class _Choice:
+class _Choice(Struct, kw_only=True):
     """The items so far, by folded path."""
 
     staged: Staged

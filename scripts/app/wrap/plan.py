@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from scripts.app.context import Staged, Workspace
 from scripts.app.stack_process import backend_notes, gpu_choice, hip_root_of, refuse_foreign_driver
 from scripts.app.wrap.profile import Profiled, profile_of
@@ -31,7 +33,6 @@ from scripts.launch.launcher import BITS, CAVEATS, ascii_folder, plan_launcher, 
 from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
 from scripts.osal.process_result import Command, LogTo
 from scripts.preflight.places import Places
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.app.wrap.tracing import Tracing
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
 AUTO: Final = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrapRequest:
+class WrapRequest(Struct, frozen=True, kw_only=True):
     """What was asked for, still as words."""
 
     exe: str
@@ -58,8 +58,7 @@ class WrapRequest:
     program_args: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrapPlan:
+class WrapPlan(Struct, frozen=True, kw_only=True):
     """One run, decided: what is shown, what is started, and how it is watched."""
 
     shown: WrapResult
@@ -72,8 +71,7 @@ class WrapPlan:
     trace: Tracing | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Read:
+class _Read(Struct, frozen=True, kw_only=True):
     """The words, read."""
 
     program: Path

@@ -6,20 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.context import Staged, Workspace
 from scripts.launch.environ import EnvChange
 from scripts.model import StackKind
 from scripts.preflight.packages import environments, installed, is_python
-from scripts.records import dataclass
-from scripts.staging.select import selected_gpu
 
 #: Holds the file by which PyTorch gets its settings.
 TORCH_FOLDER: Final = ("scripts", "inside", "torch_safe")
 MAX_NAMES: Final = 5000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Profiled:
+class Profiled(Struct, frozen=True, kw_only=True):
     """What known programs get: changes of the environment, and the sentences that announce them."""
 
     changes: tuple[EnvChange, ...] = ()
@@ -39,7 +38,7 @@ def profile_of(
         matching,
     )
 
-    gpu = selected_gpu(staged.host)
+    gpu = staged.host.selected_gpu
     python = is_python(program)
     packages = installed(environments(program)) if python else ()
     facts = AppFacts(

@@ -10,13 +10,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, TextIO
 
+from msgspec import Struct
+
 from scripts.app.context import Staged, Workspace
 from scripts.errors import LaunchError, UsageError
 from scripts.evidence.tracelog import TraceReader, TraceSummary
 from scripts.launch.environ import EnvChange
 from scripts.launch.injection import Via, ViaChoice
 from scripts.launch.tracing import LOG_DIR, LOG_NAME, plan_trace
-from scripts.records import dataclass
 
 #: Below ``stage``; ``remove`` takes it away with the rest.
 FOLDER: Final = "traces"
@@ -26,8 +27,7 @@ SENTENCES: Final = 50
 LONGEST: Final = 8192
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tracing:
+class Tracing(Struct, frozen=True, kw_only=True):
     """How one run is traced: the way in, the environment, and the folder for the logs."""
 
     choice: ViaChoice

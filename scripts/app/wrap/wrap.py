@@ -7,10 +7,11 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace, staged_runtime
 from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run

@@ -6,9 +6,10 @@ import json
 import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct, field
 
 from scripts.app.context import Staged, Workspace
 from scripts.errors import (
@@ -33,7 +34,6 @@ from scripts.osal.fs import write_atomic
 from scripts.osal.process import name_exit
 from scripts.osal.process_result import ProcessResult
 from scripts.preflight.places import Places
-from scripts.records import dataclass
 
 if TYPE_CHECKING:
     from scripts.evidence.tracelog import TraceSummary
@@ -63,8 +63,7 @@ def not_started_code(error: WorkspaceError) -> int:
     return int(ExitCode.WRAP_NOT_STARTED)
 
 
-@dataclass
-class WrapPlacement:
+class WrapPlacement(Struct):
     """What a placement has to report.
 
     An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
@@ -93,8 +92,7 @@ class Placer(Protocol):
 ExplainPlacement = Callable[[Staged, Path, Places | None], tuple[str, ...]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inspected:
+class Inspected(Struct, frozen=True, kw_only=True):
     """What a look into the program's files showed.
 
     ``refusal`` says why it will be refused, if so; ``kinds`` are the ids of what the program was taken for;
@@ -112,8 +110,7 @@ class Inspected:
 Inspect = Callable[[Staged, Path, ViaFacts], Inspected]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrapResult:
+class WrapResult(Struct, frozen=True, kw_only=True):
     """How a wrapped program ended, or with ``explain`` what would be run.
 
     Attributes:

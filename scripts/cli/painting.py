@@ -1,0 +1,90 @@
+"""Everything that needs Rich: consoles, panels, bars. Many runs paint nothing and never load it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape as rich_escape
+from rich.panel import Panel
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["Console", "bars_on", "escape", "failure", "open_console", "warning"]
+
+#: What a terminal obeys instead of showing it: escape sequences that overwrite what was said, and signs that
+#: turn a line's direction round. Tabs and line feeds do no harm, and Rich drops returns.
+_COMMANDS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class _Patient(Console):
+    """A console whose reader may go away (``| head``) without changing how the task ends."""
+
+    def on_broken_pipe(self) -> None:
+        """Write the rest to nowhere; Rich would end the process with 1."""
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        with contextlib.suppress(OSError):  # a stream without a descriptor
+            os.dup2(nowhere, self.file.fileno())
+        os.close(nowhere)
+
+
+def escape(text: str) -> str:
+    """Keep Rich from reading markup out of a text that no markup follows on its line.
+
+    Whoever wrote it (a trace, a log, the name of a folder) commands no terminal: such signs are spelled.
+    Its own way doubles a backslash at the end, for markup that may follow: a folder of Windows ends so.
+    """
+    spelled = _COMMANDS.sub(lambda sign: sign[0].encode("unicode_escape").decode("ascii"), text)
+    return rich_escape(f"{spelled}\n")[:-1]
+
+
+def open_console(stream: TextIO) -> Console:
+    """Make a console that writes what it is given, without guessing colours for it."""
+    return _Patient(file=stream, highlight=False, legacy_windows=False, emoji=False)
+
+
+def warning(text: str, *, unicode: bool) -> Panel:
+    """Build the frame around something that must not be overlooked."""
+    return Panel(escape(text), border_style="yellow", box=_frame(unicode=unicode), expand=False)
+
+
+def failure(title: str, message: str, context: Sequence[str], *, unicode: bool) -> Panel:
+    """Build the panel of a failure: message and facts."""
+    parts = [escape(message), *(f"  {escape(fact)}" for fact in context)]
+    return Panel(
+        "\n".join(parts),
+        title=escape(title),
+        title_align="left",
+        border_style="red",
+        box=_frame(unicode=unicode),
+    )
+
+
+def _frame(*, unicode: bool) -> box.Box:
+    """Choose a frame the stream can encode."""
+    return box.ROUNDED if unicode else box.ASCII
+
+
+def bars_on(console: Console, *, unit: str) -> Progress:
+    """Build the bars of long work, counted in ``bytes`` or in pieces."""
+    from rich.progress import (  # noqa: PLC0415 - most panels stand beside no bar
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    amount = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else (MofNCompleteColumn(),)
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(bar_width=30), *amount, TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)

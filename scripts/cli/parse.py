@@ -1,0 +1,305 @@
+"""From the words of a command line to one call: the only parser of this workspace.
+
+``python -m scripts`` and ``invoke`` both read their words here, once. Invoke's own options are refused
+wherever they stand: behind a task it would obey them, and the program would lose its arguments; some load
+code or change how tasks run. Standard library only, see ``scripts/cli/verbs.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from scripts.cli.registry import Option, Verb
+from scripts.cli.verbs import TEST, VERBS, WRAP
+from scripts.errors import ExitCode, UsageError, WorkspaceError
+
+#: What ``wrap`` ends with when its line cannot be read: 1 and 2 could be the program's.
+WRAP_USAGE: Final = int(ExitCode.WRAP_NOT_STARTED) + 1
+#: Invoke's own options (``invoke --help`` of 3.0.3).
+INVOKES: Final = frozenset(
+    {
+        *("--collection", "-c", "--config", "-f", "--search-root", "-r", "--command-timeout", "-T"),
+        *("--debug", "-d", "--dry", "-R", "--echo", "-e", "--hide", "--warn-only", "-w", "--pty", "-p"),
+        *("--no-dedupe", "--prompt-for-sudo-password", "--write-pyc", "--list-depth", "-D"),
+        *("--list-format", "-F", "--list", "-l", "--version", "-V", "--help", "-h", "--complete"),
+        "--print-completion-script",
+    }
+)
+_HELP: Final = frozenset({"--help", "-h"})
+_LIST: Final = frozenset({"--list", "-l"})
+_VERSION: Final = frozenset({"--version", "-V"})
+_DASHES: Final = "--"
+_SEE_ALL: Final = "see all tasks: invoke --list"
+
+
+class Call(NamedTuple):
+    """One line, read: what is performed, with what.
+
+    Attributes:
+        verb: the row of the registry.
+        options: what was typed, by parameter of the use case.
+        arguments: the program's own, untouched.
+        as_json: whether ``--json`` was typed.
+    """
+
+    verb: Verb
+    options: Mapping[str, object]
+    arguments: tuple[str, ...] = ()
+    as_json: bool = False
+
+
+class Show(NamedTuple):
+    """A line that asks about the tasks: ``list``, ``help`` or ``version``; ``topic`` names a task."""
+
+    what: str
+    topic: str = ""
+
+
+class LineError(Exception):
+    """A line that cannot be read: what to show, in which form, and the code to end with."""
+
+    def __init__(self, error: WorkspaceError, *, code: int, as_json: bool) -> None:
+        """Keep the three."""
+        super().__init__(error.message)
+        self.error = error
+        self.code = code
+        self.as_json = as_json
+
+
+def read_line(words: Sequence[str]) -> Call | Show:
+    """Read what stands behind ``invoke`` or ``python -m scripts``.
+
+    Raises:
+        LineError: it cannot be read.
+    """
+    first, rest = (words[0], words[1:]) if words else ("--list", ())
+    if first.startswith("-") or first == "help":
+        return _about_tasks(first, rest)
+    verb = VERBS.get(first)
+    if verb is None:
+        raise _unknown_task(first, words)
+    if len(rest) == 1 and rest[0] in _HELP:
+        return _help(verb.name)
+    if verb.name == TEST:
+        return Call(verb, {}, tuple(rest))
+    return _Reader(verb, rest).read()
+
+
+def _about_tasks(first: str, rest: Sequence[str]) -> Show:
+    """Read a line that begins with no task."""
+    name, _, topic = first.partition("=")
+    topic = topic or next(iter(rest), "")
+    if name in _VERSION:
+        return Show("version")
+    if name in _LIST:
+        return Show("list", topic)
+    if name in _HELP or first == "help":
+        return _help(topic)
+    raise _refuse_before((first, *rest))
+
+
+def _help(topic: str) -> Show:
+    if topic and topic not in VERBS:
+        raise _unknown_task(topic, ())
+    return Show("help", topic)
+
+
+def _unknown_task(word: str, words: Sequence[str]) -> LineError:
+    return _unreadable(words, f"unknown task {word!r}", _alike(word, list(VERBS), _SEE_ALL))
+
+
+def _refuse_before(words: Sequence[str]) -> LineError:
+    """Refuse an option that stands before the task."""
+    option = words[0].partition("=")[0]
+    task = next((word for word in words if word in VERBS), "")
+    if option in INVOKES:
+        msg = f"{option} is an option of Invoke itself, and this workspace obeys none of them"
+        return _unreadable(words, msg, f"leave it out: invoke {task or '--list'}")
+    hint = f"name the task first: invoke {task} {words[0]}" if task else "name a task: invoke --list"
+    return _unreadable(words, f"unexpected option {option} before a task", hint)
+
+
+class _Reader:
+    """Reads what stands behind one verb."""
+
+    def __init__(self, verb: Verb, words: Sequence[str]) -> None:
+        self.verb = verb
+        self.words = list(words)
+        self.known = {f"--{option.name}": option for option in verb.options}
+        self.found: dict[str, object] = {}
+
+    def read(self) -> Call:
+        """Read all of it."""
+        at, arguments = 0, None
+        while at < len(self.words) and arguments is None:
+            word = self.words[at]
+            if word == _DASHES:
+                arguments = self._behind_dashes(at)
+            elif word.startswith("-") and word != "-":
+                at = self._option(at)
+            else:
+                arguments = self._bare(at)
+                at += 1
+        as_json = bool(self.found.pop("json", False))
+        return Call(self.verb, self.found, tuple(arguments or ()), as_json)
+
+    def _option(self, at: int) -> int:
+        """Take one option; return where the next word stands."""
+        name, equals, value = self.words[at].partition("=")
+        option = self.known.get(name)
+        if option is None:
+            raise self._unknown(at)
+        if option.is_switch:
+            if equals:
+                msg = f"{name} takes no value"
+                raise self._refused(msg, f"leave {equals}{value} out")
+            self.found[option.parameter] = True
+            return at + 1
+        if not equals:
+            at += 1
+            value = self.words[at] if at < len(self.words) else ""
+            if value.startswith("-") and value != "-":
+                value = ""
+        if not value:
+            msg = f"{name} needs a value"
+            raise self._refused(msg, f"name it: {option.form}")
+        self._keep(option, value)
+        return at + 1
+
+    def _keep(self, option: Option, value: str) -> None:
+        earlier = self.found.get(option.parameter)
+        if option.many:
+            self.found[option.parameter] = [*(earlier if isinstance(earlier, list) else []), value]
+        elif earlier is not None:
+            msg = f"--{option.name} is given twice"
+            raise self._refused(msg, "leave one of the two out")
+        else:
+            self.found[option.parameter] = value
+
+    def _bare(self, at: int) -> list[str] | None:
+        """Take a word that is no option; behind a program's name all others are the program's."""
+        word, rest = self.words[at], self.words[at + 1 :]
+        option = self.verb.option(self.verb.bare) if self.verb.bare else None
+        if option is None or option.parameter in self.found:
+            raise self._stray(at)
+        if word in VERBS:
+            msg = f"{word!r} is a task, so it is unclear whether a file of that name is meant"
+            raise self._refused(
+                msg, f"name the file: {_typed(self.verb.name, f'--{option.name}={word}')}", stray=True
+            )
+        self.found[option.parameter] = word
+        if not self.verb.rest:
+            return None
+        if rest[:1] == [_DASHES]:
+            msg = f"it is unclear whether the `--` behind {word!r} belongs to the program"
+            line = _typed(self.verb.name, *self.words[:at], f"--{option.name}={word}", *rest)
+            raise self._refused(msg, f"name the program by its option: {line}", stray=True)
+        return rest
+
+    def _behind_dashes(self, at: int) -> list[str]:
+        """Take the program's arguments, and the program itself where no option named it."""
+        rest = self.words[at + 1 :]
+        if not self.verb.rest:
+            msg = f"{self.verb.name} starts no program, so nothing can follow `--`"
+            raise self._refused(msg, f"see the options: invoke --help {self.verb.name}")
+        if self.verb.bare not in self.found and rest:
+            self.found[self.verb.bare] = rest.pop(0)
+        return rest
+
+    def _unknown(self, at: int) -> LineError:
+        """Refuse an option that the verb does not have."""
+        name = self.words[at].partition("=")[0]
+        whose = "an option of Invoke itself" if name in INVOKES else f"no option of {self.verb.name}"
+        if self.verb.name == WRAP:
+            return self._refused(f"{name} is {whose}", self._ask_for_dashes(at))
+        options = f"see the options: invoke --help {self.verb.name}"
+        if name in INVOKES:
+            msg = f"{name} is an option of Invoke itself, and this workspace obeys none of them"
+            return self._refused(msg, f"leave it out; {options}")
+        return self._refused(f"{name} is {whose}", _alike(name, list(self.known), options))
+
+    def _stray(self, at: int) -> LineError:
+        word = self.words[at]
+        if self.verb.name == WRAP:
+            return self._refused(f"unexpected argument {word!r}", self._ask_for_dashes(at), stray=True)
+        other = (
+            f"run it by itself: invoke {word}"
+            if word in VERBS
+            else f"see the options: invoke --help {self.verb.name}"
+        )
+        return self._refused(f"unexpected argument {word!r}: one task at a time", other, stray=True)
+
+    def _ask_for_dashes(self, at: int) -> str:
+        """Return the line that was probably meant, to be pasted."""
+        before, behind = self.words[:at], self.words[at:]
+        alike = _close(behind[0].partition("=")[0], list(self.known)) if behind[0].startswith("--") else ""
+        if "exe" not in self.found and _DASHES not in behind:
+            return (
+                f"did you mean {alike}? See the options: invoke --help wrap"
+                if alike
+                else "see the options: invoke --help wrap"
+            )
+        if _DASHES in behind:
+            behind.remove(_DASHES)
+        line = _typed(WRAP, *before, _DASHES, *behind)
+        return f"did you mean {f'{alike}, or ' if alike else ''}`--`? {line}"
+
+    def _refused(self, message: str, hint: str, *, stray: bool = False) -> LineError:
+        if not stray:
+            return _unreadable((self.verb.name, *self.words), message, hint)
+        error = UsageError("stray-word", message, hint=hint)
+        code = WRAP_USAGE if self.verb.name == WRAP else int(error.code)
+        return LineError(error, code=code, as_json=_wants_json(self.words))
+
+
+def _unreadable(words: Sequence[str], message: str, hint: str) -> LineError:
+    """Make the error of a line that cannot be read."""
+    error = WorkspaceError("unreadable-line", message, hint=hint)
+    code = WRAP_USAGE if WRAP in words[:1] else int(error.code)
+    return LineError(error, code=code, as_json=_wants_json(words))
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    """Whether ``--json`` is among our own words; behind ``--`` it is the program's."""
+    ours = words[: words.index(_DASHES)] if _DASHES in words else words
+    return "--json" in ours
+
+
+def _close(word: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only where a word is unknown
+
+    return next(iter(get_close_matches(word.replace("_", "-"), known, n=1)), "")
+
+
+def _alike(word: str, known: Sequence[str], otherwise: str) -> str:
+    """Say what was probably meant."""
+    alike = _close(word, known)
+    return f"did you mean {alike}? {otherwise[0].upper()}{otherwise[1:]}" if alike else otherwise
+
+
+def _typed(*words: str) -> str:
+    """Write a line that can be pasted into this system's shell."""
+    if sys.platform == "win32":
+        from subprocess import list2cmdline  # noqa: PLC0415 - only where a line is refused
+
+        return f"invoke {list2cmdline(words)}"
+    from shlex import join  # noqa: PLC0415 - as above
+
+    return f"invoke {join(words)}"
+
+
+def read_or_answer(words: Sequence[str]) -> Call | int:
+    """Read a line; what asks about the tasks or cannot be read is answered, and the exit code returned."""
+    try:
+        read = read_line(words)
+    except LineError as refused:
+        from scripts.cli.console import show_refused_line  # noqa: PLC0415 - as below
+
+        return show_refused_line(refused.error, code=refused.code, as_json=refused.as_json)
+    if isinstance(read, Call):
+        return read
+    from scripts.cli.help import show_help  # noqa: PLC0415 - a line that is performed needs neither
+
+    return show_help(read)

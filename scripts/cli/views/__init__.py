@@ -1,0 +1,1 @@
+"""One view for each verb: what a person sees of its result."""

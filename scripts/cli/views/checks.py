@@ -1,0 +1,161 @@
+"""What a person sees of ``doctor``, ``check``, ``run`` and ``precompile``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from scripts.cli.console import RUN_ONE, Out, seconds, size
+from scripts.doctor.diagnose import SURE
+from scripts.doctor.machine import Status
+from scripts.model import Outcome, StackKind
+
+if TYPE_CHECKING:
+    from scripts.app.bench.run import RunResult
+    from scripts.app.check import CheckResult
+    from scripts.app.doctor.doctor import DoctorResult
+    from scripts.app.precompile import PrecompileResult
+    from scripts.doctor.diagnose import Finding
+
+
+def show_doctor(result: DoctorResult, out: Out) -> None:
+    """Show what was looked at, then what the text means, then what to do."""
+    for line in result.lines:
+        out.mark(line.status.value, f"{line.topic}: {line.text} ({line.looked_at})")
+    for finding in result.findings:
+        show_finding(finding, out)
+    if result.log and not result.findings:
+        out.mark("unknown", "This text is not a failure that is known here.")
+    out.now(_now(result))
+
+
+def show_finding(finding: Finding, out: Out) -> None:
+    """Show one explanation, with what it rests on."""
+    likely = finding.confidence > SURE
+    word = "" if likely else "perhaps "
+    out.mark("fail" if likely else "warn", f"{word}{finding.reference} ({finding.confidence:.2f})")
+    for line in finding.evidence:
+        out.line(f"    {line}")
+    out.line(f"    {finding.cause}")
+    for number, step in enumerate(finding.fix, start=1):
+        out.line(f"    {number}. {step}")
+    for step in finding.tell:
+        out.line(f"    What would tell: {step}")
+
+
+def note_finding(finding: Finding, out: Out) -> None:
+    """Say the best explanation under an error, on stderr."""
+    out.note(f"doctor: {finding.reference} ({finding.confidence:.2f}): {finding.cause}")
+    for number, step in enumerate(finding.fix, start=1):
+        out.note(f"  {number}. {step}")
+
+
+def _now(result: DoctorResult) -> str:
+    """Say what a person would do next."""
+    if result.findings:
+        return f"all kinds of failure are described in {result.findings[0].docs.partition('#')[0]}"
+    failed = [line for line in result.lines if line.status is Status.FAIL]
+    if failed:
+        return f"begin with: {failed[0].text}"
+    if result.log:
+        return "bundle everything for a report: invoke report --bundle"
+    return "explain what a program printed: invoke --help doctor"
+
+
+MARKS: Final = {
+    Outcome.PASS: "ok",
+    Outcome.UNAVAILABLE: "skip",
+    Outcome.NOT_REACHED: "unknown",
+    Outcome.HANG_AFTER_RESULT: "warn",
+    Outcome.CRASH_AFTER_RESULT: "warn",
+}
+
+
+def show_check(result: CheckResult, out: Out) -> None:
+    """Show every library, then what it means, then what to do."""
+    absent = [
+        r.capability for r in result.verdict.results if r.outcome is Outcome.UNAVAILABLE and not r.level
+    ]
+    for item in result.verdict.results:
+        if item.capability in absent:
+            continue
+        detail = f": {item.detail}" if item.detail else ""
+        out.mark(MARKS.get(item.outcome, "fail"), f"{item.capability} {item.outcome.value}{detail}")
+    if absent:
+        out.mark("skip", f"not here: {', '.join(absent)}")
+    for note in result.notes:
+        out.mark("warn", note)
+    for line in result.noise[:20]:
+        out.line(f"    {line}")
+    word = "The libraries load" if result.verdict.loads else "Not all libraries load"
+    out.line(f"{word} ({result.stack}, {seconds(result.seconds)}): {result.verdict.reason}.")
+    if result.simulated:
+        out.loud("This is the CPU reference stack: it proves the pipeline, not a GPU.")
+    if result.verdict.loads:
+        out.line("Loading is not working: this says nothing about numbers.")
+        out.now("see whether numbers are right: invoke run --workload=gemm")
+    else:
+        if result.kind is StackKind.TRANSLATION and result.verdict.outcome is Outcome.TIMEOUT:
+            out.line(
+                "A library that is missing opens a message box; without anybody to close it the check waits."
+            )
+        out.now("find out why: invoke doctor")
+
+
+#: So many last lines of the tool's output are shown where it failed.
+TAIL = 10
+
+
+def show_precompile(result: PrecompileResult, out: Out) -> None:
+    """Say whether the cache grew, which alone shows that something was compiled."""
+    for note in (*result.notes, *result.ending):
+        out.note(note)
+    grown = result.after - result.before
+    took = f"{result.path.name} with {result.stack}, {seconds(result.seconds)}"
+    if result.code:
+        out.mark("fail", f"{took}: the layer's tool failed")
+        for line in result.output.decode("utf-8", "replace").splitlines()[-TAIL:]:
+            out.line(f"    {line}")
+    elif grown > 0:
+        out.mark("ok" if result.code == 0 else "warn", f"{took}: the compile cache grew by {size(grown)}")
+    else:
+        out.mark("warn", f"{took}: nothing was added to the compile cache")
+        out.line("    Everything was there already, or there is no device code that the layer can read.")
+    if result.cache:
+        out.line(f"    {result.cache} ({size(result.after)})")
+    if result.code == 0:
+        out.now(f'run it: invoke wrap --exe="{result.path}"' if result.path.is_file() else RUN_ONE)
+    else:
+        out.now("find out why: invoke doctor")
+
+
+def show_run(result: RunResult, out: Out) -> None:
+    """Say whether the answer was right, and how far that goes."""
+    good = result.result.outcome is Outcome.PASS
+    level = f", {result.result.level.value}" if result.result.level else ""
+    simulated = " (simulated: this is the CPU, not a GPU)" if result.simulated else ""
+    word = f"{result.result.outcome.value}{level}{simulated}"
+    line = f"{result.workload} on {result.stack}: {word}, {seconds(result.seconds)}"
+    out.mark("ok" if good else "fail", line)
+    out.line(f"    {result.result.detail}")
+    for words in result.last_words:
+        out.line(f"    | {words}")
+    if result.native:
+        out.line(f"    beside it, the device's own: {native(result.native)}")
+    if result.record_path:
+        out.line(f"    {result.trials} trials in {result.record_path}")
+    if result.result.outcome is Outcome.REFUSED:
+        out.now("see what other stacks are for: invoke stacks")
+    elif result.result.outcome is Outcome.INCORRECT:
+        out.now("see whether the files are intact: invoke verify")
+    elif not good:
+        out.now("see which libraries load: invoke check")
+
+
+def native(found: Mapping[str, object]) -> str:
+    """Put the device's own product into a line."""
+    figure = next(
+        (f"{v:,.1f} GFLOP/s" for k, v in found.items() if k.startswith("gflops") and isinstance(v, float)), ""
+    )
+    words = (found.get("library"), figure or found.get("note"), "" if figure else found.get("detail"))
+    return ", ".join(str(word) for word in words if word)

@@ -1,0 +1,127 @@
+"""What a person sees of ``report`` and ``validate``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scripts.cli.console import RUN_ONE, Out, seconds
+from scripts.evidence.document import Provenance
+from scripts.evidence.validation import ValidationVerdict
+
+if TYPE_CHECKING:
+    from scripts.app.report import MachineSeen, ReportResult
+    from scripts.app.validate.round import RoundResult
+    from scripts.app.validate.validate import ValidateResult
+
+
+def show_report(result: ReportResult, out: Out) -> None:
+    """Show what was imported or bundled, then what this machine has shown."""
+    if result.added is not None:
+        out.mark("ok", f"imported: {_title(result.added)}")
+        out.line(f"    {result.added.path}")
+        out.line("    It was checked for form, not for truth; nobody measured it here.")
+    if result.bundle is not None:
+        out.mark("ok", f"bundle: {result.bundle}")
+        for name in result.bundle_names:
+            out.line(f"    {name}")
+    for fault in result.faults:
+        out.mark("fail", fault)
+    for seen in result.own:
+        _document(seen, out)
+    if result.imported and result.added is None:
+        out.line(f"From others ({len(result.imported)}):")
+        for seen in result.imported:
+            out.line(f"    {_title(seen)}: {_worth(seen)}")
+    _close(result, out)
+
+
+def _document(seen: MachineSeen, out: Out) -> None:
+    """Show one document of this machine in full."""
+    document = seen.document
+    rows = [
+        (r.capability, r.level.value if r.level else "-", r.outcome.value, r.detail) for r in document.results
+    ]
+    out.line(f"{_title(seen)}: {_worth(seen)}")
+    out.table(("capability", "level", "outcome", "detail"), rows)
+    if document.simulated:
+        out.loud("Simulated on the CPU reference stack: it proves the pipeline, not a GPU.")
+    if document.lock is not None and document.lock.custom:
+        out.loud("Made under another lock: it proves nothing for the stacks of this workspace.")
+    if document.not_exercised:
+        out.line(f"Not exercised: {', '.join(document.not_exercised)}")
+    out.line(f"Document: {seen.path}")
+
+
+def _title(seen: MachineSeen) -> str:
+    """Name a document's subject."""
+    subject = seen.document.subject
+    gpu = subject.gpu
+    where = f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU"
+    what = f", {subject.application}" if subject.application else ""
+    return f"{subject.stack or 'no stack of ours'} on {where}{what}"
+
+
+def _worth(seen: MachineSeen) -> str:
+    """Say level, outcome and when it was seen."""
+    document = seen.document
+    level = document.level.value if document.level else "nothing shown for all"
+    who = (
+        "reported" if document.provenance is Provenance.REPORTED else f"{document.created:%Y-%m-%d %H:%M} UTC"
+    )
+    return f"{level}, {document.outcome.value}, {who}"
+
+
+def _close(result: ReportResult, out: Out) -> None:
+    """Say what a person would do next."""
+    if result.bundle is not None:
+        out.now("look through the bundle, then attach it to your report")
+    elif not result.own:
+        out.line("This machine has no documents yet.")
+        out.now("make one: invoke setup")
+    elif all(seen.document.simulated for seen in result.own):
+        out.now(RUN_ONE)
+    else:
+        out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
+
+
+MARKS = {ValidationVerdict.PASSED: "ok", ValidationVerdict.FAILED: "fail", ValidationVerdict.SKIPPED: "skip"}
+
+
+def show_validate(result: ValidateResult, out: Out) -> None:
+    """Show every step, the verdict, what got worse, and where it is written."""
+    validation = result.validation
+    for step in validation.steps:
+        mark = {"failed": "fail", "skipped": "skip"}.get(step.status, "ok")
+        detail = f": {step.detail}" if step.detail else ""
+        out.mark(mark, f"{step.name} ({seconds(step.seconds)}){detail}")
+    if validation.simulated:
+        out.loud("SIMULATED on the CPU: this proves that the pipeline works, and nothing about any GPU.")
+    for regression in result.regressions:
+        out.mark("fail", f"worse than before: {regression.sentence} ({regression.document})")
+    out.mark(MARKS[validation.verdict], validation.summary)
+    for word in result.missing:
+        out.mark("fail", f"{word} was required, and nothing was shown for it")
+    out.line(f"documents: {result.folder}")
+    if result.exit_code == 0 and validation.simulated:
+        out.now("validate every stack of the lock: nox -s validate (docs/validate.md)")
+    elif result.exit_code == 0:
+        out.now("promote it: commit the document in evidence/ (docs/evidence.md)")
+    elif validation.verdict is ValidationVerdict.SKIPPED:
+        out.now("see what each stack needs: invoke stacks")
+    else:
+        out.now("the logs lie beside the documents; a bug report takes them: invoke report --bundle")
+
+
+def show_validate_round(result: RoundResult, out: Out) -> None:
+    """Show each stack that ran, each reason of the others once, and what is wrong."""
+    for validation in result.validations:
+        if validation.verdict is not ValidationVerdict.SKIPPED:
+            out.mark(MARKS[validation.verdict], validation.summary)
+    for reason, stacks in result.skipped.items():
+        out.mark("skip", f"skipped: {', '.join(stacks)}")
+        out.line(f"    {reason}")
+    out.line(f"page: {result.page}")
+    for problem in result.problems:
+        out.mark("fail", f"not a success: {problem}")
+    if not result.problems:
+        out.now("promote a document: commit it in evidence/ (docs/evidence.md)")

@@ -1,0 +1,192 @@
+"""What a person sees of stacks: listing, setting up, switching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from scripts.app.setup.download_summary import TRUST_WORDS
+from scripts.cli.console import RUN_ONE, Out, seconds, short, size
+from scripts.errors import ExitCode
+from scripts.model import StackKind
+
+if TYPE_CHECKING:
+    from scripts.app.setup.download_summary import DownloadSummary
+    from scripts.app.setup.flow import FlowStep
+    from scripts.app.setup.setup import SetupResult
+    from scripts.app.stacks import RollbackResult, StackRow, StacksResult, UseResult
+    from scripts.app.stage import FetchResult, StageResult
+    from scripts.app.verify import VerifyResult
+
+
+def show_stacks(result: StacksResult, out: Out) -> None:
+    """Show every stack: whether it fits, and the word its documents allow."""
+    rows = [(_name(row), row.stack.kind.value, _fits(row, result.gfx), _worth(row)) for row in result.rows]
+    out.table(("stack", "kind", "here", "evidence"), rows)
+    for row in result.rows:
+        _documents(row, out)
+    out.line("Evidence is what committed documents show; nothing is inferred upwards.")
+    out.line("`reported` was measured and published by others.")
+    fitting = [row for row in result.rows if not row.obstacles and not row.active]
+    if fitting and not result.gfx:
+        out.now(f"set one up: invoke setup --stack={fitting[0].stack.id}")
+    else:
+        out.now("set up what fits this machine: invoke setup")
+
+
+def _name(row: StackRow) -> str:
+    """Mark the active stack and the staged ones."""
+    return row.stack.id + (" (active)" if row.active else " (staged)" if row.staged else "")
+
+
+def _fits(row: StackRow, gfx: str) -> str:
+    """Say what stands in the way."""
+    if gfx:
+        if row.stack.kind is StackKind.REFERENCE:
+            return "needs no GPU"
+        return f"lists {gfx}" if row.stack.requires.gfx else "any AMD GPU"
+    return "; ".join(row.obstacles) or "fits"
+
+
+def _worth(row: StackRow) -> str:
+    """Say what is shown, GPU by GPU."""
+    said = row.worth or row.proofs  # documents about a GPU without an architecture of AMD's stand alone
+    return "; ".join(item.sentence for item in said) or "none"
+
+
+def _documents(row: StackRow, out: Out) -> None:
+    """Name the document behind each word, and those that say otherwise."""
+    for worth in row.worth:
+        out.line(f"{row.stack.id} on {worth.sentence}")
+        out.line(f"    shown by {worth.document}")
+        for document in worth.against:
+            out.line(f"    against it {document}")
+
+
+#: What a finished set-up proves, and what not; a simulated run must never be taken for a GPU.
+PROVES = {
+    StackKind.REFERENCE: (
+        "SIMULATED on the CPU: this proves that the pipeline works on this machine. "
+        "It says nothing about any GPU, any driver, or your program."
+    ),
+    StackKind.CONTROL: (
+        "This is the control: NVIDIA's own CUDA, nothing translated. "
+        "It proves that check and workload are right, not that a Radeon can run them."
+    ),
+    StackKind.TRANSLATION: (
+        "This proves what the table says for this GPU and this stack, and nothing about your program: "
+        "run it, and compare its own answer."
+    ),
+}
+
+
+def show_setup(result: SetupResult, out: Out) -> None:
+    """Show the steps, what they prove, where it is written, and what to do now."""
+    show_steps(result.steps, out)
+    out.loud(PROVES[result.kind])
+    level = result.level.value if result.level else "nothing shown"
+    good = result.generation is not None
+    simulated = ", simulated" if result.simulated else ""
+    out.mark("ok" if good else "fail", f"{result.stack}: {result.outcome.value}, {level}{simulated}")
+    for failure in result.failures:
+        out.mark("fail", f"{failure.capability}: {failure.outcome.value} {failure.detail}")
+    out.line(f"document: {result.evidence}")
+    if good:
+        out.now(RUN_ONE)
+    else:
+        out.now("the stack was not made active; the logs lie beside the document")
+
+
+def show_fetch(result: FetchResult, out: Out) -> None:
+    """Show the steps and what is in the store."""
+    show_steps(result.steps, out)
+    for blob in result.blobs:
+        out.line(blob)
+    out.now(f"unpack and assemble: invoke stage --stack={result.stack}")
+
+
+def show_stage(result: StageResult, out: Out) -> None:
+    """Show the steps and what to do with the result."""
+    show_steps(result.steps, out)
+    out.line(f"{result.stack} lies ready: {result.path or 'nothing to stage'}")
+    out.now(f"check it and make it active: invoke setup --stack={result.stack}")
+
+
+def show_use(result: UseResult, out: Out) -> None:
+    """Say what is active now and how to go back."""
+    out.mark(
+        "ok",
+        f"{result.active.stack} is active (generation {result.active.number}, {short(result.active.digest)})",
+    )
+    if result.before is not None and result.before.number != result.active.number:
+        out.now(f"back to {result.before.stack}: invoke rollback")
+    else:
+        out.now(RUN_ONE)
+
+
+def show_rollback(result: RollbackResult, out: Out) -> None:
+    """Say what is active now and how to go forward again."""
+    left, active = result.left, result.active
+    out.mark("ok", f"{active.stack} is active again (generation {active.number})")
+    out.line(f"left {left.stack} (generation {left.number})")
+    out.now(f"forward again: invoke rollback --to={left.number}")
+
+
+MARK = {"intact": "ok", "absent": "skip", "missing": "fail", "changed": "fail"}
+
+
+def show_verify(result: VerifyResult, out: Out) -> None:
+    """Name everything that was looked at, and every file that differs."""
+    for item in result.items:
+        out.mark(MARK[item.status], f"{item.what} {item.name}: {item.status} ({item.how} read)")
+        for detail in item.details:
+            out.line(f"    {detail}")
+    if not result.items:
+        out.mark("skip", "nothing is staged in this workspace, so nothing was verified")
+        out.now("set a stack up: invoke setup")
+    elif result.exit_code != ExitCode.OK:
+        out.now(f"put back what was verified: {' and '.join(result.repair)}")
+    elif not result.deep:
+        out.now("also read the archives behind them: invoke verify --deep")
+
+
+def show_steps(steps: Iterable[FlowStep], out: Out) -> None:
+    """Show what was done, what was so already, and how long it took."""
+    out.table(
+        ("step", "status", "time", ""), [(s.name, s.status, seconds(s.seconds), s.detail) for s in steps]
+    )
+
+
+def show_bill(bill: DownloadSummary, out: Out) -> None:
+    """Show what will be downloaded, its size there and here, its licence, and how far its hash is trusted."""
+    rows = [
+        (
+            r.artifact,
+            size(r.bytes) if r.bytes is not None else "not published",
+            r.license,
+            TRUST_WORDS[r.trust],
+        )
+        for r in bill.to_download
+    ]
+    if rows:
+        out.note_table(("download", "size", "licence", "trust"), rows)
+    if bill.known_disk:
+        more = "" if bill.size_is_exact else " or more"
+        out.note(f"On disk, with what is unpacked: about {size(bill.known_disk)}{more}")
+    for row in bill.to_download:
+        if row.note:
+            out.note(f"{row.artifact}: {row.note}")
+    for setting in bill.sets:
+        out.note(f"The custom lock sets {setting} for every program that this stack starts.")
+
+
+def ask_about(bill: DownloadSummary, out: Out) -> bool:
+    """Ask on the terminal; only a clear yes counts."""
+    show_bill(bill, out)
+    total = size(bill.known_bytes) + ("" if bill.size_is_exact else " or more")
+    question = f"Download {total} for {bill.stack}?" if bill.to_download else f"Use {bill.stack}?"
+    out.stderr.print(f"{question} [y/N] ", end="", markup=False)
+    try:
+        return input().strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False

@@ -1,0 +1,122 @@
+"""What a person sees of ``wrap``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from scripts.cli.console import Out
+
+if TYPE_CHECKING:
+    from scripts.app.wrap.wrap import WrapResult
+    from scripts.evidence.tracelog import Failure, Load, TraceSummary
+
+
+def show_wrap(result: WrapResult, out: Out) -> None:
+    """Show an explanation on stdout; after a run, what was notable about its end on stderr.
+
+    What was known before the start has been said then.
+    """
+    if result.exit is None:
+        _explain(result, out)
+        return
+    for note in result.ending:
+        out.note(note)
+    for line in trace_lines(result.trace) if result.trace is not None else ():
+        out.note(line)
+    if result.placement.left:
+        hint = "see `invoke status`, then `invoke unwrap` finishes the work"
+        out.error(
+            "undo-incomplete", "files of ours are still beside the program", result.placement.left, hint
+        )
+
+
+def _explain(result: WrapResult, out: Out) -> None:
+    out.line(f"stack    {result.stack} ({result.runtime[:12]})")
+    out.line(f"via      {result.via}: {result.reason}")
+    out.line(f"folder   {result.cwd}")
+    out.line(f"command  {result.line}")
+    for note in result.notes:
+        out.line(note)
+    changes = result.environ.changes
+    if changes:
+        for change in changes:  # a value is copied from here, so nothing folds it
+            out.line(f"{change.action:5}    {change.name}{f'={change.value}' if change.value else ''}")
+            out.line(f"             {change.why}")
+    else:
+        out.line("The environment stays as it is.")
+    out.now("run it: the same line without --explain")
+
+
+#: So many of each kind are listed; the rest is counted.
+LISTED: Final = 5
+WIDTH: Final = 100
+
+
+def trace_lines(trace: TraceSummary) -> Iterator[str]:
+    """Yield the lines: calls by library, the first failing call, what was refused, what did not compile."""
+    if not trace.logs:
+        yield "trace: nothing was written: the program called no CUDA library, or ended before one came back"
+        yield f"       it was to lie below {trace.folder} (ZLUDA's own place: zluda in the temporary files)"
+        return
+    processes = f"{len(trace.logs)} process{'es' if len(trace.logs) > 1 else ''}"
+    yield f"trace: {sum(trace.calls.values()):,} CUDA calls of {processes}, in {trace.folder}"
+    yield f"  calls    {_counted(trace.calls)}"
+    first = trace.first_failure
+    if first is None:
+        yield "  failed   none"
+    else:
+        yield from _first(first)
+        others = Counter[str]()
+        for other in trace.failures:
+            others[f"{other.function} ({other.status})"] += other.count if other is not first else 0
+        others = +others
+        if others:
+            yield f"  then     {_counted(others)}"
+    yield f"  refused  {_counted(trace.refused) or 'none'}"
+    yield from _modules(trace)
+    yield f"  last     {_cut(trace.last)} (a call that never came back is not in the log)"
+
+
+def _first(failure: Failure) -> Iterator[str]:
+    """Say which call failed first, and what in it."""
+    where = f"line {failure.line} of {failure.log}, {failure.count:,} in all"
+    yield f"  failed   first {failure.function} -> {failure.status} ({where})"
+    if failure.kernel:
+        yield f"           it was to start {_cut(failure.kernel)}"
+    if failure.inside:
+        yield f"           inside it: {_cut(failure.inside)}"
+    elif failure.call:
+        yield f"           {_cut(failure.call)}"
+
+
+def _modules(trace: TraceSummary) -> Iterator[str]:
+    """Say which device code did not compile, with the compiler's first sentence."""
+    bad = f"{len(trace.broken)} of them refused or not understood in full" if trace.broken else "none refused"
+    yield f"  modules  {trace.modules} pieces of device code, {bad}"
+    for load in trace.broken[:LISTED]:
+        name = ", ".join(load.files[:2]) or "code that was not saved"
+        yield f"           {name}: {load.call} -> {load.status}{_why(trace, load)}"
+    if len(trace.broken) > LISTED:
+        yield f"           and {len(trace.broken) - LISTED} more"
+
+
+def _why(trace: TraceSummary, load: Load) -> str:
+    """Return the first thing that is known to be wrong with device code."""
+    sentences = [s for name in load.unparsed for s in trace.errors.get(f"{load.log}/{name}", ())]
+    said = [*sentences, *load.remarks]
+    more = f" and {len(said) - 1} more" if len(said) > 1 else ""
+    return f"; {_cut(said[0])}{more}" if said else ""
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """List the first ones with how often."""
+    listed = [f"{name} {count:,}" for name, count in list(counts.items())[:LISTED]]
+    more = len(counts) - LISTED
+    return ", ".join([*listed, *([f"{more} more"] if more > 0 else [])])
+
+
+def _cut(text: str) -> str:
+    """Shorten a line to what fits."""
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"

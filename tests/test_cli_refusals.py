@@ -1,0 +1,53 @@
+"""A full disk or a denied file ends a task with a sentence and 50; what may be a bug keeps its traceback."""
+
+from __future__ import annotations
+
+import errno
+import json
+
+import pytest
+
+from scripts.app import status
+from scripts.cli.parse import Call
+from scripts.cli.present import perform, refusal_of
+from scripts.cli.verbs import VERBS
+
+
+@pytest.mark.parametrize(
+    ("error", "reference"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "no-space"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "/x/y"), "no-space"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x/y"), "not-allowed"),
+        (OSError(errno.EROFS, "Read-only file system", "/x/y"), "not-allowed"),
+        (PermissionError(errno.EACCES, "Permission denied"), None),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/x/y"), None),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), None),
+    ],
+    ids=["full", "quota", "denied", "read-only", "denied, nobody knows what", "missing", "connection"],
+)
+def test_which_refusals_are_no_bugs(error: OSError, reference: str | None) -> None:
+    refused = refusal_of(error)
+    assert (refused.reference if refused else None) == reference
+    assert refused is None or refused.hint
+    assert refused is None or error.filename is None or error.filename in refused.context
+
+
+def test_a_full_disk_in_the_middle_of_a_task_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/stage/reports")
+
+    monkeypatch.setattr(status, "status", full)
+    assert perform(Call(VERBS["status"], {}, as_json=True)) == 50
+    assert json.loads(capsys.readouterr().out)["error"]["reference"] == "no-space"
+
+
+def test_what_may_be_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
+
+    monkeypatch.setattr(status, "status", missing)
+    with pytest.raises(FileNotFoundError):
+        perform(Call(VERBS["status"], {}, as_json=True))

@@ -1,0 +1,1 @@
+"""What makes or measures: documents, figures, the Windows bed, an in-memory disk; no part of the package."""

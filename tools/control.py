@@ -1,0 +1,222 @@
+"""Run the control on a real NVIDIA GPU: everything that ``native-cuda`` can show, in one call.
+
+Usage, from the root of a checkout: ``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10]``
+
+It needs Linux, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in the
+same interpreter or the network to make ``.venv``. Whatever fails, the other steps still run and everything
+is collected: OUTPUT gets ``summary.txt``, ``summary.json`` and ``control.tar.gz`` (documents, records,
+pictures, logs, and what every step printed). The exit code is 0 if setup, check and every workload passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+STACK = "native-cuda"
+#: A small training run of PyTorch as somebody's own program: its loss after 60 steps is known.
+OWN = """name = "torch-fit"
+command = ["{python}", "fit.py"]
+timeout = 120
+warmup = 1
+primary = "steps_per_second"
+
+[metrics.steps_per_second]
+better = "higher"
+unit = "steps/s"
+json = "steps_per_second"
+
+[answer]
+json = "slope"
+value = 3.0
+tolerance = 0.001
+"""
+FIT = '''"""Fit y = 3 x by gradient descent on the GPU; six blocks of steps, then the slope."""
+import json
+import time
+
+import torch
+
+torch.manual_seed(1)
+x = torch.linspace(-1, 1, 1 << 20, device="cuda")
+y, slope = 3 * x, torch.zeros(1, device="cuda", requires_grad=True)
+optimiser = torch.optim.SGD([slope], lr=1.0)
+for _ in range(6):
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(200):
+        optimiser.zero_grad()
+        ((slope * x - y) ** 2).mean().backward()
+        optimiser.step()
+    torch.cuda.synchronize()
+    print(json.dumps({"steps_per_second": 200 / (time.perf_counter() - start)}))
+print(json.dumps({"slope": slope.item()}))
+'''
+
+
+@dataclass
+class Control:
+    """The steps, what each one printed, and how much time is left."""
+
+    output: Path
+    work: Path
+    deadline: float
+    steps: list[dict[str, Any]] = field(default_factory=list)
+
+    def step(self, name: str, *words: str, most: float, required: bool = True) -> dict[str, Any]:
+        """Run one task with ``--json``, keep what it prints, and go on whatever happens."""
+        seconds = min(most, self.deadline - time.monotonic())
+        command = [sys.executable, str(ROOT / "scripts"), *words, "--json"]
+        step: dict[str, Any] = {"name": name, "command": " ".join(words), "required": required, "code": None}
+        self.steps.append(step)
+        if seconds < 5:
+            step["detail"] = "no time left"
+            return step
+        begin = time.monotonic()
+        step["code"], stdout, stderr = start(command, self.environ(), seconds)
+        step["seconds"] = round(time.monotonic() - begin, 1)
+        (self.work / "steps").mkdir(exist_ok=True)
+        (self.work / "steps" / f"{name}.json").write_text(stdout, encoding="utf-8")
+        (self.work / "steps" / f"{name}.stderr").write_text(stderr[-20000:], encoding="utf-8")
+        step["said"] = said(stdout)
+        step["detail"] = describe(step["said"]) or stderr.strip()[-300:]
+        print(f"{name}: {'code ' + str(step['code'])}, {step['seconds']} s: {step['detail']}", flush=True)
+        return step
+
+    def environ(self) -> dict[str, str]:
+        """Our own store and registry, so that nothing of another run counts."""
+        places = {"CUDA_AMD_CACHE": str(self.work / "store"), "CUDA_AMD_STATE": str(self.work / "state")}
+        return {**os.environ, **places, "NO_COLOR": "1", "PYTHONUTF8": "1"}
+
+    def collect(self) -> None:
+        """Put everything into three files."""
+        lines = [
+            f"{step['name']:<18} code {step['code']!s:<5} {step.get('seconds', 0):>6} s  {step['detail']}"
+            for step in self.steps
+        ]
+        (self.output / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        text = json.dumps({"steps": self.steps, "machine": machine()}, indent=1)
+        (self.output / "summary.json").write_text(text + "\n", encoding="utf-8")
+        with tarfile.open(self.output / "control.tar.gz", "w:gz") as archive:
+            for folder, name in ((ROOT / "stage" / "reports", "reports"), (self.work / "steps", "steps")):
+                if folder.is_dir():
+                    archive.add(folder, name)
+        print("\n".join(lines))
+
+
+def start(command: list[str], env: dict[str, str], seconds: float) -> tuple[int | None, str, str]:
+    """Run a command in a group of its own; when time is up, interrupt the group, then kill it."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, encoding="utf-8", errors="replace", start_new_session=True,
+    )  # fmt: skip
+    for number in (signal.SIGINT, signal.SIGKILL):
+        try:
+            stdout, stderr = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, number)
+            seconds = 10.0
+        else:
+            return process.returncode, stdout, stderr
+    stdout, stderr = process.communicate()
+    return None, stdout, stderr
+
+
+def said(stdout: str) -> dict[str, Any]:
+    """Read the one object that a task prints."""
+    try:
+        value = json.loads(stdout)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def describe(data: dict[str, Any]) -> str:
+    """Say in one line what a step showed."""
+    if "error" in data:
+        return f"{data['error']['reference']}: {data['error']['message']}"
+    if "comparison" in data:
+        compared = data["comparison"]
+        if compared is None:
+            return str(data["failure"])
+        finding = compared["metrics"][compared["primary"]]
+        ends = finding["ci95_percent"] or ["?", "?"]
+        figures = [f"{value:+.3f} %" if isinstance(value, float) else str(value) for value in ends]
+        pairs = f"{finding['pairs']} pairs, stopped by {data['stopped']}"
+        return f"{compared['verdict']}: between {figures[0]} and {figures[1]}, {pairs}"
+    words = [str(data[key]) for key in ("level", "outcome", "reason", "detail", "evidence") if data.get(key)]
+    return "; ".join(words)
+
+
+def machine() -> dict[str, str]:
+    """Ask the driver's own tool what this is."""
+    fields = "name,driver_version,clocks.sm,clocks.mem,power.limit,pstate"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"nvidia-smi": str(error)}
+    return {"nvidia-smi": done.stdout.strip(), "python": sys.version}
+
+
+def main(arguments: list[str]) -> int:
+    """Run every step and collect."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--minutes", type=float, default=8.0, help="everything ends within this time")
+    parser.add_argument("--blocks", type=int, default=10, help="blocks of A B B A, four processes each")
+    parser.add_argument("--stack", default=STACK, help="for trying this script without such a GPU")
+    options = parser.parse_args(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="control-") as folder:
+        work = Path(folder)
+        control = Control(options.output, work, time.monotonic() + options.minutes * 60 - 20)
+        own = work / "own"
+        own.mkdir()
+        (own / "fit.toml").write_text(OWN, encoding="utf-8")
+        (own / "fit.py").write_text(FIT, encoding="utf-8")
+        try:
+            run_steps(control, options.stack, options.blocks, own / "fit.toml")
+        finally:
+            control.collect()
+    return int(any(step["code"] != 0 for step in control.steps if step["required"]))
+
+
+def run_steps(control: Control, stack: str, blocks: int, own: Path) -> None:
+    """The steps, the telling ones first: whatever time runs out on comes last."""
+    control.step("scan", "scan", most=60)
+    control.step("setup", "setup", f"--stack={stack}", "--yes", "--offline", most=240)
+    control.step("check", "check", f"--stack={stack}", most=60)
+    for name, size in (("gemm", 4096), ("gemm-float64", 2048), ("copy", 256), ("launch-latency", 500)):
+        sized = (f"--workload={name}", f"--stack={stack}", f"--size={size}", "--record")
+        control.step(name, "run", *sized, most=90)
+    words: tuple[str, ...] = (f"--workload={own}", f"--stack={stack}", "--trials=2")
+    control.step("own-program", "run", *words, most=60, required=False)
+    both = (f"--a={stack}", f"--b={stack}")
+    words = (*both, "--size=2048", f"--rounds={blocks}", "--width=0.5")
+    control.step("a-a-gemm", "ab", *words, most=200, required=False)
+    words = (*both, "--workload=launch-latency", "--rounds=4")
+    control.step("a-a-launch", "ab", *words, most=90, required=False)
+    control.step(
+        "preflight", "preflight", f"--exe={sys.executable}", f"--stack={stack}", most=90, required=False
+    )
+    whole = ("validate", f"--stack={stack}", "--yes", "--offline")
+    control.step("validate", *whole, most=240, required=False)
+    control.step("status", "status", most=30, required=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

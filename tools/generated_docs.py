@@ -1,0 +1,50 @@
+"""Write what is generated in README and docs anew from its sources; ``--check`` only compares.
+
+Usage: ``python -m tools.generated_docs [--check]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tools import comparison_picture
+from tools.doctor_page import write as diagnoses
+from tools.readme_table import refresh, refresh_verbs
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def status_table(*, check: bool) -> bool:
+    """The table of what is known to work in README, from ``evidence/``; true when it was up to date."""
+    return refresh(ROOT / "README.md", ROOT / "evidence", check=check)
+
+
+def verbs(*, check: bool) -> bool:
+    """The tables of tasks in README, from the registry; true when they were up to date."""
+    return refresh_verbs(ROOT / "README.md", check=check)
+
+
+GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
+    ("README.md: what is known to work", status_table),
+    ("README.md: the tasks", verbs),
+    ("docs/diagnoses.md", diagnoses),
+    ("docs/ppo-ab.svg", comparison_picture.write),
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Refresh or compare everything; 1 when ``--check`` found something stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when something is stale")
+    check = parser.parse_args(arguments).check
+    stale = [name for name, generate in GENERATED if not generate(check=check)]
+    for name in stale:
+        print(f"{'stale' if check else 'written'}: {name}")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
