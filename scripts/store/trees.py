@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from enum import StrEnum
@@ -17,7 +16,8 @@ from scripts.model import Artifact, Member, NoProgress, Progress
 from scripts.osal import fs as files
 from scripts.osal.parallel_map import spread
 from scripts.osal.paths import refusal
-from scripts.store.cache import Cache, manifest_path
+from scripts.store.cache import Cache
+from scripts.store.publish import read_manifest, write_manifest
 
 _FORMAT: Final = 1
 _MOST_THREADS: Final = 4
@@ -143,9 +143,8 @@ def load_tree(artifact: Artifact, cache: Cache) -> UnpackedTree | None:
         return None
     path = cache.tree_path(artifact.sha256)
     try:
-        manifest = json.loads(manifest_path(path).read_text(encoding="utf-8"))
-        tree = UnpackedTree(path=path, root=artifact.root, files=tuple(_entries(manifest)))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        tree = UnpackedTree(path=path, root=artifact.root, files=tuple(_entries(read_manifest(path))))
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     if not path.is_dir() or member_findings(artifact, tree):
         return None
@@ -155,16 +154,15 @@ def load_tree(artifact: Artifact, cache: Cache) -> UnpackedTree | None:
 def save_tree(tree: UnpackedTree) -> UnpackedTree:
     """Write the manifest that makes a tree complete, with each file's time as it is now.
 
-    Nothing is synchronised to disk. What a loss of power takes, an empty manifest or a short file, is
-    noticed when the tree is next asked for, and the tree is made again from its verified blob.
+    What a loss of power takes of the files is noticed when the tree is next asked for, and the tree is made
+    again from its verified blob.
     """
     listed = tuple(
         replace(file, mtime_ns=files.long_path(tree.path / file.path).lstat().st_mtime_ns)
         for file in tree.files
     )
     body = {"format": _FORMAT, "files": [[f.path, f.sha256, f.size, f.mtime_ns, f.link] for f in listed]}
-    data = json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-    files.write_atomic(manifest_path(tree.path), data + b"\n", durable=False)
+    write_manifest(tree.path, body)
     return replace(tree, files=listed)
 
 

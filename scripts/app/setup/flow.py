@@ -173,6 +173,7 @@ class Flow(Struct):
         for artifact in absent:
             if artifact.format is ArtifactFormat.SUPPLIED:
                 trees[artifact.id] = self._supplied(artifact, resolved.stack)
+        known = {a.id for a in published if a.sha256 and cache.blob_path(a.sha256).is_file()}
         with self.step("fetch") as notes:
             blobs = [fetch(a, cache, options=self.request.fetching, progress=progress) for a in published]
             notes.status = "done" if blobs else "kept" if trees else "skipped"
@@ -180,7 +181,8 @@ class Flow(Struct):
         with self.step("unpack") as notes:
             notes.status = "done" if absent else "kept" if trees else "skipped"
             for artifact, blob in zip(published, blobs, strict=True):
-                trees[artifact.id] = unpack(artifact, cache, blob, progress=progress)
+                hashed = artifact.id not in known  # just now, while it arrived
+                trees[artifact.id] = unpack(artifact, cache, blob, progress=progress, hashed=hashed)
             notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
         return tuple((a, trees[a.id]) for a in resolved.artifacts)
 
@@ -215,15 +217,15 @@ class Flow(Struct):
         return build()
 
     def assemble(self, plan: RuntimePlan) -> Runtime:
-        """Make the runtime, or take the one that is there; verify every byte of it."""
+        """Make the runtime, hashing every byte that is taken over, or verify the one that is there."""
         with self.step("assemble") as notes:
             cache = cache_of(self.ws)
-            found = load_runtime(cache, plan.digest, stack=plan.stack)
-            runtime = assemble(plan, cache, progress=self.ws.progress)
-            notes.status = "kept" if found else "done"
+            runtime, made = assemble(plan, cache, progress=self.ws.progress)
+            notes.status = "done" if made else "kept"
             notes.detail = f"{len(runtime.files)} files, digest {runtime.digest[:12]}"
         with self.step("verify") as notes:
-            verify_runtime(runtime, progress=self.ws.progress)
+            if not made:
+                verify_runtime(runtime, progress=self.ws.progress)
             notes.detail = "every byte read and hashed"
         return runtime
 
