@@ -16,6 +16,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("serialize",),
     ("errors", "model"),
     ("osal", "binary"),
+    ("guards",),
     ("net",),
     ("lock", "store", "host"),
     ("staging",),

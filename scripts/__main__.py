@@ -277,9 +277,10 @@ def watched(command: list[str], packages: Packages) -> tuple[int, str]:
             words = line.split()
             if words[:1] == ["Ignoring"]:  # a package for another system
                 total -= 1
-            elif words[:1] == ["Collecting"] and len(words) > 1:
+            elif words[:1] in (["Collecting"], ["Processing"]) and len(words) > 1:
                 seen += 1
-                show_progress("%d of %d: %s" % (seen, total, words[1]), animate=animate)
+                name = words[1].replace("\\", "/").rpartition("/")[2].partition("=")[0].partition("-")[0]
+                show_progress("%d of %d: %s" % (seen, total, name), animate=animate)
             elif words[:2] == ["Installing", "collected"]:
                 show_progress("unpacking %d packages" % seen, animate=animate)
             elif words[:1] in (["Resolved"], ["Prepared"], ["Installed"]):

@@ -111,7 +111,7 @@ class TargetError(WorkspaceError):
 
 
 class ConflictError(WorkspaceError):
-    """Somebody else holds what we need: another stack, another process, another owner."""
+    """Another one holds what we need: another stack, another process, another owner."""
 
     code = ExitCode.CONFLICT
 

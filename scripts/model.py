@@ -1,6 +1,6 @@
 """The types that cross rooms; everything else lives where it is used.
 
-All of them are frozen: a value that has been handed over does not change behind anybody's back.
+All of them are frozen: a value that has been handed over does not change afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Trust(StrEnum):
 
 
 class ArtifactFormat(StrEnum):
-    """How an artifact is packed; ``supplied`` files are brought by the user."""
+    """How an artifact is packed; the user supplies ``supplied`` files."""
 
     ZIP = "zip"
     TAR_GZ = "tar.gz"
@@ -59,7 +59,7 @@ class Level(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the ladder, 0 for the lowest."""
+        """Position among the levels, 0 for the lowest."""
         return list(Level).index(self)
 
 
@@ -102,7 +102,7 @@ class Artifact(Struct, frozen=True, kw_only=True):
     """One downloadable file of ``pins.lock``.
 
     ``sha256`` is ``None`` only for ``supplied`` artifacts, whose members all carry hashes.
-    ``size`` is ``None`` where nobody has published it; a cap applies then.
+    ``size`` is ``None`` where it is not published; a cap applies then.
     """
 
     id: str
@@ -256,13 +256,13 @@ class Progress(Protocol):
     def task(
         self, label: str, total: int | None = None, *, unit: str = "bytes"
     ) -> AbstractContextManager[Callable[[int], None]]:
-        """Open one piece of work; the yielded callable is told how much was done *since last time*."""
+        """Open one piece of work; the yielded callable gets how much was done *since last time*."""
 
     def note(self, message: str) -> None:
         """Say one line that must not be missed."""
 
     def aside(self, message: str) -> None:
-        """Say one line to a person who is waiting; where nobody sits, nobody needs it."""
+        """Show one line to a person who is waiting; without a terminal it is left out."""
 
 
 class NoProgress:

@@ -1,15 +1,19 @@
-"""From records to plain data: one way for every document and every ``--json``."""
+"""Records and plain data: one way for every document and every ``--json``, out and in."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, NoReturn
 
 import msgspec
 from msgspec import Struct
+
+#: Whole numbers in a file are sizes, counts and times: none needs more bits.
+MAX_NUMBER: Final = 2**63
 
 
 class JsonRecord(Struct, frozen=True, kw_only=True):
@@ -70,3 +74,66 @@ def _path(value: object) -> str:
         return str(value)
     msg = f"no plain data: {type(value).__name__}"
     raise NotImplementedError(msg)
+
+
+def parse_json(raw: bytes) -> Any:  # noqa: ANN401 - plain data of any shape
+    """Read a JSON file that anyone may have made: UTF-8, each key once, text that can be shown and be a path.
+
+    Raises:
+        ValueError: it is something else; the message says what, in one clause.
+    """
+    try:
+        data = json.loads(
+            raw.decode("utf-8-sig"),
+            object_pairs_hook=_unique_keys,
+            parse_constant=_no_constant,
+            parse_int=_whole_number,
+        )
+        strange = next((text for text in _texts(data) if "\0" in text or not _encodes(text)), None)
+    except RecursionError:
+        msg = "it is too deep"
+        raise ValueError(msg) from None
+    if strange is not None:
+        msg = f"the text {ascii(strange)[:80]} holds a NUL or half a character"
+        raise ValueError(msg)
+    return data
+
+
+def _texts(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _texts(value)
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        msg = "one object has the same key twice"
+        raise ValueError(msg)
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    msg = f"{name} is not a JSON number"
+    raise ValueError(msg)
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > 20 or not -MAX_NUMBER <= int(digits) < MAX_NUMBER:  # noqa: PLR2004 - 2**63 has 19 digits
+        msg = f"{digits[:20]} is too large a number"
+        raise ValueError(msg)
+    return int(digits)

@@ -115,6 +115,7 @@ def pytest_configure(config: pytest.Config) -> None:
 #: Files whose tests are slow proofs; single ones elsewhere carry the marker themselves.
 PROOFS = frozenset(
     {
+        "test_app_zig.py",
         "test_binary_fuzz.py",
         "test_compare_calibration.py",
         "test_exit_codes.py",

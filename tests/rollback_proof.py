@@ -27,7 +27,7 @@ from scripts.app.bench.run import WORKLOADS
 from scripts.app.cache import cache_prune
 from scripts.app.context import Staged, Workspace, cache_of, host_of, lock_of, staged_runtime
 from scripts.app.remove import remove
-from scripts.app.setup import verify_stack
+from scripts.app.setup import setup as setup_steps
 from scripts.app.setup.flow import Flow, StepNotes
 from scripts.app.setup.setup import setup
 from scripts.app.shim import digest_of as digest_of_shim
@@ -240,7 +240,7 @@ def die_in_setup(world: World, stack: str, step: str, monkeypatch: pytest.Monkey
 def _small_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """Multiply small matrices: what counts here is what is left behind."""
     small = {**WORKLOADS, "gemm": replace(WORKLOADS["gemm"], size=64)}
-    monkeypatch.setattr(verify_stack, "WORKLOADS", small)
+    monkeypatch.setattr(setup_steps, "WORKLOADS", small)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -161,3 +164,31 @@ def test_a_document_that_was_measured_stays(
     assert (report / "evidence.json").exists() is stays
     assert not (report / "gemm.log").exists()
     assert [str(report / "evidence.json") in line for line in result.kept] == ([True] if stays else [])
+
+
+@pytest.mark.posix_only
+def test_what_a_running_program_uses_stays(tmp_path: Path) -> None:
+    """A real run: while it goes on nothing is removed, after it was killed the note of it is forgotten."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    (runtime / "libcuda.so.1").write_bytes(b"ours")
+    line = [sys.executable, "-m", "tests.wrapping", str(runtime), "reference", "wrap"]
+    ws = workspace(tmp_path / "checkout")
+    fill(ws)
+    with subprocess.Popen(
+        [*line, f"--exe={shutil.which('sh')}", "--via=env", "--", "-c", "echo ready; exec sleep 60"],
+        cwd=Path(__file__).resolve().parents[1],
+        env={**os.environ, "CUDA_AMD_STATE": str(ws.state_root)},
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        before = names(tmp_path)
+        with pytest.raises(ConflictError) as caught:
+            remove(ws, yes=True)
+        assert caught.value.reference == "stack-in-use"
+        assert "sh with test-stack" in " ".join(caught.value.context)
+        assert names(tmp_path) == before
+        child.terminate()
+        child.wait()
+    assert remove(ws, yes=True).done

@@ -17,9 +17,8 @@ from scripts.app.scan import ScanResult, scan
 from scripts.cli.console import Out
 from scripts.cli.views.scan import show_scan as show
 from scripts.errors import UsageError
-from scripts.host.facts import scan_host
+from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
-from scripts.host.sources import Sources
 from scripts.model import Host
 from tests.windows_machines import RAPHAEL, XTX, Recorded
 

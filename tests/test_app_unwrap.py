@@ -270,11 +270,12 @@ def test_status_says_what_is_placed_and_what_to_type(ws: Workspace, tmp_path: Pa
 
 def test_one_bad_journal_does_not_stop_the_others(ws: Workspace, tmp_path: Path) -> None:
     one, two = kept(ws, tmp_path / "one"), kept(ws, tmp_path / "two")
-    (one.target / ".cuda-amd" / "journal").write_bytes(b"")
+    journal = one.target / ".cuda-amd" / "journal"
+    journal.write_bytes(b"a damaged line\n" + journal.read_bytes())
     result = unwrap(ws, all_=True)
     assert result.exit_code == 40
     assert tree(two.target) == two.start
-    assert "journal-missing" in text(result, tmp_path)
+    assert "journal-corrupt" in text(result, tmp_path)
 
 
 def test_folders_that_are_gone_are_forgotten(ws: Workspace, tmp_path: Path) -> None:

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.setup.download_summary import DownloadSummary, custom_settings, make_bill, require_consent
+from scripts.app.setup.download_summary import (
+    DownloadSummary,
+    custom_settings,
+    require_consent,
+    summarize_downloads,
+)
 from scripts.cli import console
 from scripts.cli.console import Out
 from scripts.cli.views.stacks import ask_about
@@ -36,8 +41,8 @@ def plan(name: str, size: int | None, action: FetchAction = FetchAction.FETCH) -
     return FetchPlan(artifact=artifact, action=action, download_bytes=fetched, disk_bytes=disk, urls=())
 
 
-EXACT = make_bill("s", (plan("layer", 2_000_000), plan("here", 7, FetchAction.HAVE)))
-OPEN = make_bill("s", (plan("layer", 2_000_000), plan("unknown", None)))
+EXACT = summarize_downloads("s", (plan("layer", 2_000_000), plan("here", 7, FetchAction.HAVE)))
+OPEN = summarize_downloads("s", (plan("layer", 2_000_000), plan("unknown", None)))
 
 
 def asked(bill: DownloadSummary, answer: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, str]:
@@ -74,7 +79,7 @@ def test_only_a_clear_yes_counts(answer: str, monkeypatch: pytest.MonkeyPatch, *
 
 
 def test_nothing_to_download_asks_nobody() -> None:
-    require_consent(make_bill("s", (plan("here", 7, FetchAction.HAVE),)), yes=False, ask=None)
+    require_consent(summarize_downloads("s", (plan("here", 7, FetchAction.HAVE),)), yes=False, ask=None)
 
 
 def test_without_anybody_to_ask_the_bill_is_the_error() -> None:
@@ -84,7 +89,7 @@ def test_without_anybody_to_ask_the_bill_is_the_error() -> None:
     assert len(caught.value.context) == len(OPEN.to_download)
 
 
-SETS = make_bill("s", (), ("ZLUDA_CC=8.6",))
+SETS = summarize_downloads("s", (), ("ZLUDA_CC=8.6",))
 
 
 def test_what_a_custom_lock_sets_is_shown_and_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,4 +113,4 @@ def test_only_a_custom_lock_is_asked_about(tmp_path: Path, *, custom: bool) -> N
 
 
 def test_the_examples_in_the_words_are_true() -> None:
-    assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=3)
+    assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=4)

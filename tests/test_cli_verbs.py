@@ -19,6 +19,7 @@ from scripts.cli.parse import Call, read_line
 from scripts.cli.present import use_case
 from scripts.cli.verbs import TASKS, VERBS
 from tests.checkout import ROOT, Checkout
+from tools import verb_tables
 
 
 def parameters(task: str) -> Mapping[str, inspect.Parameter]:
@@ -228,3 +229,21 @@ def test_invoke_hands_the_programs_end_on(ready: Checkout) -> None:
     run = ["wrap", "/bin/sh", "-c", "echo $1; exit 7", "-V", "-l"]
     done = through_invoke(run, ready.root, **ready.environ)
     assert (done.returncode, done.stdout) == (7, "-l\n")
+
+
+def test_the_tables_of_verbs_are_up_to_date() -> None:
+    assert verb_tables.write(check=True), "write them: python -m tools.generated_docs"
+
+
+def test_every_verb_that_a_row_is_about_is_counted() -> None:
+    table = verb_tables.codes_table((ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8"))
+    assert "| `check` | 2, 3, 32, 60 |" in table
+    assert "| `wrap` | 41, 121, 122, 124, 126, any, signal |" in table
+
+
+def test_both_locks_pin_the_same_versions() -> None:
+    def pins(name: str) -> set[str]:
+        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        return {line.rstrip(" \\") for line in lines if "==" in line}
+
+    assert pins("requirements.lock") < pins("requirements-test.lock")

@@ -14,9 +14,8 @@ from scripts.app.doctor.doctor import doctor
 from scripts.app.doctor.machine_look import with_machine
 from scripts.doctor.facts import Facts
 from scripts.doctor.machine import Machine, StageFact
-from scripts.host.facts import scan_host
+from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
-from scripts.host.sources import Sources
 from scripts.model import Host
 from tests.windows_machines import RAPHAEL, XTX, Keys, Recorded, adapter, place
 

@@ -100,6 +100,16 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("check")
 
 
+@scenario("nothing-staged")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("verify")
+
+
+@scenario("nothing-placed")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    return checkout.run("unwrap")
+
+
 @scenario("negative-check")
 def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     checkout.json("setup")

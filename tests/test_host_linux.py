@@ -11,9 +11,8 @@ import pytest
 
 from scripts.errors import UsageError
 from scripts.host import linux, nvidia
-from scripts.host.facts import scan_host
+from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
-from scripts.host.sources import Sources
 from scripts.model import Host
 
 # What an H200 machine shows (driver 580.159.04): nvidia-smi, /proc/driver/nvidia and the PCI bus.

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.host import compare, hipinfo, windows
-from scripts.host.facts import scan_host
+from scripts.host import hipinfo, windows, windows_scan
+from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
-from scripts.host.sources import Sources
 from scripts.host.windows_scan import WinRegistry
 from scripts.model import Gpu, Host
 from tests.pe_version_file import library
@@ -332,7 +331,7 @@ def test_hip_is_not_asked_on_a_machine_without_an_amd_gpu(tmp_path: Path) -> Non
 
 def test_merging_keeps_every_gpu_once() -> None:
     listed = windows.displays(Recorded(XTX, STRIX)).gpus
-    merged = compare.merge(listed, hipinfo.parse(BOTH))
+    merged = windows_scan.merge(listed, hipinfo.parse(BOTH))
     assert sorted(gpu.gfx or "" for gpu in merged.gpus) == ["gfx1036", "gfx1100", "gfx1150"]
 
 

@@ -153,9 +153,21 @@ def test_what_the_user_sets_wins() -> None:
     assert (plan.environ["HIP_PATH"], plan.environ["ZLUDA_CC"], plan.environ["PATH"]) == (
         r"D:\hip",
         "12.0",
-        "only",
+        windows({"PATH": "only"}).environ["PATH"],
     )
-    assert [c.why for c in plan.changes][-3:] == ["you set it for this run"] * 3
+    assert [c.why for c in plan.changes][-2:] == ["you set it for this run"] * 2
+
+
+@pytest.mark.parametrize("name", ["PATH", "Path", "path"])
+def test_a_search_path_of_the_users_keeps_the_stack_in_front(name: str) -> None:
+    plan = windows({"PATH": "old"}, user_set={name: "mine;more"})
+    folders = plan.environ["PATH"].split(";")
+    assert folders[-2:] == ["mine", "more"]
+    assert folders[:-2] == windows({"PATH": "old"}).environ["PATH"].split(";")[:-1] != []
+    mine = linux({"LD_LIBRARY_PATH": "old"}, user_set={"LD_LIBRARY_PATH": "/mine"})
+    assert mine.environ["LD_LIBRARY_PATH"].endswith(":/mine")
+    assert mine.environ["LD_LIBRARY_PATH"] != ":/mine"
+    assert "old" not in mine.environ["LD_LIBRARY_PATH"]
 
 
 @pytest.mark.parametrize(

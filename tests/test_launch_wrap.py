@@ -450,12 +450,12 @@ def test_a_good_end_says_nothing() -> None:
         (
             ProcessResult(code=1, timed_out=True, seconds=5.2),
             "win32",
-            "app was ended after 5 s, because its time was over",
+            "app was killed after 5 s (--timeout)",
         ),
         (
             ProcessResult(code=7, dialogs=(Dialog(title="Missing", text="rocblas"),)),
             "win32",
-            "a box was closed: Missing: rocblas",
+            "closed a message box: Missing: rocblas",
         ),
         (
             ProcessResult(code=0, log_note="the log ends at its cap of 9 bytes"),
@@ -477,7 +477,10 @@ def test_files_that_were_left_are_listed_with_what_to_do() -> None:
     assert "invoke unwrap" in err
 
 
-def test_explain_shows_way_command_and_every_change(wrapped: Wrapped) -> None:
+def test_explain_shows_way_command_and_every_change(
+    wrapped: Wrapped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["scripts", "wrap", "--exe=app", "--explain", "--", "a b"])
     out, _ = shown(wrapped(explain=True, program_args=["a b"], set_=["NAME=value"]))
     for words in (
         "test-stack",
@@ -485,7 +488,7 @@ def test_explain_shows_way_command_and_every_change(wrapped: Wrapped) -> None:
         "a b",
         "NAME",
         "you set it for this run",
-        "without --explain",
+        "run it: invoke wrap --exe=app -- ",
     ):
         assert words in out
 

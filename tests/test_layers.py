@@ -141,3 +141,40 @@ def test_programs_of_tests_start_from_a_path_with_a_space() -> None:
     line = "#!{sys." + "executable}"
     files = (PACKAGE.parent / "tests").rglob("*.py")
     assert [path.name for path in files if line in path.read_text(encoding="utf-8")] == []
+
+
+#: Names that still stand twice, and small modules that still have one importer: the lists only get shorter.
+TWICE = {"Call", "Library", "Machine"}
+SMALL = {
+    "binary.resources",
+    "osal.console_windows",
+    "preflight.examine",
+    "preflight.gain",
+}
+
+
+def test_no_class_name_stands_twice() -> None:
+    names: dict[str, set[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                names.setdefault(node.name, set()).add(path.relative_to(PACKAGE).as_posix())
+    again = {name: places for name, places in names.items() if len(places) > 1 and name not in TWICE}
+    assert not again, "give the class its room's name"
+
+
+def test_a_small_module_with_one_importer_belongs_to_it() -> None:
+    lines = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in MODULES}
+    importers: dict[str, set[str]] = {name: set() for name in lines}
+    for name, path in lines.items():
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scripts."):
+                module = str(node.module).removeprefix("scripts.")
+                for each in (module, *(f"{module}.{alias.name}" for alias in node.names)):
+                    importers.get(each, set()).add(name)
+    small = {
+        name
+        for name, path in lines.items()
+        if len(importers[name] - {name}) == 1 and path.read_bytes().count(b"\n") < 60
+    }
+    assert small <= SMALL, f"join them to their importers: {sorted(small - SMALL)}"

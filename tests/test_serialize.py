@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct, field
 
 import scripts
-from scripts.serialize import JsonRecord, jsonable, pick
+from scripts.serialize import JsonRecord, jsonable, parse_json, pick
 
 PACKAGE = Path(scripts.__file__).parent
 
@@ -106,3 +106,31 @@ def test_a_plain_struct_is_its_fields() -> None:
         a: tuple[Inner, ...]
 
     assert jsonable(Plain(a=(Inner(number=2),))) == {"a": [{"n": 2, "half": 1.0}]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b'{"a": 1, "a": 2}', "the same key twice"),
+        (b'{"a": NaN}', "not a JSON number"),
+        (b'["x\\u0000y"]', "NUL"),
+        (b'{"a": {"b\\ud800": 1}}', "half a character"),
+        (b'["\\ud83d\\ude00", "\\ude00"]', "half a character"),
+        (b"[" * 100_000, "too deep"),
+        (b"[" + b"9" * 400 + b"]", "too large a number"),
+        (b"[" + b"9" * 5000 + b"]", "too large a number"),
+        (b"[9223372036854775808]", "too large a number"),
+        (b"\xff\xfe", "decode"),
+        (b"", "Expecting value"),
+    ],
+)
+def test_json_that_would_do_harm_later_is_refused_at_once(raw: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse_json(raw)
+
+
+def test_other_json_is_read_as_it_is() -> None:
+    text = '\ufeff{"a": ["\U0001f600", "\\ud83d\\ude00", 9223372036854775807, 1.5, null, true]}'
+    assert parse_json(text.encode()) == {
+        "a": ["\U0001f600", "\U0001f600", 9223372036854775807, 1.5, None, True]
+    }

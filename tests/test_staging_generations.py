@@ -110,11 +110,18 @@ def test_nothing_to_go_back_to_is_said(tmp_path: Path, count: int, to: int | Non
         edited(stack=["one"]),
         edited(document=7),
         edited(options=[1]),
+        edited(document="evidence\0.json"),
+        edited(stack="\ud800"),
+        edited(document="d" * 5000),
+        edited(number=10**400),
+        '{"format":1,"current":Infinity,"generations":[]}',
+        '{"format":1,"current":true,"generations":[]}',
     ],
     ids=[
         *("empty", "cut off", "a list", "nothing in it", "newer", "an empty entry", "too deep"),
         *("digest leads away", "digest is a number", "no digest", "number is a word"),
         *("stack is a list", "document is a number", "an option is a number"),
+        *("a NUL", "half a character", "too long", "a huge number", "infinity", "a truth value"),
     ],
 )
 def test_a_damaged_list_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
@@ -145,6 +152,15 @@ def test_the_index_of_checkouts_forgets_what_is_gone(tmp_path: Path) -> None:
     assert known_stages(state) == (two,)
     forget_stage(state, two)
     assert known_stages(state) == ()
+
+
+def test_one_bad_name_in_the_index_hides_no_other(tmp_path: Path) -> None:
+    state, one = tmp_path / "state", tmp_path / "one"
+    state.mkdir()
+    one.mkdir()
+    names = [5, "n" * 5000, None, str(one), ["two"]]
+    (state / "workspaces.json").write_text(json.dumps({"stages": names}), encoding="utf-8")
+    assert known_stages(state) == (one,)
 
 
 def test_an_unreadable_index_knows_nothing_and_is_made_anew(tmp_path: Path) -> None:

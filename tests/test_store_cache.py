@@ -13,9 +13,10 @@ from scripts.app.cache import CacheListResult
 from scripts.app.context import workspace_from_environ
 from scripts.cli.console import Out
 from scripts.cli.views.status import show_cache_list as show
-from scripts.errors import ConflictError, HostError, UsageError
+from scripts.errors import ConflictError, HostError, StagedFileError, UsageError
 from scripts.model import NoProgress
 from scripts.osal import fs
+from scripts.staging.generations import remember_stage
 from scripts.store.cache import Cache, CacheEntry, EntryKind, disk_of, manifest_path
 
 KEY = "ab" * 32
@@ -152,13 +153,29 @@ def test_pruning_frees_what_no_kept_entry_shares(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needed: tuple[str, ...], freed: int
 ) -> None:
     share(cache)
-    monkeypatch.setattr(pruning, "references", lambda _: dict.fromkeys(needed, "a test"))
+    monkeypatch.setattr(pruning, "references", lambda _, **_options: dict.fromkeys(needed, "a test"))
     environ = {"CUDA_AMD_CACHE": str(cache.root), "CUDA_AMD_STATE": str(tmp_path / "state")}
     ws = workspace_from_environ(environ, root=tmp_path)
     dry = pruning.cache_prune(ws, dry_run=True)
     done = pruning.cache_prune(ws)
     assert (dry.bytes, done.bytes, done.to_json()["bytes"]) == (freed, freed, freed)
     assert {entry.key for entry in cache.entries()} == set(needed)
+
+
+def test_another_checkout_s_damaged_list_stops_pruning_and_not_listing(cache: Cache, tmp_path: Path) -> None:
+    fill(cache)
+    notes, other = Notes(), tmp_path / "other" / "stage"
+    other.mkdir(parents=True)
+    (other / "generations.json").write_text("{", encoding="utf-8")
+    environ = {"CUDA_AMD_CACHE": str(cache.root), "CUDA_AMD_STATE": str(tmp_path / "state")}
+    ws = workspace_from_environ(environ, root=tmp_path, progress=notes)
+    (tmp_path / "pins.lock").write_text("version = 1\n", encoding="utf-8")
+    remember_stage(ws.state_root, other)
+    assert len(pruning.cache_list(ws).entries) == 6
+    assert notes.lines == [f"the list of generations cannot be read: {other / 'generations.json'}"]
+    with pytest.raises(StagedFileError, match="generations"):
+        pruning.cache_prune(ws)
+    assert len(cache.entries()) == 6
 
 
 def test_a_file_that_two_entries_share_counts_once(cache: Cache) -> None:

@@ -1,4 +1,4 @@
-"""``validate``: the whole ladder for one stack, its documents, what a round of them means, what got worse."""
+"""``validate``: every step for one stack, its documents, what a round of them means, what got worse."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from scripts.app.context import Staged, workspace_from_environ
 from scripts.app.validate.round import validate_round
 from scripts.app.validate.scratch_copy import copy_program, differences, tree_of
 from scripts.app.validate.validate import alone_on_its_gpu
-from scripts.app.validate.validation_steps import obstacle
 from scripts.errors import TargetError
 from scripts.evidence.document import (
     Document,
@@ -33,8 +32,8 @@ from scripts.evidence.document import (
 from scripts.evidence.evidence_io import read_document
 from scripts.evidence.regressions import Earlier, find_regressions
 from scripts.evidence.validation import (
-    Rung,
     Validation,
+    ValidationStep,
     ValidationVerdict,
     from_json,
     junit,
@@ -44,7 +43,7 @@ from scripts.evidence.validation import (
     unfinished,
     write_validation,
 )
-from scripts.launch.injection import Via, ViaFacts
+from scripts.launch.injection import Via, ViaFacts, not_applicable_reason
 from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from tests.checkout import ROOT, Checkout
 
@@ -137,9 +136,9 @@ def validation(
         gfx=gfx,
         simulated=simulated,
         steps=(
-            Rung(name="check", status="done", seconds=1.5, detail="all load"),
-            Rung(name="run", status="failed", seconds=2, detail="wrong\x07 <numbers>"),
-            Rung(name="wrap-launcher", status="skipped", detail="no launcher"),
+            ValidationStep(name="check", status="done", seconds=1.5, detail="all load"),
+            ValidationStep(name="run", status="failed", seconds=2, detail="wrong\x07 <numbers>"),
+            ValidationStep(name="wrap-launcher", status="skipped", detail="no launcher"),
         ),
         passed=("nvcuda",),
         regressions=(
@@ -156,7 +155,7 @@ def test_a_validation_survives_its_file(tmp_path: Path) -> None:
     found, faults = read_validations(tmp_path / "new")
     assert found == (written,)
     assert [fault.split(":")[0] for fault in faults] == ["b.json", "c.json"]
-    with pytest.raises(ValueError, match="incomplete"):
+    with pytest.raises(ValueError, match="missing required field"):
         from_json({"format": 1, "verdict": "passed"})
 
 
@@ -254,12 +253,13 @@ ZLUDA, REFERENCE, CONTROL = StackKind.TRANSLATION, StackKind.REFERENCE, StackKin
             False,
             id="system only",
         ),
+        pytest.param(Via.BESIDE, ZLUDA, "win32", {"at_start": True, "nvrtc": True}, False, id="NVRTC"),
     ],
 )
 def test_a_way_in_that_does_not_apply_says_why(
     via: Via, kind: StackKind, platform: str, facts: dict[str, object], applies: bool
 ) -> None:
-    why = obstacle(via, staged(kind), ViaFacts(platform=platform, kind=kind, **facts))  # type: ignore[arg-type] # facts of a table
+    why = not_applicable_reason(via, ViaFacts(platform=platform, kind=kind, **facts))  # type: ignore[arg-type] # facts of a table
     assert (not why) == applies
 
 
@@ -370,7 +370,7 @@ def test_a_program_of_the_user_is_copied_with_its_folder(checkout: Checkout, tmp
     shown = read_document(Path(result["evidence"]))
     assert shown.subject.application == program.name
     assert [r.detail for r in shown.results if r.capability == "wrap env"] == [
-        "it ended with 0; nobody judged its answer"
+        "it ended with 0; its answer was not judged"
     ]
 
 

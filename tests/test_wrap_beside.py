@@ -55,3 +55,25 @@ def test_what_is_kept_is_shown_by_status_and_taken_back_by_unwrap(ready: Checkou
     assert ready.run("unwrap", "--all").returncode == 0
     assert names(program) == before
     assert (program.parent / "libcuda.so.1").read_bytes() == b"the program's own"
+
+
+@pytest.mark.parametrize("how", ["rm -rf", "rm -rf journal"], ids=["folder", "journal"])
+def test_a_program_that_removes_the_record_does_not_pass_for_an_undo(
+    ready: Checkout, program: Path, how: str
+) -> None:
+    before = names(program)
+    state = f'"$(dirname "$0")/.cuda-amd{"/journal" if "journal" in how else ""}"'
+    program.write_text(f"#!/bin/sh\nrm -rf {state}\n", encoding="utf-8")
+    done = ready.run("wrap", f"--exe={program}", "--via=beside")
+    assert done.returncode == 41, done.stderr
+    assert "vanished" in done.stderr
+    placed = ready.json("status")["placements"]
+    if "journal" in how:  # the originals were still there
+        assert placed == []
+    else:
+        assert "libcuda.so.1:" in done.stderr
+        assert [status["standing"] for status in placed] == ["lost: its record vanished"]
+        assert ready.run("unwrap", "--all").returncode == 41
+        assert ready.run("unwrap", "--all", "--theirs").returncode == 0
+        assert ready.json("status")["placements"] == []
+    assert names(program) == before

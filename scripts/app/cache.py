@@ -11,7 +11,7 @@ from scripts.app.compiling import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.shim import shims_here
 from scripts.app.wrap.placing import placed_here
-from scripts.errors import ExitCode, HostError
+from scripts.errors import ExitCode, HostError, StagedFileError
 from scripts.serialize import pick
 from scripts.staging.assemble import load_runtime
 from scripts.staging.build import build_key_of
@@ -42,7 +42,8 @@ class CacheListResult(Struct, frozen=True, kw_only=True):
 
 def cache_list(ws: Workspace) -> CacheListResult:
     """List the store; changes nothing."""
-    return CacheListResult(root=str(ws.cache_root), entries=cache_of(ws).entries(), needed_by=references(ws))
+    needed = references(ws, skip_unreadable=True)
+    return CacheListResult(root=str(ws.cache_root), entries=cache_of(ws).entries(), needed_by=needed)
 
 
 class CachePruneResult(Struct, frozen=True, kw_only=True):
@@ -102,15 +103,19 @@ def _clear_compiled(ws: Workspace, *, dry_run: bool) -> CachePruneResult:
     return CachePruneResult(gone=(), kept=0, dry_run=dry_run, compiled=compiled)
 
 
-def references(ws: Workspace) -> dict[str, str]:
+def references(ws: Workspace, *, skip_unreadable: bool = False) -> dict[str, str]:
     """Map every needed key of the store to a sentence that says who needs it.
 
     A runtime is needed by a generation, a placement or a shim; the archives and trees it was made from stay
     with it, so that a file an antivirus program takes can be put back without a download.
+
+    Raises:
+        StagedFileError: the list of a checkout cannot be read, so that nothing of it may be removed; with
+            ``skip_unreadable`` this is noted instead.
     """
     needed: dict[str, str] = {}
     cache, artifacts = cache_of(ws), lock_of(ws).artifacts
-    for digest, who in _runtimes(ws):
+    for digest, who in _runtimes(ws, skip_unreadable=skip_unreadable):
         needed.setdefault(digest, who)
         runtime = load_runtime(cache, digest, stack="")
         for origin in {file.origin for file in runtime.files} if runtime else ():
@@ -120,10 +125,17 @@ def references(ws: Workspace) -> dict[str, str]:
     return needed
 
 
-def _runtimes(ws: Workspace) -> Iterator[tuple[str, str]]:
-    """Yield every runtime somebody may still use."""
+def _runtimes(ws: Workspace, *, skip_unreadable: bool) -> Iterator[tuple[str, str]]:
+    """Yield every runtime that may still be used."""
     for stage in dict.fromkeys((ws.stage, *known_stages(ws.state_root))):
-        for generation in read_history(stage).generations:
+        try:
+            generations = read_history(stage).generations
+        except StagedFileError as error:
+            if not skip_unreadable:
+                raise
+            ws.progress.note(f"{error.message}: {error.context[0]}")
+            continue
+        for generation in generations:
             yield (
                 generation.digest,
                 f"generation {generation.number} ({generation.stack}) of {_checkout(stage)}",
@@ -137,5 +149,4 @@ def _runtimes(ws: Workspace) -> Iterator[tuple[str, str]]:
 
 
 def _checkout(stage: Path) -> str:
-    """Name a checkout by its folder."""
     return str(stage.parent)

@@ -115,7 +115,6 @@ def judge_check(staged: Staged, captured: Captured) -> CheckVerdict:
 
 
 def _provided(runtime: Runtime) -> list[str]:
-    """Name the CUDA libraries that a runtime answers for."""
     return [file.provides for file in runtime.files if file.provides]
 
 

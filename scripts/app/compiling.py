@@ -22,7 +22,7 @@ from scripts.serialize import pick
 COMPILE_CACHE: Final = ("zluda", "ComputeCache")
 #: Its own files there: databases (one for each format of the layer) and what SQLite keeps beside them.
 _OURS: Final = re.compile(r"zluda\d*\.db(-wal|-shm|-journal)?", re.IGNORECASE)
-#: How often something that runs is looked at, in seconds; so often at most a line is said.
+#: How often something that runs is looked at, in seconds; so often at most a line is shown.
 INTERVAL: Final = 10.0
 
 
@@ -117,10 +117,10 @@ _POINTER: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 def in_use(path: Path) -> bool:
     """Whether another program has the database open.
 
-    SQLite itself answers: it lends the file exclusively to nobody while somebody else has it open (in WAL
-    mode even idle). A file that is no database is in nobody's use. Its content does not change, but SQLite
+    SQLite itself answers: it gives no exclusive lock on the file while another program has it open (in WAL
+    mode even idle). A file that is no database is not in use. Its content does not change, but SQLite
     may write its journal back into it. One whose journal names a file elsewhere is not opened and counts as
-    in use: in a transaction over several databases that file is SQLite's own, in a planted journal anybody's.
+    in use: in a transaction over several databases that file is SQLite's own, in a planted journal any file.
     """
     import sqlite3  # noqa: PLC0415 - only here, and seldom asked
 
@@ -145,5 +145,5 @@ def _leads_elsewhere(journal: Path) -> bool:
         return journal.is_file() and journal.read_bytes().rstrip(b"\0").endswith(_POINTER)
     except FileNotFoundError:
         return False
-    except OSError:  # held by somebody
+    except OSError:  # held by another program
         return True

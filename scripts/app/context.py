@@ -15,6 +15,7 @@ from scripts.host.facts import scan_host
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, NoProgress, Progress, Runtime, Stack
+from scripts.osal.user_path import unquoted
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
 from scripts.store.cache import Cache
@@ -39,7 +40,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         platform: ``sys.platform`` (``linux`` or ``win32``).
         progress: where long work reports.
         caches: where this user's programs keep their caches; ``None`` where that is not known.
-        ask: asks a person to agree to a bill; ``None`` when nobody is there to answer.
+        ask: asks a person to agree to a download; ``None`` without a terminal.
     """
 
     root: Path
@@ -79,9 +80,9 @@ def workspace_from_environ(
     """
     env = own_environ() if environ is None else dict(environ)
     own_lock = root / "pins.lock"
-    lock = Path(env.get("CUDA_AMD_LOCK") or own_lock).absolute()
-    cache = env.get("CUDA_AMD_CACHE") or _users("cache")
-    state = env.get("CUDA_AMD_STATE") or _users("state")
+    lock = Path(unquoted(env.get("CUDA_AMD_LOCK", "")) or own_lock).absolute()
+    cache = unquoted(env.get("CUDA_AMD_CACHE", "")) or _users("cache")
+    state = unquoted(env.get("CUDA_AMD_STATE", "")) or _users("state")
     return Workspace(
         root=root,
         lock_path=lock,

@@ -66,7 +66,7 @@ def worth_here(ws: Workspace) -> Callable[[str, str], Level | None]:
 
     def worth(stack: str, gfx: str) -> Level | None:
         if not index:
-            index.append(evidence_of(ws))  # read only when somebody asks: most machines need none
+            index.append(evidence_of(ws))  # read only when asked: most machines need none
         return index[0].level(stack, gfx)
 
     return worth

@@ -108,14 +108,14 @@ def pins_add(
 
 def _acceptable(url: str, license_: str) -> None:
     if not url:
-        msg = "pins.add needs the address of the file."
-        raise UsageError(reference="no-url", message=msg, hint="Say --url=https://…")
+        msg = "pins.add needs the address of the file"
+        raise UsageError(reference="no-url", message=msg, hint="add --url=https://…")
     problem = url_problem(url)
     if problem is not None:
         raise UsageError(problem.reference, problem.message, hint=problem.hint)
     if not license_.strip():
-        msg = "pins.add needs the licence of what is downloaded."
-        hint = 'Say it as an SPDX expression, for example --license="MIT OR Apache-2.0".'
+        msg = "pins.add needs the licence of what is downloaded"
+        hint = 'give it as an SPDX expression, for example --license="MIT OR Apache-2.0"'
         raise UsageError(reference="no-license", message=msg, hint=hint)
 
 
@@ -125,19 +125,19 @@ def _asset(server: GitHub, ref: AssetRef | None) -> Asset | None:
         return None
     asset = server.release(ref.owner, ref.repo, ref.tag).asset(ref.name)
     if asset is None:
-        msg = f"The release {ref.tag} of {ref.owner}/{ref.repo} has no file {ref.name}."
-        hint = "Copy the address from the release page."
+        msg = f"the release {ref.tag} of {ref.owner}/{ref.repo} has no file {ref.name}"
+        hint = "copy the address from the release page"
         raise FetchError(reference="upstream-not-found", message=msg, hint=hint)
     return asset
 
 
 def _plausible(url: str, hashed: HashedUrl) -> None:
     if hashed.cut:
-        msg = f"The file is larger than {MAX_BYTES} bytes."
-        raise FetchError(reference="too-large", message=msg, context=(url,), hint="Pin a smaller file.")
+        msg = f"the file is larger than {MAX_BYTES} bytes"
+        raise FetchError(reference="too-large", message=msg, context=(url,), hint="pin a smaller file")
     if hashed.size == 0 or is_web_page(hashed.first):
-        msg = "The address gives a web page or nothing, not a file to pin."
-        hint = "Use the address of the file itself, as the browser's download list shows it."
+        msg = "the address gives a web page or nothing, not a file to pin"
+        hint = "use the address of the file itself, as the browser's download list shows it"
         raise FetchError(reference="not-a-file", message=msg, context=(url,), hint=hint)
 
 
@@ -147,20 +147,20 @@ def _trust(url: str, asset: Asset | None, hashed: HashedUrl, ref: AssetRef | Non
         return Trust.SINGLE_REPORT, NO_DIGEST if ref else ONE_REPORT
     if (asset.sha256, asset.size) == (hashed.sha256, hashed.size):
         return Trust.UPSTREAM_DIGEST, CONFIRMED
-    msg = "What arrived is not what the release's metadata says, so it was not pinned."
+    msg = "what arrived is not what the release's metadata names, so it was not pinned"
     context = (
         f"url: {url}",
         f"release says: sha256 {asset.sha256}, {asset.size} bytes",
         f"got: sha256 {hashed.sha256}, {hashed.size} bytes",
         f"first bytes: {hashed.first[:16].hex(' ')}",
     )
-    hint = "A proxy may have changed it: try from another network. If it stays so, tell the project."
+    hint = "try from another network, as a proxy may have changed it; report it if it stays so"
     raise IntegrityError(reference="hash-mismatch", message=msg, context=context, hint=hint)
 
 
 def _known(item: Artifact) -> ConflictError:
-    msg = f"The lock has this file or this id already: {item.id}."
-    hint = "Use that artifact, or give another --id for another file."
+    msg = f"the lock has this file or this id already: {item.id}"
+    hint = "use that artifact, or give another --id for another file"
     return ConflictError(reference="already-pinned", message=msg, hint=hint)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from scripts.app.context import Workspace
-from scripts.app.setup.download_summary import BillRow, DownloadSummary
+from scripts.app.setup.download_summary import DownloadRow, DownloadSummary
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import unknown_name
@@ -31,7 +31,7 @@ class PinStatus(StrEnum):
 
 
 class CheckedUrl(Struct, frozen=True, kw_only=True):
-    """One URL of one artifact; ``url`` is empty for supplied files, which nobody downloads."""
+    """One URL of one artifact; ``url`` is empty for supplied files, which are not downloaded."""
 
     artifact: str
     url: str
@@ -66,8 +66,8 @@ def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsC
         UsageError: an artifact is unknown, or ``offline``.
     """
     if offline:
-        msg = "pins.check asks servers, which --offline forbids."
-        hint = "Leave --offline out; `invoke verify --deep` hashes what is already here."
+        msg = "pins.check asks servers, which --offline forbids"
+        hint = "leave --offline out; `invoke verify --deep` hashes what is already here"
         raise UsageError(reference="offline", message=msg, hint=hint)
     lock = read_lock(ws.lock_path, custom=ws.custom_lock)
     agree(ws, chosen(lock, only))
@@ -77,13 +77,13 @@ def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsC
 
 
 def agree(ws: Workspace, artifacts: Sequence[Artifact]) -> None:
-    """Ask a person before gigabytes are read; where nobody can be asked, it was meant.
+    """Ask a person before gigabytes are read; without a terminal the command is consent.
 
     Raises:
         UsageError: the answer was no.
     """
     rows = tuple(
-        BillRow(
+        DownloadRow(
             artifact=artifact.id,
             action=FetchAction.FETCH,
             bytes=artifact.size,
@@ -112,7 +112,7 @@ def chosen(lock: Lock, only: str) -> tuple[Artifact, ...]:
 
 def _check(transport: Transport, artifact: Artifact, progress: Progress) -> list[CheckedUrl]:
     if artifact.format is ArtifactFormat.SUPPLIED:
-        detail = "brought by the user; hashed when it is staged"
+        detail = "supplied by the user; hashed when it is staged"
         return [CheckedUrl(artifact=artifact.id, url="", status=PinStatus.SUPPLIED, detail=detail)]
     rows = []
     for url in artifact.urls:

@@ -27,7 +27,7 @@ class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
     Attributes:
         stack: the stack's id.
         path: what was looked through.
-        code: the tool's exit code; ``None`` if its time was over.
+        code: the tool's exit code; ``None`` if it was killed at its timeout.
         before: bytes in the compile cache when it began; ``after`` when it had ended.
         cache: where the compile cache lies; empty where that is not known.
         output: all that the tool printed.
@@ -51,7 +51,7 @@ class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """0 when the tool said that it went well, 124 after a timeout, else 3."""
+        """0 when the tool reported success, 124 after a timeout, else 3."""
         if self.code is None:
             return int(ExitCode.TIMEOUT)
         return int(ExitCode.OK if self.code == 0 else ExitCode.NEGATIVE)
@@ -60,7 +60,7 @@ class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
     def ending(self) -> tuple[str, ...]:
         """How it ended, in words, where that needs any."""
         if self.code is None:
-            return (f"its time was over after {self.seconds:.0f} s; what it had compiled is kept",)
+            return (f"killed after {self.seconds:.0f} s (--timeout); what it had compiled is kept",)
         words = name_exit(self.code, platform=self.platform)
         return () if self.code == 0 else (f"it ended with {self.code}{f' ({words})' if words else ''}",)
 

@@ -12,7 +12,8 @@ from scripts.app.context import Staged, Workspace, active, host_of, lock_of, new
 from scripts.app.stack_facts import stack_facts
 from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.wrap_types import Inspected
-from scripts.errors import ExitCode, TargetError, UsageError
+from scripts.errors import ExitCode, UsageError
+from scripts.guards import refuse_guarded
 from scripts.launch.injection import ViaFacts
 from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
@@ -27,9 +28,7 @@ from scripts.preflight.verdict import SYSTEMS, Judged, judge
 from scripts.serialize import JsonRecord
 
 CACHE_FOLDER: Final = "preflight-v1"
-#: The kind of ``data/kinds.toml`` that is never run.
-ANTI_CHEAT: Final = "anti-cheat"
-#: So many reasons are said before a program is started.
+#: So many reasons are shown before a program is started.
 WARNINGS: Final = 3
 
 
@@ -156,10 +155,11 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     ``wrap`` is given it as ``partial(inspect_program, ws)``.
 
     Raises:
-        TargetError: ``anti-cheat``: foreign libraries in such a game get its players banned.
+        TargetError: ``anti-cheat``; a control stack puts no libraries in and so is not refused.
     """
+    if staged.stack.kind is not StackKind.CONTROL:
+        refuse_guarded(program)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER)
-    _refuse_guarded(staged.stack, examined)
     about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
     _covered, judged = _judge(examined, about)
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
@@ -203,26 +203,17 @@ def warn_about(ws: Workspace, staged: Staged, program: Path, facts: ViaFacts) ->
     return replace(inspect_program(ws, staged, program, facts), facts=facts)
 
 
-def _refuse_guarded(stack: Stack, examined: Examined) -> None:
-    """Refuse to put libraries into a game that an anti-cheat program watches; a control stack puts none."""
-    guarded = next((kind for kind in examined.kinds if kind.kind.id == ANTI_CHEAT), None)
-    if guarded is not None and stack.kind is not StackKind.CONTROL:
-        msg = "the program is guarded by an anti-cheat system; foreign libraries get players banned"
-        raise TargetError("anti-cheat", msg, context=(guarded.sign,), hint="run it without this workspace")
-
-
 def _notes(reasons: list[Reason]) -> tuple[str, ...]:
     """Say the heaviest reasons, and how many more there are."""
     groups = grouped(reasons)
-    said = [f"preflight: {group.text}" for group in groups[:WARNINGS]]
+    lines = [f"preflight: {group.text}" for group in groups[:WARNINGS]]
     more = len(groups) - WARNINGS
     if more > 0:
-        said.append(f"preflight: and {more} more; `invoke preflight` lists them")
-    return tuple(said)
+        lines.append(f"preflight: and {more} more; `invoke preflight` lists them")
+    return tuple(lines)
 
 
 def _judge(examined: Examined, facts: StackFacts) -> tuple[tuple[Covered, ...], Judged]:
-    """Hold what was read against a stack."""
     covered = cover(examined.closure.needs, facts)
     return covered, judge(examined.closure, covered, examined.kinds, facts)
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from scripts.app.context import Workspace, cache_of
 from scripts.app.wrap.placing import still_placed
+from scripts.app.wrap.running import running_here
 from scripts.errors import ConflictError, ExitCode, WorkspaceError
 from scripts.evidence.document import Provenance
 from scripts.evidence.evidence_io import FILE_NAME, read_document
@@ -47,12 +48,15 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
     The store and the registry stay while another checkout uses them.
 
     Raises:
-        ConflictError: something is still placed beside a program, or ``stage/`` leads elsewhere.
+        ConflictError: something is still placed, a wrapped program runs, or ``stage/`` is a link.
     """
     placed = still_placed(ws)
     if placed:
         msg = "something is still placed beside a program; take it back first"
         raise ConflictError("still-placed", msg, context=placed, hint="invoke unwrap --all")
+    if running := running_here(ws):
+        msg = "a wrapped program runs with files of the store"
+        raise ConflictError("stack-in-use", msg, context=running, hint="end it, then try again")
     _refuse_linked_stage(ws)
     others = [stage for stage in known_stages(ws.state_root) if stage != ws.stage]
     kept = tuple(f"{ws.cache_root}: also used by {stage.parent}" for stage in others)
@@ -71,7 +75,7 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
 
 
 def _refuse_linked_stage(ws: Workspace) -> None:
-    """Refuse to delete by name in a folder that somebody chose: ``reports`` may be theirs there."""
+    """Refuse to delete by name in a folder that the user chose: ``reports`` may be theirs there."""
     if ws.stage.exists() and is_link(ws.stage):
         msg = f"{ws.stage} is a link to another folder, so nothing in it is deleted"
         hint = f"delete there by hand what is ours, then the link: {', '.join(IN_STAGE)}"

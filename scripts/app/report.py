@@ -44,7 +44,7 @@ class ReportResult(JsonRecord, frozen=True, kw_only=True):
 
     Attributes:
         own: the newest document of each stack, made on this machine, newest first.
-        imported: documents from others; whatever they say of themselves, nobody measured them here.
+        imported: documents from others: not measured here, whatever they claim.
         added: the document that was just imported.
         bundle: the bundle that was just written, and ``bundle_names`` what it holds.
         faults: files in the folders that are no valid documents.
@@ -82,12 +82,11 @@ def report(
 
 
 def _reports(ws: Workspace) -> Path:
-    """Return where documents and logs of this workspace lie."""
     return ws.stage / "reports"
 
 
 def _own_files(ws: Workspace) -> list[Path]:
-    """Return this machine's documents, newest first; their folders begin with the time."""
+    """Return this machine's documents, newest first; their folders start with the time."""
     return sorted(_reports(ws).glob(f"*/{FILE_NAME}"), key=lambda path: path.parent.name, reverse=True)
 
 
@@ -140,7 +139,7 @@ def _explained(ws: Workspace, host: Host) -> Iterator[dict[str, object]]:
 
 
 def _telling(name: str) -> bool:
-    """Whether a variable bears on CUDA, HIP or loading; the others are nobody's business."""
+    """Whether a variable bears on CUDA, HIP or loading; the others are private."""
     upper = name.upper()
     starts = ("CUDA", "HIP", "ROC", "HSA", "ZLUDA", "MIOPEN", "PYTORCH", "TORCH", "GPU_", "AMD", "LD_LIBRARY")
     return upper.startswith(starts) or upper in {"PATH", "LD_PRELOAD", "PROCESSOR_ARCHITECTURE"}

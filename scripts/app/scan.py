@@ -23,7 +23,7 @@ class ScanResult(JsonRecord, frozen=True, kw_only=True):
     Attributes:
         host: the facts, with the reason for each that is unknown.
         remarks: what AMD and users say about the selected GPU and the HIP versions found.
-        from_hipinfo: the facts come from somebody's output and not from this machine.
+        from_hipinfo: the facts come from the output of another machine.
     """
 
     host: Host
@@ -55,9 +55,9 @@ def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str 
         return ScanResult(host=host, remarks=_remarks(host))
     host, recognised = host_from_hipinfo(_read(from_hipinfo), platform=ws.platform, gpu=gpu)
     if not recognised:
-        msg = f"{_called(from_hipinfo)} holds no hipInfo output."
+        msg = f"{_called(from_hipinfo)} holds no hipInfo output"
         raise UsageError(
-            "hipinfo-unrecognised", msg, hint="Give it everything that hipInfo printed, as it is."
+            "hipinfo-unrecognised", msg, hint="give it everything that hipInfo printed, as it is"
         )
     return ScanResult(host=host, remarks=_remarks(host), from_hipinfo=True)
 
@@ -71,18 +71,17 @@ def _read(name: str) -> bytes:
         else:
             data = sys.stdin.buffer.read(CAP + 1) if sys.stdin else b""
     except OSError as error:
-        msg = f"{_called(name)} cannot be read."
-        hint = "Run `hipInfo > hipinfo.txt` and name that file."
+        msg = f"{_called(name)} cannot be read"
+        hint = "run `hipInfo > hipinfo.txt` and name that file"
         raise UsageError("hipinfo-unreadable", msg, context=(str(error),), hint=hint) from error
     if len(data) > CAP:
-        msg = f"{_called(name)} is larger than any hipInfo output."
-        raise UsageError("hipinfo-unrecognised", msg, hint="Name the file that holds hipInfo's output.")
+        msg = f"{_called(name)} is larger than any hipInfo output"
+        raise UsageError("hipinfo-unrecognised", msg, hint="name the file that holds hipInfo's output")
     return data
 
 
 def _called(name: str) -> str:
-    """Name the input for a person."""
-    return "Standard input" if name == "-" else name
+    return "standard input" if name == "-" else name
 
 
 def _remarks(host: Host) -> tuple[str, ...]:
@@ -95,5 +94,5 @@ def _remarks(host: Host) -> tuple[str, ...]:
         return ()
     versions = dict.fromkeys(root.version for root in host.hip_roots if root.version)
     stated = [support(gpu.gfx, version) for version in versions or [releases()[-1].version]]
-    sentences = [f"{said.sentence} ({said.source})" if said.source else said.sentence for said in stated]
+    sentences = [f"{one.sentence} ({one.source})" if one.source else one.sentence for one in stated]
     return (*sentences, *driver_notes(gpu.gfx))

@@ -35,7 +35,7 @@ class ShimResult(JsonRecord, frozen=True, kw_only=True):
         via: how the libraries get in.
         written: the script; ``None`` after ``--remove``.
         removed: the scripts that went.
-        kept: scripts that somebody changed since, and that were left alone.
+        kept: scripts that were changed since, and left alone.
         notes: what a person should know before the first start.
     """
 
@@ -99,7 +99,7 @@ def shim(
 
 
 def _text(ws: Workspace, ready: Staged, plan: WrapPlan) -> bytes:
-    """Write the script for what ``wrap`` would start, in an environment nobody knows yet."""
+    """Write the script for what ``wrap`` would start, in an environment that is not known yet."""
     shown = plan.shown
     profile = profile_of(ws, ready, shown.program, shown.args).changes
     environ = plan_environment(
@@ -137,7 +137,7 @@ def _remove(ws: Workspace, program: Path, stack: str) -> ShimResult:
     if not found:
         known = tuple(f"{s.program}: {s.path}" for s in shims_here(ws))
         msg = f"there is no shim for {program}"
-        raise UsageError("no-shim", msg, context=known, hint="`invoke status` lists them")
+        raise UsageError("no-shim", msg, context=known, hint="see `invoke status` for the list")
     kept = tuple(status.path for status in found if not _take(ws, status))
     removed = tuple(status.path for status in found if status.path not in kept)
     return ShimResult(program=program, removed=removed, kept=kept)
@@ -166,7 +166,7 @@ class ShimStatus(JsonRecord, frozen=True, kw_only=True):
         """What to do where it would not work; empty where it would."""
         again = f'invoke shim --exe="{self.program}"'
         return {
-            "changed": "somebody changed it, so `shim --remove` leaves it alone",
+            "changed": "it was changed, so `shim --remove` leaves it alone",
             "gone": f"it was moved or deleted: {again} --remove takes it off the list",
             "without files": f"its stack is no longer in the store: {again} makes it anew",
         }.get(self.standing, "")

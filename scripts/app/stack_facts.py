@@ -14,7 +14,7 @@ from scripts.staging.select import fitting_root
 
 
 def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -> StackFacts:
-    """Put together what a stack has for programs; what nobody can say stays ``None``."""
+    """Put together what a stack has for programs; what is unknown stays ``None``."""
     gpu = host.selected_gpu
     gfx = (gpu.gfx or "") if gpu is not None else ""
     names = _names(lock, stack, runtime)
@@ -48,7 +48,6 @@ def _providers(lock: Lock, stack: Stack, runtime: Runtime | None) -> dict[str, P
 
 
 def _names(lock: Lock, stack: Stack, runtime: Runtime | None) -> set[str]:
-    """Name every file of a stack, in lower case."""
     if runtime is not None:
         return {file.name.lower() for file in runtime.files}
     return {member.name.lower() for part in stack.parts for member in lock.artifacts[part].members}

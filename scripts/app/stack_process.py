@@ -18,6 +18,7 @@ from scripts.launch.request import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, StackKind
 from scripts.osal.process import run_captured
 from scripts.osal.process_result import Captured
+from scripts.osal.user_path import home_folder
 from scripts.staging.select import fitting_root
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def redactor_of(ws: Workspace) -> Redactor:
     from scripts.osal.redaction import Redactor  # noqa: PLC0415 - as above
 
     user = next((ws.environ[name] for name in ("USERNAME", "LOGNAME", "USER") if ws.environ.get(name)), "")
-    return Redactor(user=user, home=str(Path.home()), host=platform.node())
+    return Redactor(user=user, home=str(home_folder() or ""), host=platform.node())
 
 
 def revision_of(ws: Workspace) -> Revision | None:
@@ -157,9 +158,9 @@ def backend_notes(
     )
     shadows = tuple(_shadow(folder, program) for folder in beside if shadowing(folder))
     missing = missing_backends(staged.runtime, places)
-    said = refuse_or_note(missing) if refuse else notes_of(missing)
+    notes = refuse_or_note(missing) if refuse else notes_of(missing)
     outdated = outdated_runtime(home / DRIVER, places)
-    return (*shadows, *said, *((outdated,) if outdated else ()))
+    return (*shadows, *notes, *((outdated,) if outdated else ()))
 
 
 def _shadow(folder: Path, program: Path) -> str:
@@ -173,7 +174,7 @@ def _shadow(folder: Path, program: Path) -> str:
 def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:
     """Refuse a way in that an NVIDIA driver would cut off: Windows looks into System32 before PATH.
 
-    Half of the program's CUDA would be NVIDIA's and half the layer's, and its numbers would be nobody's.
+    Half of the program's CUDA would be NVIDIA's and half the layer's, and its numbers would show neither.
 
     Raises:
         LaunchError: ``foreign-driver``.

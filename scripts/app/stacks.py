@@ -95,7 +95,6 @@ def _is_for(stack: Stack, gfx: str) -> bool:
 
 
 def _named(generation: Generation | None) -> dict[str, object] | None:
-    """Name a generation by its number and stack."""
     return pick(generation, "number stack") if generation is not None else None
 
 
@@ -164,7 +163,9 @@ def rollback(ws: Workspace, *, to: str = "") -> RollbackResult:
     history = read_history(ws.stage)
     if to and not to.isdecimal():
         raise UsageError(
-            "bad-number", f"--to={to}: a generation is a whole number", hint="`invoke status` lists them"
+            "bad-number",
+            f"--to={to}: a generation is a whole number",
+            hint="see `invoke status` for the list",
         )
     target = (
         history.previous if not to else next((g for g in history.generations if g.number == int(to)), None)

@@ -47,7 +47,7 @@ def stage(
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())
     flow.distrust(resolved)
-    flow.bill(resolved)
+    flow.confirm_downloads(resolved)
     runtime = flow.runtime(resolved)
     return StageResult(
         stack=runtime.stack, digest=runtime.digest, path=str(runtime.path or ""), steps=tuple(flow.steps)
@@ -58,12 +58,12 @@ class FetchResult(JsonRecord, frozen=True, kw_only=True):
     """What is in the store now."""
 
     stack: str
-    bill: DownloadSummary
+    summary: DownloadSummary
     blobs: tuple[str, ...]
     steps: tuple[FlowStep, ...]
     exit_code: int = ExitCode.OK
 
-    JSON = "stack bill files=blobs steps"
+    JSON = "stack bill=summary files=blobs steps"
 
 
 def fetch(
@@ -80,12 +80,12 @@ def fetch(
     request = read_request(stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror)
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())
-    bill = flow.bill(resolved)
+    summary = flow.confirm_downloads(resolved)
     cache = cache_of(ws)
     with flow.step("fetch") as notes:
         published = [a for a in resolved.artifacts if a.format is not ArtifactFormat.SUPPLIED]
         blobs = [fetch_artifact(a, cache, options=request.fetching, progress=ws.progress) for a in published]
         notes.detail = f"{len(blobs)} verified by hash"
     return FetchResult(
-        stack=resolved.stack.id, bill=bill, blobs=tuple(map(str, blobs)), steps=tuple(flow.steps)
+        stack=resolved.stack.id, summary=summary, blobs=tuple(map(str, blobs)), steps=tuple(flow.steps)
     )

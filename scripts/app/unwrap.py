@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from scripts.app.context import Workspace
 from scripts.app.wrap.placing import placed_here, registry_of
 from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
+from scripts.osal.user_path import user_path
 from scripts.placement.layout import Layout
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Mode, UndoReport
@@ -65,7 +66,7 @@ def unwrap(
     """
     if ours and theirs:
         msg = "--ours and --theirs exclude each other"
-        hint = "--ours restores the originals, --theirs keeps the changed files; nothing is deleted by either"
+        hint = "use --ours to restore the originals, --theirs to keep the changed files"
         raise UsageError("ours-or-theirs", msg, hint=hint)
     mode = Mode.OURS if ours else Mode.THEIRS if theirs else Mode.SAFE
     registry = registry_of(ws)
@@ -83,9 +84,9 @@ def _one(ws: Workspace, *, exe: str, target: str, all_: bool) -> Path:
         msg = "--exe, --target and --all exclude each other"
         raise UsageError("one-target", msg, hint="name one of them")
     if target:
-        return Path(target)
+        return user_path(target, "--target")
     if exe:
-        return _folder_of(ws, Path(exe))
+        return _folder_of(ws, user_path(exe, "--exe"))
     known = placed_here(ws)
     if len(known) == 1 and known[0].standing is not TargetState.MISSING:
         return known[0].target
@@ -106,7 +107,9 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
         if candidate in listed or Layout(candidate).state.is_dir():
             return candidate
     msg = f"nothing is placed beside {exe.name} or above it"
-    raise TargetError("nothing-placed", msg, context=(str(folder),), hint="`status` lists what is placed")
+    raise TargetError(
+        "nothing-placed", msg, context=(str(folder),), hint="see `invoke status` for what is placed"
+    )
 
 
 def _all(ws: Workspace, registry: PlacementRegistry, mode: Mode) -> UnwrapResult:

@@ -9,7 +9,7 @@
   anything one would want to know, and it rests on a spread guessed from one difference.
 * The whole interval inside the margin: ``same``, also where it excludes zero, since the margin says what
   is too small to matter. The whole interval on one side of zero: ``better`` or ``worse`` (``different``
-  where nobody says which direction is good). Otherwise ``inconclusive``.
+  where the good direction is unknown). Otherwise ``inconclusive``.
 * One primary metric decides. Looking at ten would find a difference in something nearly half the time.
 
 Pure: no files, no clock, no randomness.
@@ -156,7 +156,6 @@ def pairs_for(spread: float, width: float) -> int | None:
 
 
 def _half(spread: float, pairs: int) -> float:
-    """Return half of the interval that so many pairs would give."""
     return t_quantile(pairs - 1) * spread / math.sqrt(pairs)
 
 
@@ -281,7 +280,7 @@ def _primary(findings: Mapping[str, PairFinding], primary: str) -> str:
         msg = f"{primary} has values that are missing or not above zero, so there is no ratio to judge"
         raise UsageError("not-comparable", msg, hint="choose another --primary")
     if not finding.better:
-        msg = f"nobody says whether more or less {primary} is better"
+        msg = f"whether more or less {primary} is better is unknown"
         raise UsageError("no-direction", msg, hint=f"say it: --primary={primary}:higher (or :lower)")
     return primary
 

@@ -123,7 +123,7 @@ def read_own_workload(path: Path) -> OwnWorkload:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        hint = "docs/comparing.md shows how such a file is written"
+        hint = "see docs/comparing.md for how such a file is written"
         raise UsageError("workload-unreadable", f"{path} cannot be read: {error}", hint=hint) from error
     _only(path, "", data, KEYS)
     name, command = data.get("name"), data.get("command")
@@ -234,6 +234,5 @@ def number_of(text: str) -> float:
 
 
 def _refuse(path: Path, where: str, expected: str) -> NoReturn:
-    """Say which key is wrong, and what it must be."""
     msg = f"{path.name}: {where}: {expected}"
-    raise UsageError("workload-invalid", msg, hint="docs/comparing.md shows a whole description")
+    raise UsageError("workload-invalid", msg, hint="see docs/comparing.md for a whole description")

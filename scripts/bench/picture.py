@@ -85,11 +85,11 @@ def headings(comparison: Comparison) -> tuple[str, str, str]:
     finding = comparison.findings[comparison.primary]
     better = {"higher": "more is better", "lower": "less is better"}[finding.better]
     need = finding.needed_pairs
-    told = f"; about {need} pairs would narrow the bar to the margin" if need else ""
+    needed = f"; about {need} pairs would narrow the bar to the margin" if need else ""
     return (
         f"{comparison.candidate} against {comparison.baseline}: {comparison.verdict.value}",
         f"{comparison.workload}, {finding.metric} ({better}); one dot is one pair of runs",
-        f"{finding.interval.pairs} pairs{told}",
+        f"{finding.interval.pairs} pairs{needed}",
     )
 
 
@@ -161,7 +161,6 @@ def _published(scale: Scale, finding: PairFinding, y: float) -> Iterator[Shape]:
 
 
 def _percent(ratio: float) -> float:
-    """Turn a log ratio into percent, without overflow."""
     return math.expm1(min(ratio, 50.0)) * 100
 
 
@@ -240,7 +239,6 @@ def as_svg(picture: Picture) -> str:
 
 @singledispatch
 def _element(shape: Shape) -> str:
-    """Write one shape."""
     raise TypeError(type(shape))
 
 

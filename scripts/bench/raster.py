@@ -34,7 +34,6 @@ def as_png(picture: Picture) -> bytes:
 
 @singledispatch
 def _draw(shape: Shape, canvas: Image.Image) -> None:
-    """Draw one shape."""
     raise TypeError(type(shape), canvas)
 
 

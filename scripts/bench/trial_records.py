@@ -35,7 +35,7 @@ FAILURES: Final = frozenset({"incorrect", "refused", "error", "unavailable"})
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """What one run of a workload said; with a ``fault`` there is no usable record and ``data`` is empty."""
+    """What one run of a workload reported; with a ``fault`` there is no record, and ``data`` is empty."""
 
     data: Mapping[str, object]
     fault: str = ""
@@ -75,7 +75,7 @@ def judge_run(
     """Judge one run of a workload by the rules above.
 
     Args:
-        record: what it said.
+        record: what it reported.
         capability: the call family or application the run stands for.
         exit_code: the process's exit code, ``None`` if we ended it.
         timed_out: whether we ended it.
@@ -115,12 +115,12 @@ def _passed(data: Mapping[str, object]) -> tuple[Outcome, Level, str]:
 
 def _failed(data: Mapping[str, object]) -> tuple[Outcome, Level | None, str]:
     """Read a failure: a wrong answer shows that everything loads, the others only with names of libraries."""
-    said = str(data.get("outcome"))
-    if said not in FAILURES:
+    named = str(data.get("outcome"))
+    if named not in FAILURES:
         return Outcome.ERROR, None, "its result does not say whether the answer was right"
-    outcome = Outcome(said)
+    outcome = Outcome(named)
     loaded = outcome is Outcome.INCORRECT or (outcome is not Outcome.UNAVAILABLE and data.get("libraries"))
-    detail = str(data.get("detail") or "") or _case_details(data) or f"it said {said}"
+    detail = str(data.get("detail") or "") or _case_details(data) or f"it reported {named}"
     return outcome, Level.LOADABLE if loaded else None, detail
 
 
@@ -182,12 +182,10 @@ def _cases(data: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 
 def _case_details(data: Mapping[str, object]) -> str:
-    """Join what the cases say about themselves."""
     return "; ".join(str(case["detail"]) for case in _cases(data) if case.get("detail"))
 
 
 def _numbers(data: Mapping[str, object]) -> str:
-    """Write the plain values of every case on one line."""
     lines = [", ".join(f"{k} {_value(v)}" for k, v in case.items() if _plain(k, v)) for case in _cases(data)]
     device = data.get("device")
     return "; ".join(lines) + (f"; on {device}" if isinstance(device, str) and device else "")
@@ -195,10 +193,9 @@ def _numbers(data: Mapping[str, object]) -> str:
 
 def _plain(key: str, value: object) -> bool:
     """Whether a value is worth a place in the line."""
-    told = key in {"outcome", "detail", "device", "tolerance"}
-    return not told and isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    known = key in {"outcome", "detail", "device", "tolerance"}
+    return not known and isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 
 def _value(value: object) -> str:
-    """Write one value; four digits are enough to read."""
     return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else str(value)

@@ -2,7 +2,7 @@
 
 A *trial* is one process run; its *iterations* are what it measured, in order. A record is a JSON file
 after ``data/schemas/record-1.json``; a CSV file with the columns ``runtime,trial,iteration`` and one
-column a metric is read as well. What nobody could find out is the word ``unknown``; it equals nothing.
+column a metric is read as well. What could not be found out is the word ``unknown``; it equals nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from scripts.errors import UsageError
 from scripts.osal.fs import write_atomic
-from scripts.serialize import pick
+from scripts.serialize import parse_json, pick
 
 if TYPE_CHECKING:
     import jsonschema
@@ -47,12 +47,12 @@ class Trial(Struct, frozen=True, kw_only=True):
     Attributes:
         runtime: the label of what it ran under.
         number: counts the trials of that runtime from 1; equal numbers make a pair.
-        right: whether its answer was the known one and it ended cleanly; ``None`` where nobody says.
+        right: whether its answer was the known one and it ended cleanly; ``None`` where unknown.
         answer: the answer, or why there is none.
         iterations: what it measured, in order; every value is finite.
         state: what the machine was like just then: clocks, power.
         started: when, in UTC, or ``unknown``.
-        seconds: how long the whole process took; ``None`` where nobody says.
+        seconds: how long the whole process took; ``None`` where unknown.
     """
 
     runtime: str
@@ -107,15 +107,15 @@ def write_record(path: Path, runs: Runs) -> Path:
 
 
 def read_record(path: Path) -> Runs:
-    """Read a record that anybody may have made.
+    """Read a record that anyone may have made.
 
     Raises:
         UsageError: ``record-unreadable``, ``record-invalid`` or ``record-newer``.
     """
     text = read_text(path)
     try:
-        data = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        data = parse_json(text.encode())
+    except ValueError as error:
         _refuse(path, f"it is not JSON: {str(error)[:120]}")
     return from_json(data, origin=path)
 
@@ -135,7 +135,7 @@ def from_json(data: object, *, origin: Path) -> Runs:
     error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
     if error is not None:
         _refuse(origin, f"{error.json_path}: {error.message[:120]}")
-    assert isinstance(data, dict)  # noqa: S101 - the schema has said so
+    assert isinstance(data, dict)  # noqa: S101 - the schema has checked it
     runs = _runs(data)
     strange = {t.runtime for t in runs.trials} - set(runs.conditions)
     if strange:
@@ -171,7 +171,7 @@ def _refuse_twins(runs: Runs, origin: Path) -> None:
     for trial in runs.trials:
         key = (trial.runtime, trial.number)
         if key in seen:
-            _refuse(origin, f"trial {trial.number} of {trial.runtime} stands in it twice")
+            _refuse(origin, f"trial {trial.number} of {trial.runtime} is in it twice")
         seen.add(key)
         if not all(math.isfinite(value) for row in trial.iterations for value in row.values()):
             _refuse(origin, f"trial {trial.number} of {trial.runtime} holds a value that is no number")
@@ -218,14 +218,7 @@ def read_text(path: Path) -> str:
         raise UsageError("record-unreadable", msg, hint="name a run record (.json) or a CSV file") from error
 
 
-def _no_constant(text: str) -> NoReturn:
-    """Refuse what JSON itself does not know: NaN and infinities."""
-    msg = f"{text} is no JSON number"
-    raise ValueError(msg)
-
-
 def _refuse(origin: Path, reason: str) -> NoReturn:
-    """Say what is wrong with a record."""
     raise UsageError("record-invalid", f"{origin.name} is no run record: {reason}", context=(str(origin),))
 
 
@@ -271,9 +264,7 @@ def read_table(path: Path) -> Runs:
         runtime, trial, iteration, values = _row(path, line, row, names)
         iterations = found.setdefault((runtime, trial), {})
         if iteration in iterations:
-            _refuse_table(
-                path, line, f"iteration {iteration} of trial {trial} of {runtime} stands in it twice"
-            )
+            _refuse_table(path, line, f"iteration {iteration} of trial {trial} of {runtime} is in it twice")
         iterations[iteration] = values
     if not found:
         _refuse_table(path, 1, "it holds no rows")
@@ -310,5 +301,4 @@ def _row(
 
 
 def _refuse_table(path: Path, line: int, reason: str) -> NoReturn:
-    """Say which line is wrong, and why."""
     raise UsageError("table-invalid", f"{path.name}, line {line}: {reason}", context=(str(path),))

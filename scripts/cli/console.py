@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ PLAIN: Final = {
     "·": "-",
 }
 STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "dim", "unknown": "magenta"}
+#: A folder of the store, up to the file: its name ends with a digest.
+_IN_STORE: Final = re.compile(r"(?:[A-Za-z]:)?[\\/][^\n;:]*?[\\/][0-9a-f]{64}[\\/]")
 #: The closing line where any program may be run.
 RUN_ONE: Final = "run a program with it: invoke --help wrap"
 #: Variables that make Rich paint even where nobody looks on.
@@ -129,8 +132,11 @@ class Out:
             parts = [f"{reference}: {message}", *context, *([f"What to do: {hint}"] if hint else [])]
             self._streams[1].write("\n".join(parts) + "\n")
             return
-        self.stderr.print(failure(reference, message, context, unicode=self.unicode))
-        if hint:  # outside the frame, where no line is broken and a command can be copied
+        self.stderr.print(failure(reference, message, unicode=self.unicode))
+        # Outside the frame no line is broken, so that a path or a command can be copied.
+        for fact in context:
+            self.stderr.print(f"  {_escaped(fact)}", soft_wrap=True)
+        if hint:
             self.stderr.print(f"[bold]What to do:[/] {_escaped(hint)}", soft_wrap=True)
 
     def note(self, text: str) -> None:
@@ -250,7 +256,7 @@ class TerminalProgress:
             return
         from scripts.cli.painting import bars_on  # noqa: PLC0415 - only where bars are shown
 
-        with bars_on(self.out.stderr, unit=unit) as bars:
+        with bars_on(self.out.stderr, unit=unit, counted=total is not None) as bars:
             bar = bars.add_task(label, total=total)
             yield lambda done: bars.update(bar, advance=done)
 
@@ -343,6 +349,15 @@ def seconds(value: float) -> str:
         return f"{value:.2f} s"
     minutes, rest = divmod(round(value), MINUTE)
     return f"{minutes} min {rest} s"
+
+
+def brief(text: str) -> str:
+    """Leave the store's folders out of a text: of a file in it, its name says enough.
+
+    >>> brief("/home/me/.cache/cuda-on-amd/runtimes-v1/" + "ff89" * 16 + "/libcuda.so.1")
+    'libcuda.so.1'
+    """
+    return _IN_STORE.sub("", text)
 
 
 def short(digest: str) -> str:

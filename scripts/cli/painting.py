@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
 from rich import box
@@ -55,11 +54,10 @@ def warning(text: str, *, unicode: bool) -> Panel:
     return Panel(escape(text), border_style="yellow", box=_frame(unicode=unicode), expand=False)
 
 
-def failure(title: str, message: str, context: Sequence[str], *, unicode: bool) -> Panel:
-    """Build the panel of a failure: message and facts."""
-    parts = [escape(message), *(f"  {escape(fact)}" for fact in context)]
+def failure(title: str, message: str, *, unicode: bool) -> Panel:
+    """Build the panel of a failure."""
     return Panel(
-        "\n".join(parts),
+        escape(message),
         title=escape(title),
         title_align="left",
         border_style="red",
@@ -72,19 +70,22 @@ def _frame(*, unicode: bool) -> box.Box:
     return box.ROUNDED if unicode else box.ASCII
 
 
-def bars_on(console: Console, *, unit: str) -> Progress:
-    """Build the bars of long work, counted in ``bytes`` or in pieces."""
+def bars_on(console: Console, *, unit: str, counted: bool) -> Progress:
+    """Build the bars of long work, counted in ``bytes`` or in pieces; a clock where the end is not known."""
     from rich.progress import (  # noqa: PLC0415 - most panels stand beside no bar
         BarColumn,
         DownloadColumn,
         MofNCompleteColumn,
         Progress,
         TextColumn,
+        TimeElapsedColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
 
     amount = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else (MofNCompleteColumn(),)
     text = TextColumn("{task.description}", markup=False)
+    if not counted:
+        return Progress(text, TimeElapsedColumn(), console=console, transient=True)
     columns = (text, BarColumn(bar_width=30), *amount, TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True)

@@ -187,14 +187,14 @@ class _Reader:
         if word in VERBS:
             msg = f"{word!r} is a task, so it is unclear whether a file of that name is meant"
             raise self._refused(
-                msg, f"name the file: {_typed(self.verb.name, f'--{option.name}={word}')}", stray=True
+                msg, f"name the file: {typed(self.verb.name, f'--{option.name}={word}')}", stray=True
             )
         self.found[option.parameter] = word
         if not self.verb.rest:
             return None
         if rest[:1] == [_DASHES]:
             msg = f"it is unclear whether the `--` behind {word!r} belongs to the program"
-            line = _typed(self.verb.name, *self.words[:at], f"--{option.name}={word}", *rest)
+            line = typed(self.verb.name, *self.words[:at], f"--{option.name}={word}", *rest)
             raise self._refused(msg, f"name the program by its option: {line}", stray=True)
         return rest
 
@@ -243,7 +243,7 @@ class _Reader:
             )
         if _DASHES in behind:
             behind.remove(_DASHES)
-        line = _typed(WRAP, *before, _DASHES, *behind)
+        line = typed(WRAP, *before, _DASHES, *behind)
         return f"did you mean {f'{alike}, or ' if alike else ''}`--`? {line}"
 
     def _refused(self, message: str, hint: str, *, stray: bool = False) -> LineError:
@@ -279,7 +279,7 @@ def _alike(word: str, known: Sequence[str], otherwise: str) -> str:
     return f"did you mean {alike}? {otherwise[0].upper()}{otherwise[1:]}" if alike else otherwise
 
 
-def _typed(*words: str) -> str:
+def typed(*words: str) -> str:
     """Write a line that can be pasted into this system's shell."""
     if sys.platform == "win32":
         from subprocess import list2cmdline  # noqa: PLC0415 - only where a line is refused

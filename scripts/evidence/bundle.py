@@ -74,12 +74,12 @@ def _end_of(raw: bytes) -> bytes:
     if len(raw) <= LOG_CAP:
         return raw
     mark = raw[:2] if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else b""
-    begin = raw.find(b"\n", len(raw) - LOG_CAP) + 1
-    if begin == 0:
+    start = raw.find(b"\n", len(raw) - LOG_CAP) + 1
+    if start == 0:
         return b""
-    if raw[begin : begin + 1] == b"\0":  # the other half of a UTF-16 line feed
-        begin += 1
-    return mark + raw[begin:]
+    if raw[start : start + 1] == b"\0":  # the other half of a UTF-16 line feed
+        start += 1
+    return mark + raw[start:]
 
 
 def _add(entries: dict[str, bytes], name: str, content: bytes) -> None:
@@ -105,7 +105,6 @@ def _contents(entries: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
 
 
 def _json(value: object) -> bytes:
-    """Write JSON as people read it."""
     return (json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n").encode("utf-8")
 
 

@@ -152,7 +152,7 @@ def _explain(line: CheckLine, backend: str) -> str:
 
 
 def _merge(known: CapabilityResult | None, new: CapabilityResult) -> CapabilityResult:
-    """Join two lines for one name: the worse one stays, and a contradiction is said."""
+    """Join two lines for one name: the worse one stays, and a contradiction is noted."""
     if known is None or known == new:
         return new
     first, second = sorted((known, new), key=lambda r: r.outcome is Outcome.PASS)

@@ -285,6 +285,5 @@ def _machine(host: Host, redactor: Redactor) -> DocumentMachine:
 
 
 def _one_line(text: str) -> str:
-    """Fold a text into one printable line; documents hold no control characters."""
     plain = _ANSI.sub("", text)
     return " ".join("".join(c if c.isprintable() else " " for c in plain).split())

@@ -13,26 +13,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+import msgspec
+
 from scripts.errors import UsageError
 from scripts.evidence.document import (
     FORMAT,
     Document,
-    DocumentMachine,
-    DocumentSource,
-    FileFact,
-    GpuKey,
-    HipFact,
-    LockFact,
-    Provenance,
-    Revision,
-    Subject,
     lowest,
     within_ceiling,
     worst,
 )
-from scripts.model import CapabilityResult, Level, Outcome
+from scripts.model import Outcome
 from scripts.osal.fs import write_atomic
-from scripts.serialize import pick
+from scripts.serialize import parse_json, pick
 
 if TYPE_CHECKING:
     import jsonschema
@@ -59,7 +52,7 @@ def to_json(document: Document) -> dict[str, object]:
 
 
 def from_json(data: object, *, origin: str = "this document", trusted: bool = False) -> Document:
-    """Read a document from JSON data that anybody may have made.
+    """Read a document from JSON data that anyone may have made.
 
     ``trusted`` is for files of this checkout and of our own stage, which are as trustworthy as our code:
     it leaves the schema out, because loading it takes longer than everything else of a warm start.
@@ -73,7 +66,7 @@ def from_json(data: object, *, origin: str = "this document", trusted: bool = Fa
         raise UsageError(
             "evidence-newer",
             f"{origin} has format {written}; this workspace reads {FORMAT}",
-            hint="Update the workspace, then import the document again.",
+            hint="update the workspace, then import the document again",
         )
     if not trusted:
         _check_schema(data, origin)
@@ -97,16 +90,14 @@ def read_document(path: Path, *, trusted: bool = False) -> Document:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(
-            "evidence-unreadable", f"{path} cannot be read: {error.strerror}", hint="Check the path."
+            "evidence-unreadable", f"{path} cannot be read: {error.strerror}", hint="check the path"
         ) from error
     if len(raw) > MAX_BYTES:
         _refuse(origin, "$", f"it is larger than {MAX_BYTES} bytes")
     try:
-        data = json.loads(
-            raw.decode("utf-8-sig"), object_pairs_hook=_unique_keys, parse_constant=_no_constant
-        )
-    except (ValueError, RecursionError) as error:
-        _refuse(origin, "$", f"it is not JSON: {_shorten(str(error)) or 'too deep'}")
+        data = parse_json(raw)
+    except ValueError as error:
+        _refuse(origin, "$", f"it is not JSON: {_shorten(str(error))}")
     return from_json(data, origin=origin, trusted=trusted)
 
 
@@ -127,7 +118,7 @@ def report_folder(reports: Path, *, stack: str, created: datetime) -> Path:
             continue
         return folder
     raise UsageError(
-        "too-many-reports", f"{reports / name} exists a thousand times", hint="Delete old reports."
+        "too-many-reports", f"{reports / name} exists a thousand times", hint="delete old reports"
     )
 
 
@@ -161,38 +152,14 @@ def _validator() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
-def _document(data: Any, origin: str) -> Document:  # noqa: ANN401 - JSON that the schema has accepted
-    """Build the document; the schema has already seen to the shapes."""
+def _document(data: Any, origin: str) -> Document:  # noqa: ANN401 - JSON of any shape
+    """Build the document; what it says of level and outcome is checked by ``_check_claims``."""
     try:
-        created = datetime.strptime(data["created"], _TIME).replace(tzinfo=UTC)
+        datetime.strptime(data["created"], _TIME).replace(tzinfo=UTC)
     except ValueError:
         _refuse(origin, "$.created", "it is no date")
-    subject, machine = data["subject"], data["machine"]
-    return Document(
-        created=created,
-        provenance=Provenance(data["provenance"]),
-        source=DocumentSource(**data["source"]) if data["source"] else None,
-        simulated=data["simulated"],
-        subject=Subject(**{**subject, "gpu": GpuKey(**subject["gpu"]) if subject["gpu"] else None}),
-        machine=DocumentMachine(
-            **{**machine, "hip_roots": tuple(HipFact(**root) for root in machine["hip_roots"])}
-        ),
-        lock=LockFact(**data["lock"]) if data["lock"] else None,
-        revision=Revision(**data["revision"]) if data["revision"] else None,
-        results=tuple(
-            CapabilityResult(
-                capability=entry["capability"],
-                level=Level(entry["level"]) if entry["level"] else None,
-                outcome=Outcome(entry["outcome"]),
-                detail=entry["detail"],
-            )
-            for entry in data["capabilities"]
-        ),
-        files=tuple(FileFact(**file) for file in data["files"]),
-        not_exercised=tuple(data["not_exercised"]),
-        attachments=tuple(data["attachments"]),
-        notes=tuple(data["notes"]),
-    )
+    fields = {name: value for name, value in data.items() if name not in {"format", "level", "outcome"}}
+    return msgspec.convert({**fields, "results": fields.pop("capabilities")}, Document)
 
 
 def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: ANN401 - as above
@@ -212,29 +179,13 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
         if result.outcome is Outcome.PASS and result.level is None:
             _refuse(origin, f"{at}.level", "a pass shows at least detected")
         if result.capability in names[:number]:
-            _refuse(origin, f"{at}.capability", f"{result.capability} stands there twice")
+            _refuse(origin, f"{at}.capability", f"{result.capability} is there twice")
     level, outcome = lowest(document.results), worst(document.results)
-    if data["level"] != (level.value if level else None):
-        _refuse(
-            origin, "$.level", f"its results show {level or 'nothing'}, it says {data['level'] or 'nothing'}"
-        )
-    if data["outcome"] != outcome.value:
-        _refuse(origin, "$.outcome", f"its results show {outcome}, it says {data['outcome']}")
-
-
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse an object that says one thing twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        msg = "one object has the same key twice"
-        raise ValueError(msg)
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    """Refuse NaN and infinities."""
-    msg = f"{name} is not a JSON number"
-    raise ValueError(msg)
+    claimed = data.get("level")
+    if claimed != (level.value if level else None):
+        _refuse(origin, "$.level", f"its results show {level or 'nothing'}, it says {claimed or 'nothing'}")
+    if data.get("outcome") != outcome.value:
+        _refuse(origin, "$.outcome", f"its results show {outcome}, it says {data.get('outcome')}")
 
 
 def _refuse(origin: str, where: str, what: str) -> NoReturn:
@@ -243,7 +194,7 @@ def _refuse(origin: str, where: str, what: str) -> NoReturn:
         "evidence-invalid",
         f"{origin} is not a valid evidence document",
         context=(f"{where}: {what}",),
-        hint="Ask whoever sent it for the file exactly as their `report` wrote it.",
+        hint="ask whoever sent it for the file exactly as their `report` wrote it",
     )
 
 

@@ -122,6 +122,9 @@ def load_evidence(folder: Path, *, trusted: bool = False) -> EvidenceIndex:
     filed: list[Filed] = []
     faults: list[str] = []
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        if not path.is_file():
+            faults.append(f"{path.name}: it is no file")
+            continue
         try:
             filed.append(Filed(path=path.name, document=read_document(path, trusted=trusted)))
         except WorkspaceError as error:
@@ -146,7 +149,6 @@ def _about(filed: Filed, stack: str, gfx: str) -> bool:
 
 
 def _names(entries: Iterable[IndexEntry]) -> list[str]:
-    """Return the capabilities, sorted."""
     return sorted({e.capability for e in entries})
 
 

@@ -67,12 +67,11 @@ def _comparable(document: Document, now: Document) -> bool:
 
 
 def _custom(document: Document) -> bool:
-    """Whether it was made under another lock."""
     return document.lock is not None and document.lock.custom
 
 
 def _gpu(document: Document) -> str:
-    """Name the architecture; where nobody knows it, the product."""
+    """Name the architecture; where it is unknown, the product."""
     gpu = document.subject.gpu
     return "" if gpu is None else gpu.gfx or gpu.name
 
@@ -108,5 +107,4 @@ def _weight(found: tuple[Earlier, CapabilityResult]) -> tuple[bool, object, str]
 
 
 def _as_good(result: CapabilityResult, level: Level) -> bool:
-    """Whether a result shows at least a level."""
     return result.outcome is Outcome.PASS and result.level is not None and result.level.rank >= level.rank

@@ -27,7 +27,7 @@ from scripts.serialize import JsonRecord
 RETURNED: Final = ") -> "
 SUCCESS: Final = "_SUCCESS"
 INDENT: Final = 4
-#: How the names of functions begin, and whose they are. Whatever else there is belongs to the driver.
+#: How the names of functions start, and whose they are. Whatever else there is belongs to the driver.
 LIBRARIES: Final = ("cublasLt", "cublas", "cusparse", "cudnn", "cufft", "nvml", "{nvapi")
 DRIVER: Final = "nvcuda"
 #: Statuses that are answers, not failures: not finished yet; asked while the program ends; no such function.
@@ -39,7 +39,7 @@ _REFUSED: Final = re.compile(r".*NOT_(?:SUPPORTED|IMPLEMENTED)|.*NO_IMPLEMENTATI
 _NO_FUNCTION: Final = re.compile(r"No function (\S+) in the underlying")
 _SAVED: Final = "Saved module to "
 _UNPARSED: Final = "Error parsing module, log has been written to "
-#: Remarks about device code that cannot be used, by how they begin.
+#: Remarks about device code that cannot be used, by how they start.
 _UNUSABLE: Final = ("Unsupported ", "LZ4 decompression failure", "Zstd decompression failure")
 #: Calls that hand device code over.
 _LOADS: Final = re.compile(r"cu(?:Module|Library)Load|.*get_module_from_cubin")
@@ -157,7 +157,7 @@ class _Call(NamedTuple):
     line: int
 
 
-class _Open(NamedTuple):
+class _OpenCall(NamedTuple):
     """A call whose inside may follow: what it is as a failure (the first time only), and as a load."""
 
     depth: int
@@ -175,7 +175,7 @@ class TraceReader:
     """Reads logs one after the other, each line once."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start with nothing."""
         self.calls: Counter[str] = Counter()
         self.failures: dict[tuple[str, str, bool], Failure] = {}
         self.refused: Counter[str] = Counter()
@@ -185,7 +185,7 @@ class TraceReader:
     def read(self, log: str, lines: Iterable[str]) -> None:
         """Take in one process's log."""
         kernels: dict[str, str] = {}
-        outer: list[_Open] = []
+        outer: list[_OpenCall] = []
         for number, raw in enumerate(lines, start=1):
             line = raw.rstrip("\r\n\0")
             text = line.lstrip(" ")
@@ -201,12 +201,12 @@ class TraceReader:
             if depth == 0:
                 self.last = text
             if status.endswith(SUCCESS) and _plain(name):  # nearly all of millions of lines
-                outer.append(_Open(depth))
+                outer.append(_OpenCall(depth))
                 continue
             call = _Call(name=name, status=status, text=text, depth=depth, log=log, line=number)
             outer.append(self._call(call, kernels, outer))
 
-    def _call(self, call: _Call, kernels: dict[str, str], outer: Sequence[_Open]) -> _Open:
+    def _call(self, call: _Call, kernels: dict[str, str], outer: Sequence[_OpenCall]) -> _OpenCall:
         """Take in a call that came back."""
         failed = is_failure(call.name, call.status)
         failure = self._failed(call, kernels) if failed else None
@@ -218,7 +218,7 @@ class TraceReader:
         load = Load(call=call.name, status=call.status, log=call.log) if _LOADS.match(call.name) else None
         if load is not None:
             self.loads.append(load)
-        return _Open(depth=call.depth, failure=failure, load=load)
+        return _OpenCall(depth=call.depth, failure=failure, load=load)
 
     def _failed(self, call: _Call, kernels: Mapping[str, str]) -> Failure | None:
         """Count a failing call; return it the first time."""

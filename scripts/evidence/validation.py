@@ -9,9 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from scripts.serialize import plain
+from scripts.serialize import parse_json, plain
 
 FORMAT: Final = 1
 
@@ -24,8 +25,8 @@ class ValidationVerdict(StrEnum):
     SKIPPED = "skipped"
 
 
-class Rung(Struct, frozen=True, kw_only=True):
-    """One step of the ladder; ``status`` is ``done``, ``kept``, ``skipped`` or ``failed``."""
+class ValidationStep(Struct, frozen=True, kw_only=True):
+    """One validation step; ``status`` is ``done``, ``kept``, ``skipped`` or ``failed``."""
 
     name: str
     status: str
@@ -58,14 +59,14 @@ class Validation(Struct, frozen=True, kw_only=True):
     gpu: str = ""
     simulated: bool = False
     level: str = ""
-    steps: tuple[Rung, ...] = ()
+    steps: tuple[ValidationStep, ...] = ()
     passed: tuple[str, ...] = ()
     regressions: tuple[dict[str, object], ...] = ()
     evidence: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return {"format": FORMAT, **plain(self), "verdict": self.verdict.value}
+        return {"format": FORMAT, **plain(self)}
 
     @property
     def summary(self) -> str:
@@ -83,16 +84,7 @@ def from_json(data: object) -> Validation:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         msg = f"no validation of format {FORMAT}"
         raise ValueError(msg)
-    fields = {name: value for name, value in data.items() if name != "format"}
-    try:
-        fields["verdict"] = ValidationVerdict(fields["verdict"])
-        fields["steps"] = tuple(Rung(**step) for step in fields["steps"])
-        fields["passed"] = tuple(fields["passed"])
-        fields["regressions"] = tuple(dict(row) for row in fields["regressions"])
-        return Validation(**fields)
-    except (KeyError, TypeError) as error:
-        msg = f"an incomplete validation: {error}"
-        raise ValueError(msg) from error
+    return msgspec.convert({name: value for name, value in data.items() if name != "format"}, Validation)
 
 
 def unfinished(stack: str, *, started: str) -> Validation:
@@ -114,7 +106,7 @@ def read_validation(path: Path) -> Validation:
         ValueError: it cannot be read or is something else.
     """
     try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
+        return from_json(parse_json(path.read_bytes()))
     except OSError as error:
         msg = f"it cannot be read: {error.strerror}"
         raise ValueError(msg) from error
@@ -125,6 +117,9 @@ def read_validations(folder: Path) -> tuple[tuple[Validation, ...], tuple[str, .
     found: list[Validation] = []
     faults: list[str] = []
     for path in sorted(folder.glob("*.json")):
+        if not path.is_file():
+            faults.append(f"{path.name}: it is no file")
+            continue
         try:
             begun = path.stat().st_size == 0  # its validation has not come to an end
             found.append(unfinished(path.stem, started="") if begun else read_validation(path))
@@ -183,7 +178,6 @@ def markdown(validations: Sequence[Validation], problems: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Keep a text inside its cell and without markup of its own."""
     return "".join("\\" + c if c in "|<>`[]*_" else c for c in " ".join(text.split()))
 
 
@@ -221,5 +215,4 @@ def junit(validation: Validation) -> bytes:
 
 
 def _printable(text: str) -> str:
-    """Leave out what XML cannot hold."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -10,13 +10,28 @@ import platform as this_platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.host import hip, linux, nvidia
 from scripts.host.gpu import chosen
-from scripts.host.sources import Sources
 from scripts.model import HipRoot, Host
+
+if TYPE_CHECKING:
+    from scripts.host import windows
+
+
+class Sources(Struct, frozen=True, kw_only=True):
+    """Where to look instead of at this machine; ``None`` means here."""
+
+    tree: linux.SysReader | None = None
+    registry: windows.Registry | None = None
+    system32: Path | None = None
+    places: hip.HipPlaces | None = None
+    runner: nvidia.Run = nvidia.run
+
 
 Look = Callable[[Mapping[str, str], Sequence[HipRoot], nvidia.SmiAnswer, Sources], Host]
 

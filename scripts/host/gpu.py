@@ -73,7 +73,7 @@ def adapter_name(vendor: str, device: str) -> str:
 
 
 def preferred(gpus: Sequence[Gpu]) -> int | None:
-    """Return the index of the GPU to use when nobody names one, or ``None`` without any.
+    """Return the index of the GPU to use when none is named, or ``None`` without any.
 
     Discrete before integrated, an NVIDIA GPU that answers before AMD, one whose driver does not
     answer last; the first of equals. Memory never decides: an integrated GPU may show more of it.
@@ -93,15 +93,15 @@ def chosen(gpus: Sequence[Gpu], wanted: str) -> int | None:
         return preferred(gpus)
     if wanted.isascii() and wanted.isdigit() and int(wanted) in {gpu.index for gpu in gpus}:
         return int(wanted)
-    msg = f"There is no GPU {wanted!r} here."
+    msg = f"there is no GPU {wanted!r} here"
     listed = tuple(f"{gpu.index}: {gpu.name} ({gpu.gfx or gpu.vendor})" for gpu in gpus)
     raise UsageError(
         "gpu-unknown",
         msg,
         context=listed or ("no GPU was found",),
-        hint="Give --gpu one of the numbers listed."
+        hint="give --gpu one of the numbers listed"
         if listed
-        else "Leave --gpu out; `invoke doctor` says where it was looked for.",
+        else "leave --gpu out; `invoke doctor` shows where it was looked for",
     )
 
 

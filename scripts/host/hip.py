@@ -85,9 +85,9 @@ def find_roots(environ: Mapping[str, str], places: HipPlaces, flag: str = "") ->
         seen.add(place)
         reason = why_not(path)
         if reason and source == "flag":
-            msg = f"{path} is not a HIP runtime: {reason}."
+            msg = f"{path} is not a HIP runtime: {reason}"
             raise UsageError(
-                "hip-root-unusable", msg, hint="Give the folder that holds bin with amdhip64 in it."
+                "hip-root-unusable", msg, hint="give the folder that holds bin with amdhip64 in it"
             )
         if reason:
             if source in environ:

@@ -215,7 +215,7 @@ def _notes(devices: tuple[Device, ...], error: str, text: str) -> Iterator[str]:
 
 
 def _first_line(value: str) -> str:
-    """Return the first line that is not blank; what follows it is somebody else's."""
+    """Return the first line that is not blank; what follows it belongs to something else."""
     return next((line.strip() for line in value.splitlines() if line.strip()), "")
 
 

@@ -257,6 +257,5 @@ def _hex(text: str | None) -> int | None:
 
 
 def _properties(text: str | None, separator: str) -> dict[str, str]:
-    """Read ``name<separator>value`` lines."""
     pairs = (line.partition(separator) for line in (text or "").splitlines())
     return {name.strip(): value.strip() for name, found, value in pairs if found}

@@ -26,7 +26,7 @@ _BUS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORE
 
 
 class SmiAnswer(Struct, frozen=True, kw_only=True):
-    """What ``nvidia-smi`` said: GPUs by PCI slot, or why there are none."""
+    """What ``nvidia-smi`` reported: GPUs by PCI slot, or why there are none."""
 
     gpus: Mapping[str, Gpu]
     note: str = ""

@@ -212,7 +212,7 @@ def _integer(value: object) -> int | None:
 
 
 def _place(location: object) -> tuple[int | None, int | None, int | None]:
-    """Read bus, device and function: ``(3,0,0)`` at the end, or three numbers in anybody's language."""
+    """Read bus, device and function: ``(3,0,0)`` at the end, or three numbers in any language."""
     if not isinstance(location, str):
         return None, None, None
     if match := _PLACE.search(location):
@@ -232,7 +232,7 @@ _OURS: Final = re.compile(r"zluda|nccl\.dll|nvcuda|cublas|cusparse|cuda-on-amd",
 
 
 def threat_events(environ: Mapping[str, str], run: nvidia.Run = nvidia.run) -> tuple[str, ...] | None:
-    """Return one sentence for each event about a file of ours or of ZLUDA; ``None`` where nobody may read."""
+    """Return one sentence for each event about a file of ours or ZLUDA; ``None`` if they cannot be read."""
     command = ["wevtutil", "qe", LOG, f"/q:{QUERY}", f"/c:{NEWEST}", "/rd:true", "/f:xml"]
     code, output = run(command, environ)
     return parse_events(output) if code == 0 else None
@@ -249,12 +249,10 @@ def parse_events(text: str) -> tuple[str, ...]:
 
 
 def _field(event: str, name: str) -> str:
-    """Return one field of an event."""
     match = re.search(_FIELD.format(name), event, re.DOTALL)
     return html.unescape(match[1]).strip() if match else ""
 
 
 def _time(event: str) -> str:
-    """Return when an event was written, to the second."""
     match = re.search(r"SystemTime=['\"]([\d-]+T[\d:]+)", event)
     return match[1] if match else "at an unknown time"

@@ -81,7 +81,7 @@ class _Lack(Struct, frozen=True, kw_only=True):
     delayed: bool
 
 
-class _Walk(Struct):
+class _BackendWalk(Struct):
     """One look through the folders; each folder is listed and each file read once."""
 
     places: BackendPlaces
@@ -166,7 +166,7 @@ def missing_backends(
 
     Libraries for 32-bit programs and for tracing are not walked. Nothing is loaded.
     """
-    walk = _Walk(places=places, read=read)
+    walk = _BackendWalk(places=places, read=read)
     found: dict[tuple[str, ...], MissingBackend] = {}
     for file in runtime.files:
         if not file.provides or PurePosixPath(file.name).parent != PurePosixPath():
@@ -178,7 +178,7 @@ def missing_backends(
     return tuple(found[key] for key in sorted(found))
 
 
-def _of_need(walk: _Walk, name: str, provides: str, need: str) -> Iterator[MissingBackend]:
+def _of_need(walk: _BackendWalk, name: str, provides: str, need: str) -> Iterator[MissingBackend]:
     """Follow one CUDA library to one HIP library and on."""
     backend = walk.backend(need)
     at = walk.places
@@ -232,7 +232,7 @@ def outdated_runtime(driver: Path, places: BackendPlaces) -> str:
 
     A call that is not there ends the program when it is first made, without a word about why.
     """
-    runtime = _Walk(places=places, read=read_image).backend(RUNTIME)
+    runtime = _BackendWalk(places=places, read=read_image).backend(RUNTIME)
     asked = asked_of_hip(driver) if runtime is not None else frozenset()
     offered = offered_by(runtime) if runtime is not None and asked else frozenset()
     lacking = sorted(asked - offered)

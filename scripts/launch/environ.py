@@ -86,7 +86,8 @@ def plan_environment(
         gpu: the chosen device; named to the program only where there is more than one.
         purpose: ``check`` for cuda_check and probes of ours, ``program`` for anything else.
         profile: what is known to be safe for this program; a variable that is set already stays.
-        user_set: variables the user set for this run; they win over everything.
+        user_set: variables the user set for this run; they win over everything, but the stack's folders stay
+            in front of a search path.
 
     Raises:
         HostError: ``hip-missing``: the stack needs an installed HIP runtime and there is none.
@@ -102,6 +103,9 @@ def plan_environment(
     if stack.kind is StackKind.TRANSLATION:
         _add_host_facts(plan, stack, runtime, hip_root, platform)
         _select_device(plan, gpu, user)
+    path_variable = plan.spelled("PATH" if platform == "win32" else "LD_LIBRARY_PATH")
+    for name in [name for name in user if plan.same(name, path_variable)]:
+        plan.set(path_variable, user.pop(name), "you set it for this run; the stack's folders come first")
     _extend_search_path(plan, runtime, hip_root, platform)
     for change in profile:
         if change.action == "prepend":
@@ -127,6 +131,9 @@ class _Planned:
     def spelled(self, name: str) -> str:
         """Return the spelling that is there already, or ``name``."""
         return next((n for n in self.environ if self._fold(n) == self._fold(name)), name)
+
+    def same(self, name: str, other: str) -> bool:
+        return self._fold(name) == self._fold(other)
 
     def get(self, name: str) -> str | None:
         return self.environ.get(self.spelled(name))

@@ -66,7 +66,8 @@ def choose_via(facts: ViaFacts) -> ViaChoice:
             first = facts.own_copies[0]
             return ViaChoice(via=Via.BESIDE, reason=f"the program would load its own {first} before ours")
         return ViaChoice(
-            via=Via.ENV, reason="the search path reaches the program; nothing is written anywhere"
+            via=Via.ENV,
+            reason="the stack's folders come first in its search path; nothing is written",
         )
     if facts.launcher:
         reason = "the CUDA runtime asks Windows' system folder only, which injection alone redirects"
@@ -74,7 +75,7 @@ def choose_via(facts: ViaFacts) -> ViaChoice:
     unseen = facts.at_start is None and not facts.system_only and not facts.own_copies
     if facts.kind is StackKind.REFERENCE and unseen:
         return ViaChoice(
-            via=Via.ENV, reason="this stack has no launcher; the search path serves programs that use it"
+            via=Via.ENV, reason="this stack has no launcher; its folders come first in the search path"
         )
     return _beside_or_refuse(facts)
 
@@ -84,22 +85,38 @@ def _beside_or_refuse(facts: ViaFacts) -> ViaChoice:
 
     Copies of its own in the same places do not change that: the driver is what must be found.
     """
-    if facts.system_only:
-        msg = f"{facts.system_only[0]} loads CUDA from the system folder only, and this stack has no launcher"
-        raise LaunchError("no-way-in", msg, hint="choose a stack with a launcher: see `invoke stacks`")
-    if facts.nvrtc:
-        msg = "the program uses NVRTC, which only a launcher redirects, and this stack has none"
-        raise LaunchError("no-way-in", msg, hint="choose a stack with a launcher: see `invoke stacks`")
-    if facts.at_start or facts.bare_load:
-        how = (
-            "imports the driver library when it starts"
-            if facts.at_start
-            else "loads the driver library by name"
-        )
-        return ViaChoice(via=Via.BESIDE, reason=f"the program {how}, so copies in its folder are found")
-    msg = "nothing shows that this program would find copies beside it, and this stack has no launcher"
-    raise LaunchError(
-        "no-way-in",
-        msg,
-        hint="choose a stack with a launcher, or say --via=beside if you know that it serves",
+    reason = _not_beside(facts)
+    if reason:
+        known = facts.system_only or facts.nvrtc
+        or_beside = "" if known else ", or add --via=beside if you know that it serves"
+        hint = f"choose a stack with a launcher: see `invoke stacks`{or_beside}"
+        raise LaunchError("no-way-in", f"{reason}, and this stack has no launcher", hint=hint)
+    how = (
+        "imports the driver library when it starts" if facts.at_start else "loads the driver library by name"
     )
+    return ViaChoice(via=Via.BESIDE, reason=f"the program {how}, so copies in its folder are found")
+
+
+def not_applicable_reason(via: Via, facts: ViaFacts) -> str:
+    """Say why a way in does not apply to this program and stack; empty where it does."""
+    windows = facts.platform == "win32"
+    if via is Via.ENV:
+        injected = windows and facts.kind is StackKind.TRANSLATION
+        folder = "the CUDA runtime asks Windows' system folder, which a search path does not change"
+        return folder if injected else ""
+    if facts.kind is StackKind.CONTROL:
+        return "this stack adds no files"
+    if via is Via.LAUNCHER:
+        absent = "this stack has no launcher" if windows else "the launcher is Windows' own"
+        return "" if facts.launcher else absent
+    return _not_beside(facts) if windows and facts.kind is StackKind.TRANSLATION else ""
+
+
+def _not_beside(facts: ViaFacts) -> str:
+    """Say why a Windows program would not find copies beside it."""
+    if facts.system_only:
+        return f"{facts.system_only[0]} loads CUDA from the system folder only"
+    if facts.nvrtc:
+        return "the program uses NVRTC, which only a launcher redirects"
+    found = facts.at_start or facts.bare_load
+    return "" if found else "nothing shows that this program would find copies beside it"

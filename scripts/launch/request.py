@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from scripts.errors import LaunchError, UsageError
 from scripts.host.hip_libraries import RUNTIME
+from scripts.launch.argv import PATH_LIMIT, utf16_units
 from scripts.model import Runtime, RuntimeFile
+from scripts.osal.user_path import device_of, plain_spelling, unquoted, user_path
 
 UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
@@ -64,7 +66,13 @@ def find_program(text: str, *, cwd: Path, search: Callable[[str], str | None], p
     """
     if not text:
         raise UsageError("no-program", "no program was named", hint="name it: wrap --exe=PATH -- ARGUMENTS")
-    path = cwd / text
+    text = unquoted(text)
+    if platform == "win32":
+        _refuse_no_file(text)
+    path = user_path(text, "--exe", cwd=cwd)
+    if platform == "win32" and utf16_units(str(path)) > PATH_LIMIT:
+        msg = f"the program's path is longer than the {PATH_LIMIT} characters with which Windows can start it"
+        raise LaunchError("path-too-long", msg, context=(str(path),), hint="move it to a shorter folder")
     candidates = [path]
     if platform == "win32" and not path.suffix:
         candidates.insert(0, path.with_name(path.name + ".exe"))
@@ -80,6 +88,15 @@ def find_program(text: str, *, cwd: Path, search: Callable[[str], str | None], p
         msg = f"{path} does not exist{where}"
         raise LaunchError("program-not-found", msg, hint="check --exe")
     return (cwd / found).absolute()
+
+
+def _refuse_no_file(text: str) -> None:
+    """Refuse a drive, a share or a device as a program, before the system is asked about it."""
+    path = PureWindowsPath(plain_spelling(text))
+    device = device_of(path.name)
+    if device or not path.name or str(path).startswith(("\\\\.\\", "\\\\?\\")):
+        what = f"the device {device}" if device else "a drive, a share or a device"
+        raise LaunchError("not-a-file", f"{text} names {what}", hint="name the program in a folder")
 
 
 Kind = Literal["layer", "hip", "libtorch"]

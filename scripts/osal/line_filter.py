@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from scripts.osal.output_file import open_output, write_patiently
+
 CHUNK: Final = 64 * 1024
 #: Bytes of one stream that a captured run keeps; the rest is read and dropped.
 CAPTURE_CAP: Final = 64 * 1024 * 1024
@@ -19,21 +21,18 @@ POLL: Final = 0.1
 
 
 class Log:
-    """A log of bytes, readable by its owner only, that stops growing at its cap.
+    """A log of bytes that stops growing at its cap; a new file is readable by its owner only.
 
     A full disk or a full log never disturbs the program: ``note`` says what is missing.
     """
 
     def __init__(self, path: Path, cap: int) -> None:
-        """Create or empty the file.
+        """Create or empty the file; a device or pipe is written to as it is.
 
         Raises:
             OSError: it cannot be written; nothing has been started yet.
         """
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-        self._fd = os.open(path, flags, 0o600)
-        if hasattr(os, "fchmod"):
-            os.fchmod(self._fd, 0o600)
+        self._fd = open_output(path, mode=0o600)
         self._room = cap
         self._cap = cap
         self._lock = threading.Lock()
@@ -45,7 +44,7 @@ class Log:
             if self.note:
                 return
             try:
-                write_all(self._fd, data[: self._room])
+                write_patiently(self._fd, data[: self._room])
             except OSError as error:
                 self.note = f"the log is incomplete: {error.strerror}"
                 return

@@ -18,6 +18,7 @@ from typing import Final
 
 from scripts.errors import LaunchError
 from scripts.osal.line_filter import Keep, Log, Tee, feed
+from scripts.osal.mapped_files import MappedFiles
 from scripts.osal.process_result import Captured, Command, Dialog, LogTo, ProcessResult, ProcessTree
 from scripts.osal.signals import DeferredSignals, ForwardedSignals
 
@@ -43,6 +44,7 @@ def run_inherited(
     unattended: bool = False,
     grace: float = GRACE,
     drop: bytes = b"",
+    mapped: MappedFiles | None = None,
 ) -> ProcessResult:
     """Run a program with our three handles, our console and our process group; wait for its whole tree.
 
@@ -58,6 +60,7 @@ def run_inherited(
         unattended: nobody can answer a message box: close them (Windows).
         grace: seconds between asking and killing.
         drop: lines of its stderr that begin so are not passed on; its stderr is a pipe then.
+        mapped: collects which files its processes have in memory.
 
     Raises:
         LaunchError: it did not start.
@@ -68,10 +71,24 @@ def run_inherited(
         copy = None if log is None else _open_log(log, stack)
         tree, tees = _start_inherited(command, copy, unattended=unattended, drop=drop)
         stack.callback(tree.close)
-        stack.callback(setattr, interruptions, "target", None)
-        interruptions.target = tree.forward
-        look = (lambda: dialogs.extend(tree.close_dialogs())) if unattended else _nothing
-        timed_out = not _wait(tree, timeout, look, whole=True)
+        stack.callback(interruptions.forward_to, None)
+        interruptions.forward_to(tree.forward, pause=tree.pause, resume=tree.resume)
+
+        def look() -> None:
+            interruptions.look()
+            if unattended:
+                dialogs.extend(tree.close_dialogs())
+            if mapped is not None:
+                mapped.look(tree)
+
+        timed_out = not _wait(
+            tree,
+            timeout,
+            look,
+            whole=True,
+            paused=lambda: interruptions.paused,
+            pause=(lambda: LOOK) if mapped is None else mapped.pause,
+        )
         if timed_out:
             _end(tree, grace)
         for tee in tees:
@@ -148,12 +165,24 @@ def capture(
     )
 
 
-def _wait(tree: ProcessTree, timeout: float | None, look: Callable[[], None], *, whole: bool) -> bool:
-    """Wait for a tree, looking around every second; ``False`` when its time is over."""
+def _wait(
+    tree: ProcessTree,
+    timeout: float | None,
+    look: Callable[[], None],
+    *,
+    whole: bool,
+    paused: Callable[[], float] = lambda: 0.0,
+    pause: Callable[[], float] = lambda: LOOK,
+) -> bool:
+    """Wait for a tree, looking around after every ``pause``; ``False`` when its time is over.
+
+    ``paused`` returns for how many seconds everything has been stopped so far; they do not count.
+    """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        left = LOOK if deadline is None else deadline - time.monotonic()
-        if tree.wait(max(0.0, min(LOOK, left)), whole=whole):
+        step = pause()
+        left = step if deadline is None else deadline + paused() - time.monotonic()
+        if tree.wait(max(0.0, min(step, left)), whole=whole):
             return True
         if left <= 0:
             return False
@@ -249,10 +278,6 @@ def _open_log(log: LogTo, stack: ExitStack) -> Log:
         ) from error
     stack.callback(opened.close)
     return opened
-
-
-def _nothing() -> None:
-    """Look at nothing."""
 
 
 @cache

@@ -20,8 +20,10 @@ from contextlib import suppress
 from typing import Final
 
 from scripts.errors import LaunchError
+from scripts.osal.mapped_files import Wanted, mapped_by
 from scripts.osal.process_result import Command, Dialog
-from scripts.osal.process_table import Table, children, children_of, has_children, processes
+from scripts.osal.process_table import Table, children, children_of, has_children, listed_children, processes
+from scripts.osal.signal_sets import unblocked
 
 assert sys.platform != "win32"  # noqa: S101 - tells mypy which half this is
 
@@ -30,6 +32,8 @@ PR_GET_CHILD_SUBREAPER: Final = 37
 #: Seconds between two looks at the tree while its first process runs, and when only others are left.
 TICK_RUNNING: Final = 1.0
 TICK_LEFT: Final = 0.05
+#: Seconds that a program has to stop by itself before SIGSTOP stops it.
+STOP_GRACE: Final = 0.5
 #: Seconds between two looks where the kernel has no pidfd.
 TICK_BLIND: Final = 0.02
 
@@ -94,16 +98,17 @@ class PosixTree:
             self._mine_before = set(_own_children())
             self._was_reaper = _set_subreaper(on=True)
         try:
-            self._popen = subprocess.Popen(
-                [str(command.program), *command.args],
-                env=dict(command.env),
-                cwd=command.cwd,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                close_fds=session,  # inheritable descriptors were meant for the program
-                start_new_session=session,
-            )
+            with unblocked():
+                self._popen = subprocess.Popen(
+                    [str(command.program), *command.args],
+                    env=dict(command.env),
+                    cwd=command.cwd,
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    close_fds=session,  # inheritable descriptors were meant for the program
+                    start_new_session=session,
+                )
         except (OSError, ValueError) as error:
             self.close()
             raise start_error(command, error) from error
@@ -140,6 +145,31 @@ class PosixTree:
                 _send([p for p in self._everyone() if _group_of(p) != group], signal.SIGTERM)
             return
         _send([self.pid] if running else self._everyone(), signum)
+
+    def pause(self, signum: int) -> None:
+        """Stop every process: those that ignore the signal, or that the kernel spares, by SIGSTOP.
+
+        A process group without a shell that could continue it is spared by the kernel's default.
+        """
+        if not _terminal_sent_it():
+            _send(self._everyone(), signum)
+        deadline = time.monotonic() + STOP_GRACE
+        while (awake := self._awake()) and time.monotonic() < deadline:
+            time.sleep(TICK_BLIND)
+        _send(awake, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue every process."""
+        _send(self._everyone(), signal.SIGCONT)
+
+    def mapped(self, wanted: Wanted) -> frozenset[str]:
+        """Return the wanted files that its processes have mapped as code."""
+        pids = self._everyone() if self._session else _below(self._roots_now())
+        return frozenset(path for pid in pids for path in mapped_by(pid, wanted))
+
+    def _roots_now(self) -> list[int]:
+        """Return our direct children that belong to the tree, without a look at every process."""
+        return [pid for pid in listed_children(os.getpid()) if self._is_ours(pid)]
 
     def terminate(self) -> bool:
         """Send SIGTERM to every process."""
@@ -179,6 +209,11 @@ class PosixTree:
         if self._session:
             found |= {p for p, (_, sid, _) in table.items() if sid == self.pid}
         return [p for p in found if p in table and table[p][2] not in "ZX"]
+
+    def _awake(self) -> list[int]:
+        """Return every process that is not stopped."""
+        table = processes()
+        return [pid for pid in self._everyone() if pid in table and table[pid][2] not in "TtZX"]
 
     def _roots(self, table: Table) -> set[int]:
         """Return where our part of the table of processes begins.
@@ -249,6 +284,14 @@ def _send(pids: list[int], signum: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signum)
+
+
+def _below(pids: list[int]) -> list[int]:
+    """Return these processes and their descendants."""
+    found = dict.fromkeys(pids)
+    for pid in pids:
+        found |= dict.fromkeys(_below([p for p in listed_children(pid) if p not in found]))
+    return list(found)
 
 
 def _group_of(pid: int) -> int | None:

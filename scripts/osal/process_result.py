@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -105,6 +105,15 @@ class ProcessTree(Protocol):
 
     def forward(self, signum: int) -> None:
         """Hand a signal on that reached us instead of the program."""
+
+    def pause(self, signum: int) -> None:
+        """Stop every process, because this signal is about to stop us."""
+
+    def resume(self) -> None:
+        """Continue every process."""
+
+    def mapped(self, wanted: Callable[[str], bool]) -> frozenset[str]:
+        """Return the files of wanted names that its processes have mapped as code now."""
 
     def terminate(self) -> bool:
         """Ask every process to end; ``False`` where the platform has no way to ask."""

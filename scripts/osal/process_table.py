@@ -40,6 +40,15 @@ def has_children() -> bool:
         return True
 
 
+def listed_children(pid: int) -> list[int]:
+    """Return a process's children by the kernel's own short lists, which may lack one that is starting."""
+    found: list[int] = []
+    with suppress(OSError, ValueError):  # it has ended meanwhile, or the kernel has no such lists
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_bytes().split())
+    return found
+
+
 def children_of(parent: int) -> list[int]:
     """Return a process's direct children now, ended but not yet reaped ones included."""
     return children(processes(), parent)

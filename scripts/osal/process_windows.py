@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from scripts.errors import LaunchError
@@ -156,6 +156,17 @@ class WindowsTree:
     def forward(self, signum: int) -> None:
         """Do nothing: the console tells every process of ours by itself."""
         del signum
+
+    def pause(self, signum: int) -> None:
+        """Do nothing: Windows has no such signals."""
+        del signum
+
+    def resume(self) -> None:
+        """Do nothing, as above."""
+
+    def mapped(self, wanted: Callable[[str], bool]) -> frozenset[str]:
+        """Return the wanted modules that its processes have loaded."""
+        return frozenset(path for pid in self._members() for path in winapi.modules_of(pid, wanted))
 
     def terminate(self) -> bool:
         """Say that nobody was asked: Windows has no way that every program understands."""

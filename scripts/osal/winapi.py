@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import wintypes
 from typing import Any, ClassVar, Final
 
@@ -23,6 +23,12 @@ JOB_BASIC_ACCOUNTING: Final = 1
 JOB_PROCESS_LIST: Final = 3
 JOB_EXTENDED_LIMITS: Final = 9
 JOB_KILL_ON_CLOSE: Final = 0x2000
+PROCESS_QUERY_AND_READ: Final = 0x410
+#: LIST_MODULES_ALL: of 32- and 64-bit programs.
+MODULES_OF_BOTH_KINDS: Final = 3
+MODULES_LISTED: Final = 2048
+#: The longest path that Windows has, in UTF-16 units.
+PATH_UNITS: Final = 32_768
 #: No box for a missing disk, a crash, or a file that cannot be opened.
 QUIET_ERRORS: Final = 0x8003
 WM_GETTEXT: Final = 0x0D
@@ -112,6 +118,17 @@ _SIGNATURES: Final = (
     (kernel32.WaitForSingleObject, wintypes.DWORD, (wintypes.HANDLE, wintypes.DWORD)),
     (kernel32.GetExitCodeProcess, wintypes.BOOL, (wintypes.HANDLE, _POINTER)),
     (kernel32.CloseHandle, wintypes.BOOL, (wintypes.HANDLE,)),
+    (kernel32.OpenProcess, wintypes.HANDLE, (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)),
+    (
+        kernel32.K32EnumProcessModulesEx,
+        wintypes.BOOL,
+        (wintypes.HANDLE, _POINTER, wintypes.DWORD, _POINTER, wintypes.DWORD),
+    ),
+    (
+        kernel32.K32GetModuleFileNameExW,
+        wintypes.DWORD,
+        (wintypes.HANDLE, ctypes.c_void_p, wintypes.LPWSTR, wintypes.DWORD),
+    ),
     (kernel32.GetStdHandle, wintypes.HANDLE, (wintypes.DWORD,)),
     (kernel32.SetErrorMode, wintypes.UINT, (wintypes.UINT,)),
     (
@@ -167,3 +184,27 @@ def check(result: int) -> int:
     if not result:
         raise ctypes.WinError(ctypes.get_last_error())
     return result
+
+
+def modules_of(pid: int, wanted: Callable[[str], bool]) -> list[str]:
+    """Return the paths of a process's modules with ``wanted`` names; none where it cannot be asked."""
+    process = kernel32.OpenProcess(PROCESS_QUERY_AND_READ, 0, pid)
+    if not process:
+        return []
+    try:
+        handles = (ctypes.c_void_p * MODULES_LISTED)()
+        size, needed = ctypes.sizeof(handles), wintypes.DWORD()
+        listed = kernel32.K32EnumProcessModulesEx(
+            process, handles, size, ctypes.byref(needed), MODULES_OF_BOTH_KINDS
+        )
+        count = min(needed.value // ctypes.sizeof(ctypes.c_void_p), MODULES_LISTED) if listed else 0
+        text = ctypes.create_unicode_buffer(PATH_UNITS)
+        found = []
+        for number in range(count):
+            if kernel32.K32GetModuleFileNameExW(process, handles[number], text, PATH_UNITS):
+                path = text.value
+                if wanted(path.rpartition("\\")[2]):
+                    found.append(path)
+        return found
+    finally:
+        kernel32.CloseHandle(process)

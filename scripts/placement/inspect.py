@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +17,9 @@ from scripts.placement.journal import Journal
 from scripts.placement.layout import Layout, numbered
 from scripts.placement.plan import Action, Deed
 from scripts.placement.snapshot import folder_problem
+
+#: What Linux takes for a whole path, in bytes.
+_LONGEST_PATH: Final = 4096
 
 
 class Sight(Struct, frozen=True, kw_only=True):
@@ -75,6 +80,12 @@ def check_folders(layout: Layout, fs: Fs, journal: Journal) -> None:
         JournalError: ``journal-unsafe``.
     """
     folders = {action.folder for action in journal.actions} | set(journal.folders) | set(journal.reset)
+    for path in (*folders, *(action.path for action in journal.actions)):
+        if sys.platform != "win32" and len(os.fsencode(layout.inside(path))) >= _LONGEST_PATH:
+            msg = "the journal names a path that is too long for this system"
+            raise JournalError(
+                "journal-unsafe", msg, context=("nothing was changed",), hint="look at it by hand"
+            )
     for folder in sorted(folders):
         if folder_problem(layout.target, folder, fs) in {"link", "not-a-folder"}:
             msg = f"{layout.inside(folder)} is reached through a link, so nothing there is touched"

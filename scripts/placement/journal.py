@@ -106,7 +106,10 @@ def _action_json(action: Action) -> dict[str, object]:
 
 
 _LINE: Final = re.compile(rb"([0-9]{8}) ([0-9a-f]{32}) ([^\n]*)")
-_ANYWHERE: Final = re.compile(rb"(?=([0-9]{8} [0-9a-f]{32} [^\n]*)\n)")
+_HEAD: Final = re.compile(rb"(?=([0-9]{8}) [0-9a-f]{32} )")
+_HEAD_LENGTH: Final = 42
+#: So many places of damaged lines are hashed to see whether a record begins there; real damage has few.
+_TRIES: Final = 256
 _HINT: Final = "look into .cuda-amd by hand: its README.txt says which file belongs where"
 
 
@@ -128,12 +131,25 @@ def whole_records(data: bytes) -> tuple[list[dict[str, object]], int]:
         stop = data.find(b"\n", at)
         body = _body(data[at:stop]) if stop >= 0 else None
         if body is None:
-            if any(_body(found[1]) is not None for found in _ANYWHERE.finditer(data, at + 1)):
+            if _good_behind(data, at + 1):
                 distrust("journal-corrupt", f"the journal is damaged at byte {at} and goes on behind it")
             break
         records.append(body)
         at = stop + 1
     return records, at
+
+
+def _good_behind(data: bytes, start: int) -> bool:
+    """Whether a good record lies behind a bad one; in linear time, whatever the bytes are."""
+    tries = 0
+    for line in data[start:].split(b"\n")[:-1]:
+        for found in _HEAD.finditer(line):
+            if int(found[1]) != len(line) - found.start() - _HEAD_LENGTH:
+                continue
+            tries += 1
+            if tries > _TRIES or _body(line[found.start() :]) is not None:
+                return True
+    return False
 
 
 def _body(line: bytes) -> dict[str, object] | None:
@@ -168,11 +184,11 @@ def parse(data: bytes) -> Journal | None:
     Raises:
         JournalError: ``journal-corrupt``, ``journal-newer`` or ``journal-unsafe``.
     """
+    if len(data) > LONGEST:
+        distrust("journal-unsafe", f"the journal is {len(data):,} bytes long")
     records, end = whole_records(data)
     if not records:
         return None
-    if len(data) > LONGEST:
-        distrust("journal-unsafe", f"the journal is {len(data):,} bytes long")
     journal = _begin(records[0], end=end, torn=end < len(data))
     for body in records[1:]:
         journal = _next(journal, body)
@@ -182,7 +198,9 @@ def parse(data: bytes) -> Journal | None:
 def _begin(body: dict[str, object], *, end: int, torn: bool) -> Journal:
     """Check the plan as if a stranger had written it."""
     number = body.get("format")
-    if isinstance(number, int) and number > FORMAT:
+    if not _is_whole(number):
+        distrust("journal-unsafe", "the format is not a number")
+    if number > FORMAT:
         hint = "undo it with the workspace that made it, or update this one"
         distrust("journal-newer", f"this placement was made by a newer workspace (format {number})", hint)
     if number != FORMAT or body.get("record") != JournalStep.BEGIN:
@@ -234,7 +252,7 @@ def _action(entry: object, number: int) -> Action:
     if why := unsafe_path(path):
         distrust("journal-unsafe", f"the path {path!r} {why}")
     deed = entry.get("deed")
-    if deed not in set(Deed):
+    if not isinstance(deed, str) or deed not in set(Deed):
         distrust("journal-unsafe", f"action {number} does {deed!r}")
     before = entry.get("before")
     return Action(
@@ -250,10 +268,11 @@ def _action(entry: object, number: int) -> Action:
 
 def _before(entry: object) -> Before:
     """Check what an original was."""
-    if not isinstance(entry, dict) or entry.get("kind") not in {FileKind.FILE, FileKind.LINK}:
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(kind, str) or kind not in {FileKind.FILE, FileKind.LINK}:
         distrust("journal-unsafe", "an original is neither file nor link")
     return Before(
-        kind=FileKind(entry["kind"]),
+        kind=FileKind(kind),
         sha256=_sha256(entry),
         size=_whole(entry, "size"),
         mtime_ns=_whole(entry, "mtime_ns", negative=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,8 @@ STATE: Final = ".cuda-amd"
 #: Everything that we ever put into the state folder; anything else there is somebody else's.
 FOLDERS: Final = ("new", "originals", "trash", "users")
 FILES: Final = ("README.txt", "journal", "lock")
+#: What file systems allow for one name: bytes on Linux, UTF-16 units on Windows.
+_LONGEST_NAME: Final = 255
 _FORBIDDEN: Final = frozenset("\\:")
 _CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
 fold: Final = paths.fold
@@ -100,4 +104,16 @@ def unsafe_path(relative: str) -> str:
             return f"has the component {part!r}"
         if not _FORBIDDEN.isdisjoint(part) or not _CONTROL.isdisjoint(part):
             return f"has a character in {part!r} that no path of ours has"
+        if why := _unusual(part):
+            return why
     return ""
+
+
+def _unusual(part: str) -> str:
+    """Say why no file system has such a name."""
+    try:
+        units = len(part.encode("utf-16-le", "surrogatepass")) // 2
+        size = units if sys.platform == "win32" else len(os.fsencode(part))
+    except UnicodeEncodeError:
+        return f"has a character in {part!r} that no file name has"
+    return f"has a component of {size} characters" if size > _LONGEST_NAME else ""

@@ -160,6 +160,13 @@ def live(layout: Layout, fs: Fs, *, start_time: StartTime = process_start_time) 
     return tuple(user for user in users if start_time(user.pid) == user.start)
 
 
+def running(name: str, *, start_time: StartTime = process_start_time) -> User | None:
+    """Return the user of that name if its process still runs."""
+    match = _NAME.fullmatch(name)
+    user = User(int(match[1]), match[2]) if match else None
+    return user if user is not None and start_time(user.pid) == user.start else None
+
+
 def kept(layout: Layout, fs: Fs) -> bool:
     """Say whether the placement shall stay when its last user ends."""
     return fs.look(layout.users / KEEP) is not None

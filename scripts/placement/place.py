@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import errno
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -20,13 +22,25 @@ from scripts.placement.inspect import is_ours
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, Layout, fold
 from scripts.placement.lock import WAIT, Held, User, target_lock, this_process
+from scripts.placement.memory import (
+    as_memory,
+    journal_or_memory,
+    outstanding,
+    recalled,
+    refuse_in_use,
+    remembered,
+    remembered_users,
+)
 from scripts.placement.plan import PlacementItem, PlacementPlan, PlacementRefusal, plan
 from scripts.placement.refusals import refuse, warn
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import UndoReport
-from scripts.placement.rollback import REAL, leave, undo_held
+from scripts.placement.rollback import REAL, leave, undo, undo_held
 from scripts.placement.snapshot import real_target, take_snapshot
 from scripts.placement.state import check_state, load
+
+#: Seconds between looks at old files that something still holds when the program has ended.
+LOOK_AGAIN: Final = (0.2, 0.5, 1.0, 2.0)
 
 
 class Placement(Struct, frozen=True, kw_only=True):
@@ -42,13 +56,38 @@ class Placement(Struct, frozen=True, kw_only=True):
     user: User
     files: tuple[str, ...] = ()
     attached: bool = False
+    keep: bool = False
     warnings: tuple[str, ...] = ()
     fs: Fs = field(default=REAL)
     registry: PlacementRegistry | None = field(default=None)
+    memory: Journal | None = field(default=None)
 
     def leave(self) -> UndoReport | None:
         """Stop using it; see ``undo.leave``."""
-        return leave(self.target, self.user, fs=self.fs, registry=self.registry) if self.files else None
+        if not self.files:
+            return None
+        return leave(
+            self.target,
+            self.user,
+            fs=self.fs,
+            registry=self.registry,
+            memory=self.memory,
+            keep=self.keep,
+        )
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The files that are ours, with what they must be."""
+        return {a.path: a.sha256 for a in self.memory.actions} if self.memory is not None else {}
+
+    def still_there(self) -> tuple[str, ...]:
+        """Name the files that are not what they were before placing."""
+        if self.memory is None:
+            return self.files
+        try:
+            return outstanding(Layout(self.target), self.fs, self.memory)
+        except OSError:
+            return self.files
 
 
 def explain(
@@ -118,6 +157,7 @@ def place(
             stack=stack,
             digest=digest,
             user=user or this_process(),
+            keep=keep,
             fs=fs,
             registry=registry,
         ),
@@ -144,18 +184,21 @@ class _Wish(Struct, frozen=True, kw_only=True):
 
     def grant(self, layout: Layout, wait: float) -> Placement:
         """Refuse, join, clean up after a crash, or place; the lock decides which."""
-        fs = self.fs
+        fs, registry = self.fs, self.placement.registry
         warnings = self.refuse_early(layout)
+        memory = recalled(registry.memory(PLACEMENTS, layout.target)) if registry else None
         while True:
             with target_lock(layout, fs, create=True, wait=wait) as held:
                 if held is None:  # pragma: no cover - with `create` there is always something to hold
                     continue
-                journal = load(layout, fs)
-                if journal is not None and journal.step is JournalStep.COMMITTED:
+                journal, lost = journal_or_memory(layout, fs, memory)
+                if journal is not None and journal.step is JournalStep.COMMITTED and not lost:
                     return self.attach(layout, journal)
                 if journal is None and not _debris(layout, fs):
                     return replace(self.fresh(held), warnings=warnings)
-                _must_be_clean(undo_held(held, fs, journal))
+                if lost:
+                    refuse_in_use(layout, remembered_users(registry, layout.target, but=self.placement.user))
+                _must_be_clean(undo_held(held, fs, journal, lost=lost))
 
     def refuse_early(self, layout: Layout) -> tuple[str, ...]:
         """Raise the first refusal while nothing, not even our folder, exists; return the warnings."""
@@ -177,14 +220,18 @@ class _Wish(Struct, frozen=True, kw_only=True):
             if not chosen.actions:
                 held.vanish()
                 return mine
+            created = _now()
+            memory = _memory_of(chosen, created)
             if mine.registry:
-                mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack)
+                mine.registry.remember(PLACEMENTS, layout.target, remembered(memory))
+                mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack, user=mine.user.name)
             names = (mine.user.name, lock.KEEP) if self.keep else (mine.user.name,)
-            apply(chosen, layout, fs, users=names, created=_now())
+            apply(chosen, layout, fs, users=names, created=created)
+            memory = self.remember(layout) or memory
         except BaseException as error:
             self._roll_back(held, error)
             raise
-        return replace(mine, files=tuple(action.path for action in chosen.actions))
+        return replace(mine, files=tuple(action.path for action in chosen.actions), memory=memory)
 
     def attach(self, layout: Layout, journal: Journal) -> Placement:
         """Join a placement of the same stack, once every file of it was read and is right."""
@@ -209,7 +256,16 @@ class _Wish(Struct, frozen=True, kw_only=True):
             lock.attach(layout, fs, name)
         fs.sync_folder(layout.users)
         files = tuple(action.path for action in journal.actions)
-        return replace(mine, files=files, attached=True)
+        return replace(mine, files=files, attached=True, memory=as_memory(journal))
+
+    def remember(self, layout: Layout) -> Journal | None:
+        """Remember the placement as it was committed, with the times of its folders."""
+        journal, mine = load(layout, self.fs), self.placement
+        if journal is None:
+            return None
+        if mine.registry:
+            mine.registry.remember(PLACEMENTS, layout.target, remembered(journal))
+        return as_memory(journal)
 
     def _roll_back(self, held: Held, error: BaseException) -> None:
         """Undo what was begun."""
@@ -262,6 +318,19 @@ def _other_stack(layout: Layout, journal: Journal) -> PlacementRefusal:
     )
 
 
+def _memory_of(chosen: PlacementPlan, created: str) -> Journal:
+    """Return what is remembered of a plan."""
+    return as_memory(
+        Journal(
+            stack=chosen.stack,
+            digest=chosen.digest,
+            actions=chosen.actions,
+            folders=chosen.folders,
+            created=created,
+        )
+    )
+
+
 def _hash(layout: Layout, item: PlacementItem, fs: Fs) -> str:
     """Hash what lies at an item's name; empty if nothing does."""
     path = layout.inside(item.path)
@@ -283,15 +352,25 @@ class Session(Struct):
     placement: Placement
     report: UndoReport | None = None
     failure: WorkspaceError | None = None
+    still_there: tuple[str, ...] = ()
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Files of ours, out of the way already, that a running program still holds."""
+        return self.report.pending if self.report is not None else ()
 
     @property
     def left(self) -> tuple[str, ...]:
-        """What is still there after leaving, one line each; empty if all is as before."""
+        """What is not as before after leaving, one line each."""
         if self.failure is not None:
-            return (self.failure.message, *self.failure.context)
+            still = (f"{path}: still beside the program" for path in self.still_there)
+            return (self.failure.message, *self.failure.context, *still)
         if self.report is None:
             return ()
-        return (*(f"{left.path}: {left.why}" for left in self.report.kept), *self.report.pending)
+        return (
+            *(f"{left.path}: {left.why}" for left in self.report.kept),
+            *(_vanished(self.report) if self.report.lost else ()),
+        )
 
 
 @contextlib.contextmanager
@@ -313,6 +392,31 @@ def placed(start: Callable[[], Placement], *, signals: bool = True) -> Iterator[
                 shield.raise_()
         finally:
             try:
-                session.report = session.placement.leave()
+                session.report = _without_pending(session.placement, session.placement.leave())
             except WorkspaceError as error:
                 session.failure = error
+                session.still_there = session.placement.still_there()
+
+
+def _without_pending(placement: Placement, report: UndoReport | None) -> UndoReport | None:
+    """Look again for a while where a stranger (a virus scanner, an indexer) still holds an old file."""
+    for pause in LOOK_AGAIN if report is not None and report.complete else ():
+        if report is None or not report.pending:
+            break
+        time.sleep(pause)
+        try:
+            again = undo(placement.target, fs=placement.fs, registry=placement.registry, user=placement.user)
+        except WorkspaceError:  # somebody has placed again meanwhile
+            break
+        report = replace(report, pending=again.pending)
+    return report
+
+
+def _vanished(report: UndoReport) -> tuple[str, ...]:
+    """Say what became of the files whose record vanished while the program ran."""
+    why = "the record of the placement (.cuda-amd) vanished while the program ran"
+    return (
+        why,
+        *(f"{path}: removed, since it was still the stack's copy" for path in report.removed),
+        *(f"{path}: your original was put back" for path in report.restored),
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from scripts.errors import ConflictError, TargetError, WorkspaceError
+from scripts.guards import GuardSign
 from scripts.osal.file_operations import FileKind, Seen
 from scripts.placement.layout import fold
 
@@ -65,7 +66,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         target: the real path.
         folders: by the items' ``folder``; their entries by folded name.
         free: bytes free on the target's volume.
-        around: names in the target and in the folders above it that belong to the same program.
+        guard: the sign of an anti-cheat system near the program, ``None`` without one.
         in_use: files at the items' names that a running program holds, by their own path.
         machine: what the program is made for, empty if unknown.
         machines: what the items are made for, by item path.
@@ -74,7 +75,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     target: Path
     folders: Mapping[str, FolderView]
     free: int
-    around: tuple[str, ...] = ()
+    guard: GuardSign | None = None
     in_use: frozenset[Path] = frozenset()
     machine: str = ""
     machines: Mapping[str, str] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
+from scripts.guards import guarded
 from scripts.osal.file_operations import FileKind
 from scripts.osal.paths import refusal
 from scripts.placement.layout import fold, unsafe_path
@@ -31,12 +32,6 @@ NOT_SYSTEM: Final = Path("/dev/shm")  # noqa: S108 - a name to compare with, not
 SHARED_FOLDERS: Final = tuple(
     Path(name) for name in ("/", "/usr", "/usr/local", "/usr/local/bin", "/usr/local/lib", "/opt", "/home")
 )
-#: Beginnings of names that only an anti-cheat system has; its players get banned for changed files.
-ANTI_CHEAT: Final = (
-    *("easyanticheat", "battleye", "beclient", "beservice", "start_protected_game"),
-    *("gameguard", "npggnt", "xigncode", "vgk.sys", "vgc.exe", "faceit.sys", "equ8"),
-)
-
 _PROBLEMS: Final = {
     "missing": ("folder-missing", "does not exist"),
     "link": ("folder-is-link", "is reached through a link or junction"),
@@ -128,14 +123,11 @@ def _folders(snapshot: Snapshot, folders: dict[str, FolderView]) -> Iterator[Pla
 
 def _anti_cheat(snapshot: Snapshot) -> Iterator[PlacementRefusal]:
     """Games that watch their own files."""
-    for name in snapshot.around:
-        if fold(name).startswith(ANTI_CHEAT):
-            yield PlacementRefusal(
-                reference="anti-cheat",
-                message=f"{name} belongs to an anti-cheat system; changed files get players banned",
-                facts=(f"found near {snapshot.target}",),
-            )
-            return
+    if snapshot.guard is not None:
+        refusal = guarded(snapshot.guard)
+        yield PlacementRefusal(
+            reference=refusal.reference, message=refusal.message, facts=refusal.context, hint=refusal.hint
+        )
 
 
 def _machines(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:

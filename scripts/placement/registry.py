@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import errno
 import hashlib
 import json
 import os
@@ -15,9 +16,20 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from scripts.osal.fs import extended_path
+
 PLACEMENTS: Final = "placements"
 SHIMS: Final = "shims"
+#: A fact about a placement: the target's own record had vanished, and not everything could be put back.
+LOST: Final = "lost"
 _VERSION: Final = "registry-v1"
+
+
+#: Bytes of an entry, and of a memory, beyond which it is not ours.
+LONGEST: Final = 256 * 1024
+LONGEST_MEMORY: Final = 64 * 1024 * 1024
+#: The ending of a file that remembers.
+MEMORY: Final = ".memory"
 
 
 class RegistryEntry(Struct, frozen=True, kw_only=True):
@@ -26,6 +38,21 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
     path: Path
     added: str = ""
     facts: dict[str, str] = field(default_factory=dict)
+
+
+def usable(path: Path) -> bool:
+    """Whether the system can be asked about a path at all: absolute, and neither too long nor misspelled."""
+    if not path.is_absolute():
+        return False
+    try:
+        os.lstat(extended_path(path))
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    except ValueError:  # NUL, or characters that no file system has
+        return False
+    return True
 
 
 class PlacementRegistry(Struct, frozen=True):
@@ -44,8 +71,33 @@ class PlacementRegistry(Struct, frozen=True):
         scratch.replace(entry)
 
     def remove(self, kind: str, path: Path) -> None:
-        """Take a path off the list; absent is fine."""
-        self._file(kind, path).unlink(missing_ok=True)
+        """Take a path off the list, with what is remembered of it; absent is fine."""
+        entry = self._file(kind, path)
+        entry.unlink(missing_ok=True)
+        entry.with_suffix(MEMORY).unlink(missing_ok=True)
+
+    def remember(self, kind: str, path: Path, memory: bytes) -> None:
+        """Keep what must be known of a path even if everything there vanishes."""
+        file = self._file(kind, path).with_suffix(MEMORY)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+        with scratch.open("wb") as stream:
+            stream.write(memory)
+            stream.flush()
+            os.fsync(stream.fileno())
+        scratch.replace(file)
+
+    def memory(self, kind: str, path: Path) -> bytes | None:
+        """Return what is remembered of a path, ``None`` if nothing is or it cannot be read."""
+        file = self._file(kind, path).with_suffix(MEMORY)
+        try:
+            return file.read_bytes() if file.stat().st_size <= LONGEST_MEMORY else None
+        except (OSError, ValueError):
+            return None
+
+    def entry(self, kind: str, path: Path) -> RegistryEntry | None:
+        """Return what is listed about one path."""
+        return next((entry for entry in self.entries(kind) if entry.path == path), None)
 
     def entries(self, kind: str) -> tuple[RegistryEntry, ...]:
         """Return what is listed, by path; a damaged entry is skipped, the target knows better."""
@@ -54,9 +106,13 @@ class PlacementRegistry(Struct, frozen=True):
             with contextlib.suppress(
                 OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
             ):
+                if file.stat().st_size > LONGEST:
+                    continue
                 body = json.loads(file.read_text(encoding="ascii"))
                 facts = {str(key): str(value) for key, value in body["facts"].items()}
-                found.append(RegistryEntry(path=Path(body["path"]), added=str(body["added"]), facts=facts))
+                path = Path(body["path"])
+                if usable(path):
+                    found.append(RegistryEntry(path=path, added=str(body["added"]), facts=facts))
         return tuple(sorted(found, key=lambda entry: entry.path))
 
     def _file(self, kind: str, path: Path) -> Path:

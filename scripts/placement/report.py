@@ -35,6 +35,7 @@ class UndoReport(JsonRecord, frozen=True, kw_only=True):
         kept: files left alone; with any of these the undo is incomplete.
         aside: files moved to a name beside, by ``--ours`` and ``--theirs``.
         pending: files of ours, out of the way already, that a running program still holds.
+        lost: the target's record had vanished; what to do was known from the memory outside it.
     """
 
     target: Path
@@ -43,8 +44,9 @@ class UndoReport(JsonRecord, frozen=True, kw_only=True):
     kept: tuple[Left, ...] = ()
     aside: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    lost: bool = False
 
-    JSON = "target complete restored removed kept aside pending"
+    JSON = "target complete restored removed kept aside pending lost"
 
     @property
     def complete(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from scripts.errors import ConflictError, UndoIncompleteError
+from scripts.errors import UndoIncompleteError
 from scripts.osal.file_operations import Fs, Seen
 from scripts.placement import journal as journals
 from scripts.placement import lock
@@ -29,11 +29,21 @@ from scripts.placement.inspect import (
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout, numbered
 from scripts.placement.lock import WAIT, Held, User, target_lock
+from scripts.placement.memory import (
+    has_vanished,
+    journal_or_memory,
+    kept_unrecorded,
+    note_undo,
+    rebuild,
+    recalled,
+    refuse_in_use,
+    remembered_users,
+)
 from scripts.placement.plan import Action
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Left, Mode, UndoReport
 from scripts.placement.snapshot import real_target
-from scripts.placement.state import clear, load
+from scripts.placement.state import clear, move_out, strangers
 
 REAL: Final = Fs()
 
@@ -57,46 +67,77 @@ def undo(
         UndoIncompleteError: ``undo-blocked``: the system refuses every change there.
     """
     layout = Layout(real_target(target))
-    with _blocked(layout), target_lock(layout, fs, wait=wait) as held:
+    memory = recalled(registry.memory(PLACEMENTS, layout.target)) if registry else None
+    vanished = has_vanished(layout, fs, memory)
+    if vanished:
+        refuse_in_use(layout, remembered_users(registry, layout.target, but=user))
+    with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
         if held is None:
             report = UndoReport(target=layout.target)
         else:
             others = tuple(other for other in lock.live(layout, fs) if other != user)
-            journal = load(layout, fs)
-            if others and journal is not None and journal.step is JournalStep.COMMITTED:
-                ids = ", ".join(str(other.pid) for other in others)
-                msg = f"a running program uses what is placed in {layout.target} (process {ids})"
-                raise ConflictError("placement-in-use", msg, hint="end that program first")
-            report = undo_held(held, fs, journal, mode=Mode(mode))
-    if registry and report.complete and not report.pending:
-        registry.remove(PLACEMENTS, layout.target)
+            journal, lost = journal_or_memory(layout, fs, memory)
+            if lost:
+                others += remembered_users(registry, layout.target, but=user)
+            if journal is not None and journal.step is JournalStep.COMMITTED:
+                refuse_in_use(layout, others)
+            report = undo_held(held, fs, journal, mode=Mode(mode), lost=lost)
+    note_undo(registry, report)
     return report
 
 
 def leave(
-    target: Path, user: User, *, fs: Fs = REAL, registry: PlacementRegistry | None = None, wait: float = WAIT
+    target: Path,
+    user: User,
+    *,
+    fs: Fs = REAL,
+    registry: PlacementRegistry | None = None,
+    wait: float = WAIT,
+    memory: Journal | None = None,
+    keep: bool = False,
 ) -> UndoReport | None:
-    """Stop using a placement; the last one out undoes it. ``None`` if it stays for others or was kept."""
+    """Stop using a placement; the last one out undoes it. ``None`` if it stays for others or was kept.
+
+    ``memory`` is what was placed: where the target's own record has vanished, it says what is still ours.
+    Without a record even what was placed to ``keep`` is reported, since only the memory can undo it.
+    """
     layout = Layout(real_target(target))
-    with _blocked(layout), target_lock(layout, fs, wait=wait) as held:
+    vanished = has_vanished(layout, fs, memory)
+    with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
         if held is None:
             return None
         lock.detach(layout, fs, user.name)
-        if lock.kept(layout, fs) or lock.live(layout, fs):
+        stays = lock.kept(layout, fs) or bool(lock.live(layout, fs))
+        if stays and not keep:
             return None
-        report = undo_held(held, fs, load(layout, fs))
-    if registry and report.complete and not report.pending:
-        registry.remove(PLACEMENTS, layout.target)
+        journal, lost = journal_or_memory(layout, fs, memory)
+        if stays and not lost:
+            return None
+        if keep and lost and memory is not None:
+            report = UndoReport(target=layout.target, lost=True, kept=kept_unrecorded(layout, fs, memory))
+            if vanished:
+                held.vanish()
+        else:
+            report = undo_held(held, fs, journal, lost=lost)
+    note_undo(registry, report)
     return report
 
 
-def undo_held(held: Held, fs: Fs, journal: Journal | None, *, mode: Mode = Mode.SAFE) -> UndoReport:
-    """Undo under the lock and, if that was everything, take the state folder away."""
+def undo_held(
+    held: Held, fs: Fs, journal: Journal | None, *, mode: Mode = Mode.SAFE, lost: bool = False
+) -> UndoReport:
+    """Undo under the lock and, if that was everything, take the state folder away.
+
+    With ``lost`` the journal is a memory, and is written into the target first.
+    """
     layout = held.layout
     with _blocked(layout):
         report = UndoReport(target=layout.target)
         if journal is not None:
-            report = Rollback(layout=layout, fs=fs, journal=journal, mode=mode).run()
+            journal = rebuild(layout, fs, journal) if lost else journal
+            report = replace(Rollback(layout=layout, fs=fs, journal=journal, mode=mode).run(), lost=lost)
+        if report.complete and (found := strangers(layout, fs, journal)):
+            report = _with_strangers(report, layout, fs, found, mode)
         if report.complete:
             held_files = clear(layout, fs)
             if not held_files:
@@ -104,6 +145,16 @@ def undo_held(held: Held, fs: Fs, journal: Journal | None, *, mode: Mode = Mode.
             elif not report.pending:
                 report = replace(report, pending=held_files)
     return report
+
+
+def _with_strangers(
+    report: UndoReport, layout: Layout, fs: Fs, found: tuple[str, ...], mode: Mode
+) -> UndoReport:
+    """List what is not ours in the state folder, or with both ways out move it beside the program."""
+    if mode is Mode.SAFE:
+        why = "it was not put there by a placement, and is left: move it away, then undo again"
+        return replace(report, kept=tuple(Left(path=path, why=why) for path in found))
+    return replace(report, aside=(*report.aside, *move_out(layout, fs, found)))
 
 
 @contextlib.contextmanager

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
 from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import TargetError
+from scripts.guards import guard_near
 from scripts.osal.file_operations import FileKind, Fs
 from scripts.osal.fs import extended_path
+from scripts.osal.user_path import plain_path
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import FolderView, PlacementItem, PlanEntry, Snapshot
-
-#: Names of folders inside a program, above which its own top folder lies.
-_INNER: Final = frozenset({"binaries", "win64", "win32", "x64", "x86", "bin", "bin64", "linux"})
-_CLIMB: Final = 3
 
 
 def real_target(target: Path) -> Path:
@@ -27,8 +25,8 @@ def real_target(target: Path) -> Path:
         TargetError: ``target-missing``.
     """
     try:
-        real = target.resolve(strict=True)
-    except (OSError, RuntimeError):
+        real = plain_path(plain_path(target).resolve(strict=True))
+    except (OSError, RuntimeError, ValueError):
         real = None
     if real is None or not real.is_dir():
         msg = f"{target} is not a folder"
@@ -60,7 +58,7 @@ def take_snapshot(
         target=target,
         folders=views,
         free=fs.free_bytes(target),
-        around=_around(target, tuple(wanted), fs),
+        guard=guard_near([target / folder for folder in wanted], partial(_listed, fs)),
         in_use=fs.in_use(_files(target, views)) if in_use else frozenset(),
         machine=_machine(program) if program else "",
         machines={item.path: _machine(item.source) for item in items} if program else {},
@@ -123,23 +121,12 @@ class _Look(Struct, frozen=True, kw_only=True):
                 yield PlanEntry(name=name, seen=seen, sha256=self.fs.sha256(path) if known else "")
 
 
-def _around(target: Path, folders: Sequence[str], fs: Fs) -> tuple[str, ...]:
-    """Collect the names near the program, upwards only while folders look like its inside."""
-    places = [target / folder for folder in folders]
-    here = target
-    for _ in range(_CLIMB):
-        if fold(here.name) not in _INNER:
-            break
-        unreal = fold(here.name) == "binaries"
-        here = here.parent
-        places += [here, here.parent] if unreal else [here]
-    names: list[str] = []
-    for place in places:
-        try:
-            names += fs.names(place)
-        except OSError:  # a folder above the program that is not ours to read
-            continue
-    return tuple(names)
+def _listed(fs: Fs, folder: Path) -> list[str]:
+    """List a folder near the program; one that is not ours to read has no names."""
+    try:
+        return list(fs.names(folder))
+    except OSError:
+        return []
 
 
 def _machine(path: Path) -> str:

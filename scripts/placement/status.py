@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
 
 from scripts.errors import JournalError
 from scripts.osal.file_operations import Fs
 from scripts.placement import lock as users
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout
-from scripts.placement.registry import PLACEMENTS, PlacementRegistry
+from scripts.placement.memory import journal_or_memory, outstanding, recalled
+from scripts.placement.registry import LOST, PLACEMENTS, PlacementRegistry
 from scripts.placement.rollback import REAL
-from scripts.placement.state import check_state, load
+from scripts.placement.state import check_state
 from scripts.serialize import JsonRecord
 
 
@@ -28,6 +32,11 @@ class TargetState(StrEnum):
     NOTHING = "nothing placed"
     MISSING = "folder missing or moved"
     UNREADABLE = "journal not trusted"
+    LOST = "lost: its record vanished"
+
+
+#: What a placement looks like after an undo that could not put back everything.
+_AFTER: Final = frozenset({TargetState.HALF_UNDONE, TargetState.LEFT_OVER})
 
 
 class PlacementStatus(JsonRecord, frozen=True, kw_only=True):
@@ -45,31 +54,69 @@ class PlacementStatus(JsonRecord, frozen=True, kw_only=True):
 
 def placements(registry: PlacementRegistry, *, fs: Fs = REAL) -> tuple[PlacementStatus, ...]:
     """Look at every listed target. Targets where nothing is placed any more are taken off the list."""
-    found = [placement_status(entry.path, fs=fs) for entry in registry.entries(PLACEMENTS)]
+    found = [
+        placement_status(
+            entry.path,
+            fs=fs,
+            memory=recalled(registry.memory(PLACEMENTS, entry.path)),
+            lost=LOST in entry.facts,
+        )
+        for entry in registry.entries(PLACEMENTS)
+    ]
     for status in found:
         if status.standing is TargetState.NOTHING:
             registry.remove(PLACEMENTS, status.target)
     return tuple(status for status in found if status.standing is not TargetState.NOTHING)
 
 
-def placement_status(target: Path, *, fs: Fs = REAL) -> PlacementStatus:
-    """Look at one target."""
+def placement_status(
+    target: Path, *, fs: Fs = REAL, memory: Journal | None = None, lost: bool = False
+) -> PlacementStatus:
+    """Look at one target.
+
+    Args:
+        target: the folder.
+        fs: the file system.
+        memory: what is remembered of the placement outside the target.
+        lost: an earlier undo found that the target's record had vanished and could not put back everything.
+    """
     layout = Layout(target)
-    if fs.look(target) is None:
+    try:
+        gone = fs.look(target) is None
+    except OSError as error:
+        return PlacementStatus(target=target, standing=TargetState.UNREADABLE, advice=str(error))
+    if gone:
         advice = (
             'if it was moved: invoke unwrap --target="NEW PLACE"; if it was deleted: invoke unwrap --all '
             "takes it off the list"
         )
         return PlacementStatus(target=target, standing=TargetState.MISSING, advice=advice)
     try:
-        journal = load(layout, fs) if check_state(layout, fs) else None
+        there = check_state(layout, fs)
+        journal, vanished = journal_or_memory(layout, fs, memory) if there else (None, False)
+        if vanished or (not there and memory is not None and outstanding(layout, fs, memory)):
+            return _lost(target, memory)
     except (JournalError, OSError) as error:
         return PlacementStatus(target=target, standing=TargetState.UNREADABLE, advice=str(error))
     if journal is None:
         half = fs.look(layout.state) is not None
         standing = TargetState.HALF_PLACED if half else TargetState.NOTHING
         return PlacementStatus(target=target, standing=standing, advice=_way_out(target) if half else "")
-    return _standing(layout, journal, fs)
+    status = _standing(layout, journal, fs)
+    return replace(status, standing=TargetState.LOST) if lost and status.standing in _AFTER else status
+
+
+def _lost(target: Path, memory: Journal | None) -> PlacementStatus:
+    """Say what is remembered of a placement whose record vanished."""
+    return PlacementStatus(
+        target=target,
+        standing=TargetState.LOST,
+        stack=memory.stack if memory else "",
+        digest=memory.digest if memory else "",
+        created=memory.created if memory else "",
+        files=tuple(action.path for action in memory.actions) if memory else (),
+        advice=_way_out(target),
+    )
 
 
 def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:

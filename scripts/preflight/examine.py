@@ -6,8 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from scripts.guards import guard_of
 from scripts.preflight.cache import FileCache
-from scripts.preflight.kinds import Recognised, recognise
+from scripts.preflight.kinds import Recognised, guarded_kind, recognise
 from scripts.preflight.libraries import named
 from scripts.preflight.listing import Listing, is_shared, list_folder, merged
 from scripts.preflight.needs import Closure, follow
@@ -41,7 +42,9 @@ def examine(program: Path, *, cache: Path) -> Examined:
     look.save()
     facts = closure.program.facts
     kinds = recognise(program.name, listing.beside, facts.sections, facts.signs)
-    return Examined(closure=closure, kinds=kinds, packages=packages)
+    sign = guard_of(program)
+    guarded = (guarded_kind(sign),) if sign is not None else ()
+    return Examined(closure=closure, kinds=(*guarded, *kinds), packages=packages)
 
 
 def _shipped(program: Path, listing: Listing) -> list[tuple[str, Path]]:

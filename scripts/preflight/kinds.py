@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from scripts.guards import REFERENCE, WHY, GuardSign
 from scripts.preflight.libraries import DATA
 from scripts.serialize import JsonRecord
 
@@ -64,6 +65,12 @@ def _kind(row: dict[str, Any]) -> Kind:
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
     excluded = values.pop("except", ())
     return Kind(**values, excluded=excluded)
+
+
+def guarded_kind(sign: GuardSign) -> Recognised:
+    """Return the kind of a program that an anti-cheat system guards: it is never run."""
+    kind = Kind(id=REFERENCE, what=f"a game guarded by {sign.guard}", effect="refuses", why=WHY)
+    return Recognised(kind=kind, sign=f"{sign.name} in {sign.folder}")
 
 
 @cache

@@ -8,6 +8,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from scripts.osal.user_path import home_folder
+
 MAX_FILES: Final = 20_000
 MAX_DEPTH: Final = 6
 #: Folders that many programs share: what lies beside a program there is not the program's.
@@ -84,7 +86,7 @@ def list_folder(folder: Path, *, deep: bool) -> Listing:
 
 def is_shared(folder: Path) -> bool:
     """Whether many programs live in a folder, so that its content says nothing about one of them."""
-    return folder.name.lower() in SHARED or folder == folder.parent or folder == Path.home()
+    return folder.name.lower() in SHARED or folder == folder.parent or folder == home_folder()
 
 
 def is_native(name: str) -> bool:

@@ -89,7 +89,7 @@ def places_of(
 
 _BECAUSE = {
     True: "it asks the system folder alone",
-    False: "it looks into no folder of the program's for it, and the search path serves it while `wrap` runs",
+    False: "it looks into no folder of the program's for it, and `wrap` puts the stack in its search path",
 }
 
 

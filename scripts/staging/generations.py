@@ -7,22 +7,26 @@ appends, ``rollback`` moves the current number back; both are one atomic write.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.errors import ConflictError, StagedFileError, UsageError
 from scripts.osal.fs import write_atomic
-from scripts.serialize import plain
+from scripts.serialize import parse_json, plain
 from scripts.store.cache import is_digest
 
 FORMAT: Final = 1
 WAIT_SECONDS: Final = 60
+#: No stack's name, option or document's path is longer.
+MAX_TEXT: Final = 1024
 
 
 class Generation(Struct, frozen=True, kw_only=True):
@@ -68,32 +72,23 @@ def read_history(stage: Path) -> History:
     """
     path = stage / "generations.json"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_bytes())
         if data["format"] > FORMAT:
             raise _unreadable(path, "it was made by a newer workspace")
-        rows = tuple(_generation(row) for row in data["generations"])
-        return History(current=int(data["current"]), generations=rows)
+        history = msgspec.convert({name: data[name] for name in ("current", "generations")}, History)
     except FileNotFoundError:
         return History()
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise _unreadable(path, str(error)) from error
+    for generation in history.generations:
+        if not is_digest(generation.digest) or any(len(text) > MAX_TEXT for text in _texts(generation)):
+            raise _unreadable(path, f"generation {generation.number} names no digest, or a text is too long")
+    return history
 
 
-def _generation(row: dict[str, Any]) -> Generation:
-    """Read one entry; somebody may have edited the file by hand, and its words become paths.
-
-    Raises:
-        ValueError: a word is no word, or the digest no digest.
-    """
-    found = Generation(**{**row, "options": tuple(row["options"])})
-    words = (found.stack, found.lock, found.created, found.reason, found.document, *found.options)
-    if type(found.number) is not int or not all(isinstance(word, str) for word in words):
-        msg = f"generation {found.number!r} holds something else than words"
-        raise ValueError(msg)
-    if not is_digest(found.digest):
-        msg = f"generation {found.number} names no digest: {found.digest!r}"
-        raise ValueError(msg)
-    return found
+def _texts(generation: Generation) -> tuple[str, ...]:
+    """Return what may become part of a path."""
+    return (generation.stack, generation.lock, generation.document, *generation.options)
 
 
 def _unreadable(path: Path, why: str) -> StagedFileError:
@@ -192,7 +187,7 @@ def go_back(stage: Path, *, to: int | None = None) -> tuple[Generation, Generati
                 "no-such-generation",
                 msg,
                 context=(f"generations: {known}",),
-                hint="`invoke status` lists them",
+                hint="see which stacks there are: invoke stacks",
             )
         _write(stage, History(current=target.number, generations=history.generations))
         return left, target
@@ -212,11 +207,11 @@ NAME: Final = "workspaces.json"
 
 
 def known_stages(state_root: Path) -> tuple[Path, ...]:
-    """Return the stages of all checkouts that still exist; an unreadable index knows none."""
+    """Return the stages of all checkouts that still exist; what is no path in the index is passed over."""
     try:
-        names = json.loads((state_root / NAME).read_text(encoding="utf-8"))["stages"]
-        return tuple(path for path in map(Path, names) if path.is_dir())
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        names = parse_json((state_root / NAME).read_bytes())["stages"]
+        return tuple(Path(name) for name in names if isinstance(name, str) and os.path.isdir(name))  # noqa: PTH112 - never raises
+    except (OSError, ValueError, KeyError, TypeError):
         return ()
 
 

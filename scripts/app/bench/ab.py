@@ -154,7 +154,7 @@ class _Session:
 
     def finish(self, stopped: str) -> AbResult:
         """Compare what there is, and draw it."""
-        told = AbResult(
+        ended = AbResult(
             a=self.a,
             b=self.b,
             workload=self.job.name,
@@ -164,16 +164,15 @@ class _Session:
             failure=self.failure,
         )
         if self.failure:
-            return told
+            return ended
         compared = self._compare()
         picture = self.path.with_suffix(".svg")
         for form in FORMS:
             write_picture(picture.with_suffix(form), compared)
         result = CompareResult(comparison=compared, sources=(self.path.name,), picture=str(picture))
-        return replace(told, picture=str(picture), result=result)
+        return replace(ended, picture=str(picture), result=result)
 
     def _trial(self, label: str, number: int) -> Trial:
-        """Run one process."""
         attempted = attempt(self.ws, self.sides[label], self.job)
         return trial_of(self.ws, self.sides[label], attempted, runtime=label, number=number)
 
@@ -189,7 +188,6 @@ class _Session:
         )
 
     def _write(self) -> Path:
-        """Write the record anew."""
         return write_record(self.path, self.runs)
 
 

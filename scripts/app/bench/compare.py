@@ -15,7 +15,8 @@ from scripts.bench.compare import compare as compare_runs
 from scripts.bench.picture import as_svg, draw
 from scripts.bench.trials import HIGHER, LOWER, Runs, join, read_record, read_table
 from scripts.errors import ExitCode, UsageError
-from scripts.osal.fs import write_atomic
+from scripts.osal.output_file import check_output, write_output
+from scripts.osal.user_path import user_path
 from scripts.serialize import pick
 
 #: The forms a picture is written in, by the ends of its name.
@@ -110,7 +111,7 @@ def compare(
         primary=name,
         margin=read_margin(margin),
     )
-    picture = _draw(here / plot, compared) if plot else ""
+    picture = _draw(user_path(plot, "--plot", cwd=here), compared) if plot else ""
     return CompareResult(
         comparison=compared, sources=tuple(p.name for p in paths), picture=picture, notes=runs.notes
     )
@@ -177,7 +178,7 @@ def _read_primary(text: str, runs: Runs) -> tuple[str, str]:
     """Read ``NAME``, ``NAME:higher`` or ``NAME:lower``; a CSV file's first metric decides by default."""
     name, _, direction = text.partition(":")
     if direction not in {"", HIGHER, LOWER} or (direction and name not in runs.metrics):
-        hint = f"a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
+        hint = f"name a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
         raise UsageError("bad-primary", f"--primary={text} cannot be read", hint=hint)
     return name or runs.primary or next(iter(runs.metrics)), direction
 
@@ -199,6 +200,7 @@ def _draw(path: Path, compared: Comparison) -> str:
     if form not in FORMS:
         msg = f"--plot={path.name}: this form is not known"
         raise UsageError("bad-plot", msg, hint=f"name a file that ends in {' or '.join(FORMS)}")
+    check_output(path, "--plot")
     try:
         write_picture(path, compared)
     except OSError as error:
@@ -212,11 +214,11 @@ def write_picture(path: Path, compared: Comparison) -> None:
     """Draw a comparison into a file whose name ends in one of ``FORMS``."""
     picture = draw(compared)
     if path.suffix.lower() == ".svg":
-        write_atomic(path, as_svg(picture).encode("utf-8"))
+        write_output(path, as_svg(picture).encode("utf-8"))
         return
     from scripts.bench.raster import as_png  # noqa: PLC0415 - Pillow is loaded only for a PNG
 
-    write_atomic(path, as_png(picture))
+    write_output(path, as_png(picture))
 
 
 def percent(ratio: float) -> float | None:
@@ -225,10 +227,8 @@ def percent(ratio: float) -> float | None:
 
 
 def _change(old: float, new: float) -> float | None:
-    """Return the change in percent, where there is one."""
     return _finite((new / old - 1) * 100) if old else None
 
 
 def _finite(value: float) -> float | None:
-    """JSON knows no NaN."""
     return value if math.isfinite(value) else None

@@ -11,15 +11,18 @@ from msgspec import field
 from msgspec.structs import replace
 
 from scripts.app.bench.trial import (
+    WORKLOADS,
     Attempt,
     TrialJob,
+    Workload,
     attempt,
     conditions_here,
+    find_workload,
     native_product,
     new_runs,
+    read_size,
     trial_of,
 )
-from scripts.app.bench.workloads import WORKLOADS, Workload, find_workload, read_size
 from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.stack_process import read_seconds
 from scripts.bench.own_workload import read_own_workload
@@ -33,12 +36,12 @@ __all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
 
 DEFAULT_SECONDS: Final = 300.0
 MOST_TRIALS: Final = 1000
-#: How much is shown of what a program printed before it failed: bytes looked at, lines, letters of each.
+#: How much is shown of what a program printed before it failed: bytes looked at, lines, characters of each.
 LAST_BYTES, LAST_LINES, LAST_LETTERS = 8192, 5, 300
 
 
 class RunResult(JsonRecord, frozen=True, kw_only=True):
-    """One run: the judged result, what the workload said, and its output for the log.
+    """One run: the judged result, what the workload reported, and its output for the log.
 
     With several trials the result is the worst one's. ``native`` is the device's own product beside gemm.
     """

@@ -13,18 +13,114 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from scripts.app.bench.workloads import Workload
 from scripts.app.context import Staged, Workspace
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import redactor_of, revision_of, run_ours
 from scripts.app.wrap.plan import WrapRequest, plan_run
 from scripts.bench.own_workload import OwnWorkload
 from scripts.bench.trial_records import Record, judge_run, parse_record
-from scripts.bench.trials import Metric, Runs, Trial
+from scripts.bench.trials import HIGHER, LOWER, Metric, Runs, Trial
+from scripts.errors import UsageError
 from scripts.host.condition import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.process import capture
 from scripts.osal.process_result import Captured
+
+
+class Workload(Struct, frozen=True, kw_only=True):
+    """A program in ``scripts/inside`` that prints one marked result line with its iterations.
+
+    Attributes:
+        name: what ``--workload`` calls it.
+        script: the program.
+        shows: the capability a right answer stands for.
+        size: the default of ``--size``, counted in ``unit``; ``largest`` is the most it may be.
+        metrics: what each iteration holds; the first one decides.
+        arguments: further arguments of the program.
+        dtype: the type a native product would be measured in; empty where there is none to put beside.
+    """
+
+    name: str
+    script: str
+    shows: str
+    size: int
+    metrics: tuple[Metric, ...]
+    largest: int = 16384
+    unit: str = ""
+    arguments: tuple[str, ...] = ()
+    dtype: str = ""
+
+
+def _gemm(name: str, dtype: str) -> Workload:
+    """Describe the matrix product in one type."""
+    return Workload(
+        name=name,
+        script="gemm.py",
+        shows="cublas gemm",
+        size=1024,
+        unit="rows and columns",
+        metrics=(Metric(name=f"gflops_{dtype}", better=HIGHER, unit="GFLOP/s"),),
+        arguments=("--dtype", dtype),
+        dtype=dtype,
+    )
+
+
+_COPIES: Final = tuple(
+    Metric(name=name, better=HIGHER, unit="GB/s") for name in ("h2d_gbps", "d2h_gbps", "d2d_gbps")
+)
+_STARTS: Final = tuple(Metric(name=name, better=LOWER, unit="µs") for name in ("roundtrip_us", "stream_us"))
+
+WORKLOADS: Final[Mapping[str, Workload]] = {
+    workload.name: workload
+    for workload in (
+        _gemm("gemm", "float32"),
+        _gemm("gemm-float64", "float64"),
+        Workload(
+            name="copy",
+            script="memory_copy.py",
+            shows="cuda copies",
+            size=64,
+            largest=4096,
+            unit="MiB",
+            metrics=_COPIES,
+        ),
+        Workload(
+            name="launch-latency",
+            script="launch_latency.py",
+            shows="cuda kernels",
+            size=500,
+            largest=100_000,
+            unit="launches",
+            metrics=_STARTS,
+        ),
+    )
+}
+
+
+def find_workload(name: str) -> Workload:
+    """Return a workload of ours.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = WORKLOADS.get(name or "gemm")
+    if known is None:
+        msg = f"there is no workload {name!r}"
+        hint = f"use one of: {', '.join(WORKLOADS)}; or a file of your own, ending in .toml"
+        raise UsageError("no-such-workload", msg, hint=hint)
+    return known
+
+
+def read_size(text: str, workload: Workload) -> int:
+    """Read ``--size``.
+
+    Raises:
+        UsageError: it is no whole number from 1 to the largest.
+    """
+    if text and not (text.isdecimal() and 1 <= int(text) <= workload.largest):
+        raise UsageError("bad-size", f"--size={text}: a whole number from 1 to {workload.largest}")
+    return int(text or workload.size)
+
 
 SEED: Final = 20260101
 INSIDE: Final = ("scripts", "inside")
@@ -135,13 +231,13 @@ def _read_own(
     """Say in a record's words what a program of the user's printed; no answer is a fault, not a wrong one."""
     right, answer = workload.answer.judge(text)
     if answer is None:
-        return Record(data={}, fault="the answer does not stand in its output"), ()
+        return Record(data={}, fault="the answer is not in its output"), ()
     if not right:
         return Record(data={"outcome": "incorrect", "detail": f"answer: {answer}"}), ()
     try:
         iterations = workload.iterations(text)
     except ValueError as error:
-        # What was cut off by the clock or a crash is told as that.
+        # What a timeout or a crash cut off is reported as that.
         ended = captured.timed_out or captured.returncode != 0
         return Record(data={} if ended else {"outcome": "error", "detail": str(error)}, fault=str(error)), ()
     return Record(data={"outcome": "pass", "detail": f"answer: {answer}"}), iterations
@@ -252,7 +348,6 @@ def _processor(ws: Workspace) -> str:
 
 
 def _now() -> str:
-    """Return the time as records write it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -271,5 +366,5 @@ def native_product(ws: Workspace, staged: Staged, job: TrialJob) -> dict[str, ob
     captured = run_ours(ws, staged, [*argv, "--dtype", job.workload.dtype], timeout=job.seconds)
     data = parse_record(captured.stderr).data
     name = job.primary
-    told = {key: data[key] for key in ("library", "device", "outcome", "detail", name) if key in data}
-    return told or {"outcome": "error", "detail": "it printed no result"}
+    found = {key: data[key] for key in ("library", "device", "outcome", "detail", name) if key in data}
+    return found or {"outcome": "error", "detail": "it printed no result"}

@@ -73,7 +73,7 @@ def placed_files(folder: Path) -> dict[str, str]:
 
 
 def missing_imports(ws: Workspace, program: Path, libraries: Sequence[Library], host: Host) -> list[Missing]:
-    """Name what the program and its CUDA libraries import and nobody has. On Windows only.
+    """Name what the program and its CUDA libraries import and is nowhere. On Windows only.
 
     The loader looks beside the file that asks (libraries are loaded by their full path), beside the program,
     in System32, on PATH; HIP's folders count as well, since `wrap` puts them there.
@@ -103,7 +103,6 @@ def missing_imports(ws: Workspace, program: Path, libraries: Sequence[Library], 
 
 
 def _named(folder: Path) -> Iterator[Path]:
-    """Yield the CUDA libraries of a folder that can be listed."""
     if folder.is_dir():
         yield from (path for path in list_folder(folder, deep=True).files if _CUDA.fullmatch(path.name))
 
@@ -123,7 +122,6 @@ def _library(path: Path, base: Path, records: dict[str, str]) -> Library:
 
 
 def _mentions(path: Path, mark: bytes) -> bool:
-    """Whether a file holds a word, in any case."""
     with path.open("rb") as stream:
         return mark in stream.read(SEARCHED).lower()
 

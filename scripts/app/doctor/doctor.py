@@ -21,7 +21,7 @@ from scripts.errors import ExitCode, UsageError
 from scripts.model import Host
 from scripts.serialize import JsonRecord
 
-#: Of a longer log, so much of its begin and of its end is read.
+#: Of a longer log, so much of its start and of its end is read.
 HALF: Final = 32 * 1024 * 1024
 
 
@@ -91,7 +91,7 @@ def _beside(ws: Workspace, program: Path, host: Host) -> Beside:
 
 
 def _read(name: str) -> bytes:
-    """Read a log, of an enormous one its begin and end."""
+    """Read a log, of an enormous one its start and end."""
     try:
         if name == "-":
             return sys.stdin.buffer.read() if sys.stdin else b""
@@ -100,9 +100,9 @@ def _read(name: str) -> bytes:
             stream.seek(0)
             if size <= 2 * HALF:
                 return stream.read()
-            begin = stream.read(HALF)
+            start = stream.read(HALF)
             stream.seek(-HALF, 2)
-            return begin + stream.read()  # no line feed between: characters may be wide
+            return start + stream.read()  # no line feed between: characters may be wide
     except OSError as error:
         msg = f"{name} cannot be read"
         hint = "name the file that holds the program's output, or - for standard input"

@@ -25,6 +25,7 @@ from scripts.host.windows import system32, threat_events
 from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.model import Host, StackKind
 from scripts.osal.fs import free_space
+from scripts.osal.user_path import home_folder
 from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
 
@@ -101,11 +102,11 @@ def variables_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def folders_of(ws: Workspace) -> dict[str, str]:
-    """Name the folders whose letters matter."""
+    """Name the folders whose characters matter."""
     return {
         "checkout": str(ws.root),
         "store": str(ws.cache_root),
-        "home": str(Path.home()),
+        **({"home": str(home)} if (home := home_folder()) is not None else {}),
         "temporary files": tempfile.gettempdir(),
     }
 
@@ -158,7 +159,6 @@ def _vc_runtime(folder: Path) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Order versions by their numbers."""
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 

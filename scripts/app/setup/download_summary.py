@@ -18,7 +18,7 @@ TRUST_WORDS = {
 }
 
 
-class BillRow(JsonRecord, frozen=True, kw_only=True):
+class DownloadRow(JsonRecord, frozen=True, kw_only=True):
     """One artifact; ``bytes`` and ``disk`` (packed and unpacked, about) are ``None`` where not published."""
 
     artifact: str
@@ -39,13 +39,13 @@ class DownloadSummary(JsonRecord, frozen=True, kw_only=True):
     """
 
     stack: str
-    rows: tuple[BillRow, ...]
+    rows: tuple[DownloadRow, ...]
     sets: tuple[str, ...] = ()
 
     JSON = "stack bytes=known_bytes exact=size_is_exact disk_bytes=known_disk artifacts=rows"
 
     @property
-    def to_download(self) -> tuple[BillRow, ...]:
+    def to_download(self) -> tuple[DownloadRow, ...]:
         """The rows that cost traffic."""
         return tuple(row for row in self.rows if row.action is FetchAction.FETCH)
 
@@ -70,10 +70,12 @@ def custom_settings(lock: Lock, stack: Stack) -> tuple[str, ...]:
     return tuple(f"{p.name}={p.value}" for p in stack.env if p.value is not None) if lock.custom else ()
 
 
-def make_bill(stack: str, plans: tuple[FetchPlan, ...], sets: tuple[str, ...] = ()) -> DownloadSummary:
-    """Turn the decisions of the fetcher into a bill; pure."""
+def summarize_downloads(
+    stack: str, plans: tuple[FetchPlan, ...], sets: tuple[str, ...] = ()
+) -> DownloadSummary:
+    """Turn the decisions of the fetcher into a summary; pure."""
     rows = (
-        BillRow(
+        DownloadRow(
             artifact=plan.artifact.id,
             action=plan.action,
             bytes=plan.download_bytes,
@@ -88,26 +90,28 @@ def make_bill(stack: str, plans: tuple[FetchPlan, ...], sets: tuple[str, ...] = 
 
 
 def require_consent(
-    bill: DownloadSummary, *, yes: bool, ask: Callable[[DownloadSummary], bool] | None
+    summary: DownloadSummary, *, yes: bool, ask: Callable[[DownloadSummary], bool] | None
 ) -> None:
-    """Go on only when the bill is empty, was accepted beforehand, or is accepted now.
+    """Go on only when the summary is empty, was accepted beforehand, or is accepted now.
 
     Raises:
-        UsageError: nobody is there to ask, or the answer was no. Nothing was downloaded.
+        UsageError: there is no terminal to ask on, or the answer was no. Nothing was downloaded.
     """
-    if yes or not (bill.to_download or bill.sets):
+    if yes or not (summary.to_download or summary.sets):
         return
-    size = size_text(bill.known_bytes) + ("" if bill.size_is_exact else " and files of unpublished size")
+    size = size_text(summary.known_bytes) + (
+        "" if summary.size_is_exact else " and files of unpublished size"
+    )
     if ask is None:
-        wants = [f"needs a download of {size}"] * bool(bill.to_download)
-        wants += ["sets variables for every program"] * bool(bill.sets)
-        msg = f"{bill.stack} {' and '.join(wants)}, and no terminal is there to agree on"
+        wants = [f"needs a download of {size}"] * bool(summary.to_download)
+        wants += ["sets variables for every program"] * bool(summary.sets)
+        msg = f"{summary.stack} {' and '.join(wants)}, and there is no terminal to ask on"
         context = (
-            *(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in bill.to_download),
-            *(f"the custom lock sets {setting}" for setting in bill.sets),
+            *(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in summary.to_download),
+            *(f"the custom lock sets {setting}" for setting in summary.sets),
         )
         raise UsageError("consent-needed", msg, context=context, hint="add --yes to agree to it beforehand")
-    if not ask(bill):
-        what = f"download of {size}" if bill.to_download else "custom lock"
+    if not ask(summary):
+        what = f"download of {size}" if summary.to_download else "custom lock"
         msg = f"the {what} was declined; nothing was changed"
         raise UsageError("declined", msg, hint="run it again when you like; `invoke stacks` shows the others")

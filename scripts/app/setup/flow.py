@@ -1,4 +1,4 @@
-"""The steps that `setup`, `fetch` and `stage` share: scan, select, bill, fetch, unpack, assemble.
+"""The steps that `setup`, `fetch` and `stage` share: scan, select, summary, fetch, unpack, assemble.
 
 Each step is timed and named, so that a person sees where time went and which one failed.
 """
@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from scripts.app.context import Workspace, cache_of, host_of, lock_of
 from scripts.app.evidence_lookup import worth_here
 from scripts.app.setup.download_summary import (
-    BillRow,
+    DownloadRow,
     DownloadSummary,
     custom_settings,
-    make_bill,
     require_consent,
+    summarize_downloads,
 )
 from scripts.errors import FetchError, HostError, IntegrityError, StagedFileError, UsageError
 from scripts.host.hip_libraries import hip_libraries, kernels_for
@@ -120,25 +120,25 @@ class Flow(Struct):
                 self.ws.progress.note(warning)
             return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
 
-    def bill(self, resolved: Resolved) -> DownloadSummary:
-        """Say what will be downloaded, and have it agreed to; what is unpacked already costs nothing."""
+    def confirm_downloads(self, resolved: Resolved) -> DownloadSummary:
+        """Show what will be downloaded, and ask for agreement; what is unpacked already costs nothing."""
         with self.step("bill") as notes:
             cache = cache_of(self.ws)
             absent = [a for a in resolved.artifacts if load_tree(a, cache) is None]
-            bill = make_bill(
+            summary = summarize_downloads(
                 resolved.stack.id,
                 tuple(plan_fetch(a, cache, self.request.fetching) for a in absent),
                 custom_settings(lock_of(self.ws), resolved.stack),
             )
-            require_consent(bill, yes=self.request.yes, ask=self.ws.ask)
-            notes.status = "done" if bill.to_download else "kept"
-            notes.detail = f"{len(bill.to_download)} to download, {bill.known_bytes:,} bytes"
-            return bill
+            require_consent(summary, yes=self.request.yes, ask=self.ws.ask)
+            notes.status = "done" if summary.to_download else "kept"
+            notes.detail = f"{len(summary.to_download)} to download, {summary.known_bytes:,} bytes"
+            return summary
 
     def runtime(self, resolved: Resolved) -> Runtime:
         """Bring a stack's runtime here, every byte of it verified.
 
-        What changed or vanished since it was assembled is said and made anew, from archives that are
+        What changed or vanished since it was assembled is reported and made anew, from archives that are
         read and hashed again: the same bytes may lie in the unpacked tree under another name.
 
         Raises:
@@ -155,11 +155,11 @@ class Flow(Struct):
         cache = cache_of(self.ws)
         discard_runtime(cache, plan.digest)
         self.distrust(resolved)
-        self.bill(resolved)
+        self.confirm_downloads(resolved)
         return self.assemble(self.plan(resolved, self.obtain(resolved)))
 
     def distrust(self, resolved: Resolved) -> None:
-        """Take away what an earlier run brought and is not what it was; the next step brings it anew."""
+        """Remove what an earlier run fetched and has changed since; the next step fetches it again."""
         for artifact in resolved.artifacts:
             discard_changed(artifact, cache_of(self.ws), progress=self.ws.progress)
 
@@ -169,7 +169,7 @@ class Flow(Struct):
         trees = {a.id: tree for a in resolved.artifacts if (tree := load_tree(a, cache)) is not None}
         absent = [a for a in resolved.artifacts if a.id not in trees]
         published = [a for a in absent if a.format is not ArtifactFormat.SUPPLIED]
-        # First what costs nothing: wrong files are said before a download.
+        # First what costs nothing: wrong files are reported before a download.
         for artifact in absent:
             if artifact.format is ArtifactFormat.SUPPLIED:
                 trees[artifact.id] = self._supplied(artifact, resolved.stack)
@@ -187,9 +187,9 @@ class Flow(Struct):
         return tuple((a, trees[a.id]) for a in resolved.artifacts)
 
     def _supplied(self, artifact: Artifact, stack: Stack) -> UnpackedTree:
-        """Verify the files a person brings for a part that nobody publishes."""
+        """Verify the files a person supplies for a part that is not published."""
         with self.step("supplied") as notes:
-            tree = brought_files(self.ws, artifact, stack, self.request.supplied)
+            tree = user_supplied_files(self.ws, artifact, stack, self.request.supplied)
             notes.status = "done" if self.request.supplied else "kept"
             notes.detail = f"{len(tree.files)} files are those the lock names"
         return tree
@@ -258,7 +258,7 @@ def read_request(
     )
 
 
-def brought_files(ws: Workspace, artifact: Artifact, stack: Stack, supplied: str) -> UnpackedTree:
+def user_supplied_files(ws: Workspace, artifact: Artifact, stack: Stack, supplied: str) -> UnpackedTree:
     """Return the files of a supplied part: from the folder that was named, else from an earlier set-up.
 
     Raises:
@@ -319,10 +319,10 @@ def provide_compiler(ws: Workspace, *, yes: bool) -> None:
     """Install the locked ``ziglang`` into the environment that runs us; pip refuses any other bytes.
 
     Raises:
-        UsageError: nobody agreed to the download.
+        UsageError: the download was not agreed to.
         FetchError: pip could not install it.
     """
-    row = BillRow(
+    row = DownloadRow(
         artifact="ziglang (a C compiler, from PyPI)",
         action=FetchAction.FETCH,
         bytes=BYTES,

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
+from scripts.app.bench.run import WORKLOADS, RunResult, run_staged
+from scripts.app.check import CheckResult, check_staged
 from scripts.app.context import Staged, Workspace, within
-from scripts.app.setup.flow import Flow, FlowStep, read_request
+from scripts.app.setup.flow import Flow, FlowStep, StepNotes, read_request
+from scripts.app.stack_process import redactor_of, revision_of
 from scripts.errors import ExitCode, WorkspaceError
-from scripts.evidence.document import Document, speaks_of
-from scripts.evidence.evidence_io import read_document
+from scripts.evidence.document import Document, build_document, speaks_of
+from scripts.evidence.evidence_io import read_document, report_folder, write_document
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
 from scripts.serialize import JsonRecord
 from scripts.staging.generations import Generation, activate, read_history, remember_stage
 
-#: The steps that show what a stack is worth; a stack becomes active only when all of them went well.
-PROOF = ("check", "run", "report")
+CHECK_SECONDS = 120.0
+RUN_SECONDS = 900.0
 
 
 class SetupResult(JsonRecord, frozen=True, kw_only=True):
@@ -75,7 +79,7 @@ def setup(
     flow = Flow(ws, request)
     host = flow.scan()
     lock, selection, resolved = flow.select(host)
-    flow.bill(resolved)
+    flow.confirm_downloads(resolved)
     runtime = flow.runtime(resolved)
     staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
     remember_stage(ws.state_root, ws.stage)
@@ -86,7 +90,7 @@ def setup(
             FlowStep(name=name, status="kept", seconds=0.0, detail="done before") for name in PROOF
         ]
     else:
-        from scripts.app.setup.verify_stack import prove  # noqa: PLC0415 - a warm start does without, see there
+        from scripts.app.setup.setup import prove  # noqa: PLC0415 - a warm start does without, see there
 
         document, path = prove(flow, staged)
     generation: Generation | None = None
@@ -134,3 +138,66 @@ def _failures(results: Iterable[CapabilityResult]) -> list[CapabilityResult]:
     """Keep what went wrong, for the person who reads the end of the output."""
     quiet = {Outcome.PASS, Outcome.UNAVAILABLE, Outcome.NOT_REACHED}
     return [result for result in results if result.outcome not in quiet]
+
+
+def prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
+    """Check and run the stack, and write the document with its logs."""
+    with flow.step("check") as notes:
+        checked = check_noted(flow, staged, notes)
+    ran: RunResult | None = None
+    with flow.step("run") as notes:
+        if checked.exit_code == ExitCode.OK:
+            ran = run_noted(flow, staged, notes)
+        else:
+            notes.status, notes.detail = "skipped", "the core libraries do not load"
+    with flow.step("report") as notes:
+        document, path = _report(flow.ws, staged, checked, ran)
+        notes.detail = within(flow.ws, path)
+    return document, path
+
+
+def check_noted(flow: Flow, staged: Staged, notes: StepNotes) -> CheckResult:
+    """Check a stack as one step of a flow."""
+    checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
+    notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
+    notes.detail = "; ".join((checked.verdict.reason, *checked.notes))
+    return checked
+
+
+def run_noted(flow: Flow, staged: Staged, notes: StepNotes) -> RunResult:
+    """Run the workload that every stack is asked for, as one step of a flow."""
+    gemm = WORKLOADS["gemm"]
+    ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
+    notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
+    notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
+    return ran
+
+
+def _report(
+    ws: Workspace, staged: Staged, checked: CheckResult, ran: RunResult | None
+) -> tuple[Document, Path]:
+    """Write one document for check and workload together."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    folder = report_folder(ws.stage / "reports", stack=staged.stack.id, created=now)
+    redactor = redactor_of(ws)
+    logs = {"cuda_check.log": checked.output} | ({f"{ran.workload}.log": ran.output} if ran else {})
+    for name, data in logs.items():
+        (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+    results = [*checked.verdict.results, *([ran.result] if ran else [])]
+    document = build_document(
+        host=staged.host,
+        stack=staged.stack,
+        lock=staged.lock,
+        runtime=staged.runtime,
+        results=results,
+        redactor=redactor,
+        revision=revision_of(ws),
+        created=now,
+        attachments=logs,
+        not_exercised=sorted({w.shows for w in WORKLOADS.values()} - {ran.result.capability if ran else ""}),
+    )
+    return document, write_document(folder, document)
+
+
+#: The steps that show what a stack is worth; a stack becomes active only when all of them went well.
+PROOF = ("check", "run", "report")

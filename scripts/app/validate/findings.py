@@ -18,13 +18,13 @@ from scripts.errors import ExitCode, WorkspaceError
 from scripts.evidence.document import Document, build_document
 from scripts.evidence.evidence_io import FILE_NAME, read_document, report_folder, write_document
 from scripts.evidence.regressions import Earlier, Regression, find_regressions
-from scripts.evidence.validation import Rung, Validation, ValidationVerdict, junit, write_validation
+from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, junit, write_validation
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic
 
 
 class Findings(Struct):
-    """What the ladder has shown so far."""
+    """What the steps have shown so far."""
 
     staged: Staged | None = None
     checked: CheckResult | None = None
@@ -146,7 +146,8 @@ def _validation(
         started=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         level=level,
         steps=tuple(
-            Rung(name=s.name, status=s.status, seconds=s.seconds, detail=text(s.detail)) for s in flow.steps
+            ValidationStep(name=s.name, status=s.status, seconds=s.seconds, detail=text(s.detail))
+            for s in flow.steps
         ),
         passed=tuple(r.capability for r in document.results if r.outcome is Outcome.PASS) if document else (),
         regressions=tuple(r.to_json() for r in regressions),

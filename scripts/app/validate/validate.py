@@ -1,4 +1,4 @@
-"""``validate``: the whole ladder for one stack on this machine, and what it shows as documents."""
+"""``validate``: every validation step for one stack on this machine, and what it shows as documents."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ from msgspec.structs import replace
 from scripts.app.check import check_program
 from scripts.app.context import Staged, Workspace, cache_of, lock_of
 from scripts.app.setup.flow import Flow, read_request
-from scripts.app.setup.verify_stack import check_noted, run_noted
+from scripts.app.setup.setup import check_noted, run_noted
 from scripts.app.validate.findings import Findings, write_papers
 from scripts.app.validate.scratch_copy import copy_program
-from scripts.app.validate.validation_steps import ValidationSubject, climb, look_inside, rung, subject_of
+from scripts.app.validate.validation_steps import (
+    ValidationSubject,
+    look_inside,
+    run_all,
+    run_step,
+    subject_of,
+)
 from scripts.app.wrap.plan import named_program
 from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.evidence.regressions import Regression
@@ -86,7 +92,7 @@ def validate(
         yes: agree to downloads beforehand.
         offline: connect to nothing.
         mirror: asked first for every download.
-        supplied: the folder with files that nobody publishes.
+        supplied: the folder with files that are not published.
 
     Raises:
         UsageError: there is no such stack or program.
@@ -100,7 +106,7 @@ def validate(
     request = read_request(stack=stack, yes=yes, offline=offline, mirror=mirror, supplied=supplied)
     flow, found = Flow(ws, request), Findings()
     with _throw_away_folder() as folder:
-        _ladder(flow, found, program, folder)
+        _run_steps(flow, found, program, folder)
     papers = write_papers(flow, found, created, program=program, report=report)
     return ValidateResult(
         validation=papers.validation,
@@ -123,8 +129,8 @@ def _throw_away_folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ladder(flow: Flow, found: Findings, program: Path | None, folder: Path) -> None:
-    """Climb as far as it goes; what stops it is written down, not raised."""
+def _run_steps(flow: Flow, found: Findings, program: Path | None, folder: Path) -> None:
+    """Go as far as possible; what stops it is written down, not raised."""
     try:
         staged = found.staged = _stage(flow)
     except WorkspaceError as error:
@@ -145,14 +151,14 @@ def _stage(flow: Flow) -> Staged:
     """Scan, select, fetch, verify and assemble, as ``setup`` does."""
     host = flow.scan()
     lock, _selection, resolved = flow.select(host)
-    flow.bill(resolved)
+    flow.confirm_downloads(resolved)
     runtime = flow.runtime(resolved)
     return Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
 
 
 @contextmanager
 def alone_on_its_gpu(ws: Workspace, staged: Staged) -> Iterator[None]:
-    """Keep other validations off the same GPU meanwhile; those on the CPU disturb nobody."""
+    """Keep other validations off the same GPU meanwhile; those on the CPU disturb none."""
     gpu = None if staged.stack.kind is StackKind.REFERENCE else staged.host.selected_gpu
     cache = cache_of(ws)
     cache.ensure()
@@ -164,19 +170,19 @@ def _show(flow: Flow, found: Findings, staged: Staged, program: Path | None, fol
     """Look into the program, check, run, and wrap."""
     found.subject = _copy(flow, staged, program, folder)
     seen = look_inside(flow, found.subject) if found.subject is not None else None
-    with rung(flow, "check") as notes:
+    with run_step(flow, "check") as notes:
         found.checked = check_noted(flow, staged, notes)
     why_not = "" if found.loads else "the core libraries do not load"
-    with rung(flow, "run", why_not) as notes:
+    with run_step(flow, "run", why_not) as notes:
         if not why_not:
             found.ran = run_noted(flow, staged, notes)
     if found.subject is not None and seen is not None:
-        climb(flow, found.subject, seen, why_not=why_not if found.subject.own else "")
+        run_all(flow, found.subject, seen, why_not=why_not if found.subject.own else "")
 
 
 def _copy(flow: Flow, staged: Staged, program: Path | None, folder: Path) -> ValidationSubject | None:
     """Make the throw-away copy; ``None`` where its step has failed."""
-    with rung(flow, "copy") as notes:
+    with run_step(flow, "copy") as notes:
         copy = copy_program(program or check_program(staged.runtime), folder, alone=program is None)
         notes.detail = "a throw-away copy of " + ("its folder" if program else "the stack's own cuda_check")
         return subject_of(flow.ws, staged, copy, own=program is None)

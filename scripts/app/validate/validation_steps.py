@@ -21,9 +21,9 @@ from scripts.app.wrap.placing import BesidePlacer
 from scripts.app.wrap.plan import WrapRequest, plan_run
 from scripts.app.wrap.wrap_types import Inspected, WrapPlacement
 from scripts.errors import WorkspaceError
-from scripts.launch.injection import Via, ViaFacts
+from scripts.launch.injection import Via, ViaFacts, not_applicable_reason
 from scripts.launch.request import launcher_in
-from scripts.model import CapabilityResult, Level, Outcome, StackKind
+from scripts.model import CapabilityResult, Level, Outcome
 from scripts.osal.process import capture
 from scripts.osal.process_result import Captured
 from scripts.placement.layout import STATE
@@ -58,7 +58,7 @@ class ValidationSubject(Struct):
 
 
 def subject_of(ws: Workspace, staged: Staged, program: Path, *, own: bool) -> ValidationSubject:
-    """Prepare a program for the rungs.
+    """Prepare a program for the steps.
 
     A ``cuda_check`` gets no ``CUDA_PATH``, which would show it NVIDIA's libraries instead of ours.
     """
@@ -69,46 +69,19 @@ def subject_of(ws: Workspace, staged: Staged, program: Path, *, own: bool) -> Va
 
 
 def look_inside(flow: Flow, subject: ValidationSubject) -> Inspected:
-    """Read the program without running it; what it predicts is said, and the runs show whether it is true."""
+    """Read the program without running it; its predictions are noted, and the runs show whether they hold."""
     staged = subject.staged
     launcher = subject.ws.platform == "win32" and launcher_in(staged.runtime) is not None
     facts = ViaFacts(platform=subject.ws.platform, kind=staged.stack.kind, launcher=launcher)
     seen = Inspected(facts=facts)
-    with rung(flow, "preflight") as notes:
+    with run_step(flow, "preflight") as notes:
         seen = inspect_program(subject.ws, staged, subject.program, facts)
         notes.detail = seen.refusal or "; ".join(seen.notes) or "nothing speaks against it"
     return seen
 
 
-def obstacle(via: Via, staged: Staged, facts: ViaFacts) -> str:
-    """Say why a way in does not apply to this program and stack; empty when it does."""
-    kind, windows = staged.stack.kind, facts.platform == "win32"
-    if via is Via.ENV:
-        injected = windows and kind is StackKind.TRANSLATION
-        return (
-            "the CUDA runtime asks Windows' system folder, which a search path does not change"
-            if injected
-            else ""
-        )
-    if staged.runtime.path is None or kind is StackKind.CONTROL:
-        return "this stack adds no files"
-    if via is Via.LAUNCHER:
-        return (
-            ""
-            if facts.launcher
-            else "this stack has no launcher"
-            if windows
-            else "the launcher is Windows' own"
-        )
-    if not windows or kind is StackKind.REFERENCE:
-        return ""
-    if facts.system_only:
-        return f"{facts.system_only[0]} loads CUDA from the system folder only"
-    return "" if facts.at_start or facts.bare_load else "nothing shows that it would find copies beside it"
-
-
 @contextmanager
-def rung(flow: Flow, name: str, why_not: str = "") -> Iterator[StepNotes]:
+def run_step(flow: Flow, name: str, why_not: str = "") -> Iterator[StepNotes]:
     """Open a step that fails by itself and lets the next ones go on; ``why_not`` makes it a skipped one."""
     with flow.step(name) as notes:
         if why_not:
@@ -120,22 +93,22 @@ def rung(flow: Flow, name: str, why_not: str = "") -> Iterator[StepNotes]:
             notes.detail = f"{error.reference}: {error.message}"
 
 
-def climb(flow: Flow, subject: ValidationSubject, seen: Inspected, *, why_not: str = "") -> None:
+def run_all(flow: Flow, subject: ValidationSubject, seen: Inspected, *, why_not: str = "") -> None:
     """Run the program by every way that applies; after each one prove that its folder is as before.
 
-    With ``why_not`` every rung is skipped for that reason.
+    With ``why_not`` every step is skipped for that reason.
     """
     for via in Via:
-        reason = why_not or obstacle(via, subject.staged, seen.facts)
+        reason = why_not or not_applicable_reason(via, seen.facts)
         before, placement = tree_of(subject.program.parent), WrapPlacement()
-        with rung(flow, f"wrap-{via}", reason) as notes:
+        with run_step(flow, f"wrap-{via}", reason) as notes:
             if not reason:
                 _run(subject, via, placement, notes)
-        with rung(flow, f"undo-{via}", reason) as notes:
+        with run_step(flow, f"undo-{via}", reason) as notes:
             if not reason:
                 _prove(subject, before, placement, notes)
-    reason = why_not or obstacle(Via.BESIDE, subject.staged, seen.facts)
-    with rung(flow, "unwrap", reason) as notes:
+    reason = why_not or not_applicable_reason(Via.BESIDE, seen.facts)
+    with run_step(flow, "unwrap", reason) as notes:
         if not reason:
             _keep_and_unwrap(subject, seen, notes)
 
@@ -170,7 +143,7 @@ def _run(subject: ValidationSubject, via: Via, placement: WrapPlacement, notes: 
 
 
 def _judge(subject: ValidationSubject, via: Via, captured: Captured) -> CapabilityResult:
-    """Say what one run showed; a program whose answer nobody knows shows that it runs, no more."""
+    """Say what one run showed; a program without a known answer shows that it runs, no more."""
     capability = f"wrap {via}"
     if subject.own:
         verdict = judge_check(subject.staged, captured)
@@ -186,7 +159,7 @@ def _judge(subject: ValidationSubject, via: Via, captured: Captured) -> Capabili
     elif captured.returncode:
         outcome, detail = Outcome.ERROR, f"it ended with {captured.returncode}"
     else:
-        outcome, detail = Outcome.PASS, "it ended with 0; nobody judged its answer"
+        outcome, detail = Outcome.PASS, "it ended with 0; its answer was not judged"
     level = Level.LOADABLE if outcome is Outcome.PASS else None
     return CapabilityResult(capability=capability, level=level, outcome=outcome, detail=detail)
 

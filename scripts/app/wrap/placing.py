@@ -102,10 +102,13 @@ class BesidePlacer:
                 lambda: self._place(staged, program, chosen, keep=keep), signals=self._signals
             ) as session:
                 seen.files = session.placement.files
+                seen.hashes = session.placement.hashes
                 yield seen
         finally:
             if session is not None:
                 seen.left = session.left
+                seen.pending = session.pending
+                seen.lost = session.report is not None and session.report.lost
 
     def _place(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Placing:
         """Place for this process."""
@@ -125,7 +128,6 @@ class BesidePlacer:
 
 
 def _for(chosen: Chosen, path: str) -> str:
-    """Say who asks for a file, where that is known."""
     asker = next((who for name, who in chosen.askers.items() if fold(name) == fold(path)), "")
     return f" (for {asker})" if asker else ""
 
@@ -187,7 +189,6 @@ def choose(staged: Staged, program: Path, places: Places | None = None) -> Chose
 
 
 def _real(place: Place) -> Place:
-    """Return the place behind links and ``..``."""
     return Place(library=place.library, name=place.name, folder=place.folder.resolve(), asker=place.asker)
 
 
@@ -198,7 +199,7 @@ def _target(home: Path, found: tuple[Place, ...], places: Places | None) -> Path
 
 
 def _unknown(staged: Staged, program: Path, rest: int, *, known: bool) -> str:
-    """Say that more is placed than anybody knows to be needed."""
+    """Say that more is placed than is known to be needed."""
     if known:
         why = f"{program.name} hides part of what it loads"
         return f"{why}, so the other {rest} libraries of {staged.stack.id} go beside it as well"

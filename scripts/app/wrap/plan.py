@@ -26,12 +26,15 @@ from scripts.app.wrap.wrap_types import (
 )
 from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import LaunchError, UsageError
+from scripts.guards import refuse_guarded
 from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
 from scripts.launch.environ import EnvPlan, plan_environment
 from scripts.launch.injection import Via, ViaChoice, ViaFacts, choose_via
 from scripts.launch.launcher import BITS, CAVEATS, ascii_folder, plan_launcher, refuse_store_app
 from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
+from scripts.model import StackKind
 from scripts.osal.process_result import Command, LogTo
+from scripts.osal.user_path import current_folder, user_path
 from scripts.preflight.places import Places
 
 if TYPE_CHECKING:
@@ -98,6 +101,8 @@ def plan_run(
     """
     read = _read(ws, request)
     ready = staged(ws, request.stack)
+    if ready.stack.kind is not StackKind.CONTROL:  # which puts no libraries into a program
+        refuse_guarded(read.program, read.args, cwd=read.cwd)
     seen = _seen(ws, read, ready, inspect, strict=request.strict)
     trace = _tracing(ws, ready, read) if request.trace else None
     choice = trace.choice if trace else _choice(seen, read)
@@ -171,7 +176,7 @@ def _beside(choice: ViaChoice, read: _Read, seen: Inspected) -> tuple[Path, ...]
 
 def _read(ws: Workspace, request: WrapRequest) -> _Read:
     """Read the words and look for the program."""
-    here = Path.cwd()
+    here = current_folder()
     program = named_program(ws, request.exe)
     if ws.platform == "win32":
         refuse_unstartable(program)
@@ -182,8 +187,8 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
         timeout=parse_timeout(request.timeout),
         settings=parse_settings(request.settings),
         way=_wanted_way(request),
-        cwd=here / request.cwd,
-        log=LogTo(path=here / request.log) if request.log else None,
+        cwd=user_path(request.cwd, "--cwd") if request.cwd else here,
+        log=LogTo(path=user_path(request.log, "--log")) if request.log else None,
     )
 
 
@@ -195,10 +200,10 @@ def _arguments(here: Path, request: WrapRequest) -> tuple[str, ...]:
             msg = "arguments were given both after -- and by --args-file"
             raise UsageError("arguments-twice", msg, hint="use one of the two")
         try:
-            text = (here / request.args_file).read_text(encoding="utf-8")
+            text = user_path(request.args_file, "--args-file", cwd=here).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             msg = f"the arguments file cannot be read: {request.args_file}"
-            hint = "it must be a JSON list of strings in UTF-8"
+            hint = "write a JSON list of strings in UTF-8"
             raise UsageError("args-file-unreadable", msg, context=(str(error),), hint=hint) from error
         args = parse_args_file(text, name=request.args_file)
     refuse_nul(args)
@@ -208,8 +213,8 @@ def _arguments(here: Path, request: WrapRequest) -> tuple[str, ...]:
 def _wanted_way(request: WrapRequest) -> Via | None:
     """Read --via; --keep means beside, since nothing else leaves anything to keep."""
     if request.via not in {AUTO, *Via}:
-        msg = f"--via={request.via} is not a way"
-        raise UsageError("bad-via", msg, hint=f"one of: {', '.join((AUTO, *Via))}")
+        msg = f"unknown --via value {request.via!r}"
+        raise UsageError("bad-via", msg, hint=f"use one of: {', '.join((AUTO, *Via))}")
     if request.keep and request.via not in {AUTO, Via.BESIDE}:
         msg = f"--keep has nothing to keep with --via={request.via}"
         raise UsageError("keep-without-beside", msg, hint="leave one of the two out")
@@ -219,7 +224,7 @@ def _wanted_way(request: WrapRequest) -> Via | None:
 
 
 def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *, strict: bool) -> Inspected:
-    """Gather what decides how the libraries get in: by a look into the program, if somebody offers one."""
+    """Gather what decides how the libraries get in: by a look into the program, where one is offered."""
     bits = BITS.get(_machine(read.program))
     launcher = (
         ws.platform == "win32" and bits is not None and launcher_in(ready.runtime, bits=bits) is not None
@@ -232,7 +237,7 @@ def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *,
         return Inspected(facts=facts)
     seen = inspect(ready, read.program, facts)
     if seen.refusal and strict:
-        raise LaunchError("preflight-refused", seen.refusal, hint="`invoke preflight` explains it")
+        raise LaunchError("preflight-refused", seen.refusal, hint="see `invoke preflight` for the reasons")
     return seen
 
 
@@ -327,4 +332,4 @@ def named_program(ws: Workspace, exe: str) -> Path:
         LaunchError: no such program is there.
     """
     search = partial(shutil.which, path=ws.environ.get("PATH", ""))
-    return find_program(exe, cwd=Path.cwd(), search=search, platform=ws.platform)
+    return find_program(exe, cwd=current_folder(), search=search, platform=ws.platform)

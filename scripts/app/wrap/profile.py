@@ -53,7 +53,7 @@ def profile_of(
     applied = matching(facts)
     return Profiled(
         changes=changes(applied, ws.root.joinpath(*TORCH_FOLDER)),
-        notes=(*(said for profile in applied for said in profile.sentences), *kept_out(applied, args)),
+        notes=(*(text for profile in applied for text in profile.sentences), *kept_out(applied, args)),
     )
 
 

@@ -23,7 +23,7 @@ from scripts.launch.tracing import LOG_DIR, LOG_NAME, plan_trace
 FOLDER: Final = "traces"
 #: Of one compiler log so many sentences are kept.
 SENTENCES: Final = 50
-#: So many characters of a line's begin and of its end are read.
+#: So many characters of a line's start and of its end are read.
 LONGEST: Final = 8192
 
 
@@ -36,7 +36,7 @@ class Tracing(Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """What a person is told before the program starts."""
+        """The line shown before the program starts."""
         return f"its CUDA calls are written to {self.folder}, which makes it slower"
 
 
@@ -56,7 +56,7 @@ def plan_tracing(
         raise UsageError("trace-way", msg, hint="leave --via (and --keep) out")
     if any(name.upper() == LOG_DIR for name in settings):
         msg = f"--trace sets {LOG_DIR} itself, so that it finds what was written"
-        raise UsageError("trace-folder", msg, hint=f"leave --set={LOG_DIR}=… out; the folder is said")
+        raise UsageError("trace-folder", msg, hint=f"leave --set={LOG_DIR}=… out; the folder is shown")
     folder = trace_folder(ws, program)
     changes = plan_trace(staged.runtime, folder, platform=ws.platform, bits=bits)
     reason = "its libraries that trace CUDA calls get into the program that way"
@@ -65,11 +65,11 @@ def plan_tracing(
 
 def trace_folder(ws: Workspace, program: Path) -> Path:
     """Name a folder that does not exist yet for one run's trace; nothing is made."""
-    begin = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{program.stem}-{os.getpid()}"
-    folder = ws.stage / FOLDER / begin
+    start = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{program.stem}-{os.getpid()}"
+    folder = ws.stage / FOLDER / start
     number = 2
     while folder.exists():
-        folder = ws.stage / FOLDER / f"{begin}-{number}"
+        folder = ws.stage / FOLDER / f"{start}-{number}"
         number += 1
     return folder
 
@@ -110,7 +110,7 @@ def read_trace(folder: Path, program: Path) -> TraceSummary:
 
 
 def _lines(log: TextIO) -> Iterator[str]:
-    """Yield lines; of an endless one its begin and its end, where the status stands."""
+    """Yield lines; of an endless one its start and its end, where the status stands."""
     while line := log.readline(LONGEST):
         end = ""
         while not (end or line).endswith("\n") and (piece := log.readline(LONGEST)):

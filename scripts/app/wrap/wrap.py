@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from scripts.app.context import Workspace, staged_runtime
+from scripts.app.wrap.loaded import is_cuda, loaded_libraries
+from scripts.app.wrap.outputs import output_paths
 from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run
+from scripts.app.wrap.running import noted_run
 from scripts.app.wrap.wrap_types import (
     ExplainPlacement,
     Inspect,
@@ -29,6 +32,8 @@ from scripts.errors import LaunchError, WorkspaceError
 from scripts.launch.injection import Via
 from scripts.launch.tracing import PREFIX
 from scripts.model import StackKind
+from scripts.osal.mapped_files import MappedFiles
+from scripts.osal.output_file import is_plain
 from scripts.osal.process import run_inherited
 from scripts.osal.process_result import ProcessResult
 from scripts.osal.signals import ForwardedSignals
@@ -75,8 +80,8 @@ def wrap(
         WorkspaceError: nothing was started; ``not_started_code`` gives the exit code, and ``--report``
             has been written unless the error is that it cannot be.
     """
-    target = Path(report).absolute() if report else None
-    if target is not None:  # now, because afterwards the program's own end comes first
+    target = output_paths(ws, exe, program_args, report=report).get("report")
+    if target is not None and is_plain(target):  # now, because afterwards the program's own end comes first
         write_report(target, {"outcome": "unfinished"})
     request = WrapRequest(
         exe=exe,
@@ -95,8 +100,9 @@ def wrap(
     )
     body: dict[str, object] = {}
     try:
+        output_paths(ws, exe, program_args, report=report, log=log)
         plan = plan_run(ws, request, staged=staged, placer=placer, inspect=inspect)
-        result = _explained(plan, explain_placement) if explain else _run(ws, plan)
+        result = _explained(plan, explain_placement) if explain else _run(ws, plan, hashes=target is not None)
         body = result.to_json()
     except WorkspaceError as error:
         body = {**error.to_json(), "exit_code": not_started_code(error)}
@@ -122,7 +128,7 @@ def _explained(plan: WrapPlan, look: ExplainPlacement | None) -> WrapResult:
     return replace(plan.shown, notes=(*plan.shown.notes, *look(plan.ready, plan.shown.program, plan.places)))
 
 
-def _run(ws: Workspace, plan: WrapPlan) -> WrapResult:
+def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
     """Say what will happen, place if needed, run, undo; no signal cuts the undo short."""
     ws.progress.note(f"{plan.shown.stack} via {plan.shown.via}: {plan.shown.reason}")
     for note in plan.shown.notes:
@@ -135,8 +141,9 @@ def _run(ws: Workspace, plan: WrapPlan) -> WrapResult:
     with ForwardedSignals() as interruptions:
         with around as placement:
             if interruptions.received:
-                raise KeyboardInterrupt  # somebody changed their mind before anything ran
-            with _watch(ws, plan):
+                raise KeyboardInterrupt  # interrupted before anything ran
+            mapped = MappedFiles(is_cuda)
+            with _watch(ws, plan), noted_run(ws, plan.ready, plan.shown.program):
                 ended = run_inherited(
                     plan.command,
                     interruptions=interruptions,
@@ -144,9 +151,11 @@ def _run(ws: Workspace, plan: WrapPlan) -> WrapResult:
                     log=plan.log,
                     unattended=ws.ask is None,
                     drop=PREFIX if plan.trace else b"",
+                    mapped=mapped,
                 )
+            loaded = loaded_libraries(mapped, plan.ready, placement, hashes=hashes)
         _refuse_failed_launcher(plan, ended)
-        return replace(plan.shown, exit=ended, placement=placement, trace=_trace(plan))
+        return replace(plan.shown, exit=ended, placement=placement, trace=_trace(plan), loaded=loaded)
 
 
 def _trace(plan: WrapPlan) -> TraceSummary | None:

@@ -30,12 +30,14 @@ from scripts.errors import (
 )
 from scripts.launch.environ import EnvPlan
 from scripts.launch.injection import Via, ViaFacts
-from scripts.osal.fs import write_atomic
+from scripts.osal.output_file import write_output
 from scripts.osal.process import name_exit
 from scripts.osal.process_result import ProcessResult
 from scripts.preflight.places import Places
+from scripts.serialize import jsonable
 
 if TYPE_CHECKING:
+    from scripts.app.wrap.loaded import LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
 
 #: Stack id (empty: the active one) to its verified runtime.
@@ -68,12 +70,17 @@ class WrapPlacement(Struct):
 
     An undo that cannot finish fills ``left`` and does not raise: the program's own end comes first.
     ``kept`` says that the files stay beside the program on purpose; they lie in and below ``target``.
+    ``pending`` are old files of ours, out of the way already, that a running program still holds.
+    ``lost`` says that the record beside the program had vanished; ``left`` says what became of the files.
     """
 
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
     kept: bool = False
+    lost: bool = False
     target: Path | None = None
+    hashes: dict[str, str] = field(default_factory=dict)
 
 
 class Placer(Protocol):
@@ -84,7 +91,7 @@ class Placer(Protocol):
     ) -> AbstractContextManager[WrapPlacement]:
         """Plan; entering acts, and raises before anything is changed where it must not.
 
-        ``places`` is where the program looks for what; ``None`` where nobody could tell.
+        ``places`` is where the program looks for what; ``None`` where unknown.
         """
 
 
@@ -124,6 +131,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         placement: files that were beside the program meanwhile.
         notes: sentences that a person should read before the program starts.
         trace: what its CUDA calls came to, where they were traced.
+        loaded: which CUDA libraries were seen in its processes.
     """
 
     platform: str
@@ -140,6 +148,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
     placement: WrapPlacement = field(default_factory=WrapPlacement)
     notes: tuple[str, ...] = ()
     trace: TraceSummary | None = None
+    loaded: LoadedLibraries | None = None
 
     @property
     def exit_code(self) -> int:
@@ -186,7 +195,10 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             "placed": list(self.placement.files),
             "placed_in": str(self.placement.target) if self.placement.target is not None else None,
             "left": list(self.placement.left),
+            "lost": self.placement.lost,
+            "pending": list(self.placement.pending),
             "notes": [*self.notes, *self.ending],
+            "loaded": None if self.loaded is None else jsonable(self.loaded),
             "trace": None if self.trace is None else self.trace.to_json(),
         }
 
@@ -208,20 +220,24 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         if ended is None:
             return ()
         words = name_exit(ended.code, platform=self.platform)
-        said = (
+        ending = (
             [f"{self.program.name} ended with {ended.code} ({words})"]
             if words and not ended.timed_out
             else []
         )
         if ended.timed_out:
-            said.append(
-                f"{self.program.name} was ended after {ended.seconds:.0f} s, because its time was over"
-            )
-        said += [f"a box was closed: {d.title}: {d.text}" for d in ended.dialogs]
+            ending.append(f"{self.program.name} was killed after {ended.seconds:.0f} s (--timeout)")
+        ending += [f"closed a message box: {d.title}: {d.text}" for d in ended.dialogs]
         if self.placement.kept:
             folder = self.placement.target or self.program.parent
-            said.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
-        return (*said, ended.log_note) if ended.log_note else tuple(said)
+            ending.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
+        if self.loaded is not None:
+            ending += self.loaded.sentences
+        if self.placement.pending:
+            folder = self.placement.target or self.program.parent
+            held = "everything is back, and a running program still holds old files in .cuda-amd"
+            ending.append(f'clean-up pending: {held}; later: invoke unwrap --target="{folder}"')
+        return (*ending, ended.log_note) if ended.log_note else tuple(ending)
 
 
 def command_words(program: Path, args: tuple[str, ...]) -> str:
@@ -237,7 +253,7 @@ def write_report(path: Path, body: object) -> None:
     """
     text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
     try:
-        write_atomic(path, text.encode("utf-8", "surrogateescape"))
+        write_output(path, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         msg = f"the report cannot be written: {path}"
         raise LaunchError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from scripts.cli.console import RUN_ONE, Out, seconds, size
+from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
 from scripts.doctor.diagnose import SURE
 from scripts.doctor.machine import Status
 from scripts.model import Outcome, StackKind
@@ -79,7 +79,7 @@ def show_check(result: CheckResult, out: Out) -> None:
     for item in result.verdict.results:
         if item.capability in absent:
             continue
-        detail = f": {item.detail}" if item.detail else ""
+        detail = f": {brief(item.detail)}" if item.detail else ""
         out.mark(MARKS.get(item.outcome, "fail"), f"{item.capability} {item.outcome.value}{detail}")
     if absent:
         out.mark("skip", f"not here: {', '.join(absent)}")

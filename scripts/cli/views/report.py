@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scripts.cli.console import RUN_ONE, Out, seconds
+from scripts.cli.console import RUN_ONE, Out, brief, seconds
 from scripts.evidence.document import Provenance
 from scripts.evidence.validation import ValidationVerdict
 
@@ -39,7 +39,8 @@ def _document(seen: MachineSeen, out: Out) -> None:
     """Show one document of this machine in full."""
     document = seen.document
     rows = [
-        (r.capability, r.level.value if r.level else "-", r.outcome.value, r.detail) for r in document.results
+        (r.capability, r.level.value if r.level else "-", r.outcome.value, brief(r.detail))
+        for r in document.results
     ]
     out.line(f"{_title(seen)}: {_worth(seen)}")
     out.table(("capability", "level", "outcome", "detail"), rows)

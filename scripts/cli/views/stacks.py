@@ -28,7 +28,9 @@ def show_stacks(result: StacksResult, out: Out) -> None:
     out.line("Evidence is what committed documents show; nothing is inferred upwards.")
     out.line("`reported` was measured and published by others.")
     fitting = [row for row in result.rows if not row.obstacles and not row.active]
-    if fitting and not result.gfx:
+    if any(row.active for row in result.rows):
+        out.now(RUN_ONE)
+    elif fitting and not result.gfx:
         out.now(f"set one up: invoke setup --stack={fitting[0].stack.id}")
     else:
         out.now("set up what fits this machine: invoke setup")

@@ -31,7 +31,7 @@ def show_unwrap(result: UnwrapResult, out: Out) -> None:
         out.line("      puts the originals back, and keeps these files beside as NAME.cuda-amd-changed")
         out.now("look at the files that are left, then choose one of the two")
     elif not result.reports and not result.failures and not result.forgotten:
-        out.now("nothing is placed beside any program")
+        out.mark("skip", "nothing is placed beside any program")
     elif any(report.pending for report in result.reports):
         out.now("end the programs that still hold old files, then run `invoke unwrap` once more to clean up")
     elif any(report.aside for report in result.reports):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
+from scripts.cli.parse import typed
 
 if TYPE_CHECKING:
     from scripts.app.wrap.wrap import WrapResult
@@ -27,9 +29,10 @@ def show_wrap(result: WrapResult, out: Out) -> None:
         out.note(line)
     if result.placement.left:
         hint = "see `invoke status`, then `invoke unwrap` finishes the work"
-        out.error(
-            "undo-incomplete", "files of ours are still beside the program", result.placement.left, hint
-        )
+        msg = "files of ours are still beside the program"
+        if result.placement.lost:
+            msg = "the record of what was placed beside the program vanished while it ran"
+        out.error("undo-incomplete", msg, result.placement.left, hint)
 
 
 def _explain(result: WrapResult, out: Out) -> None:
@@ -46,7 +49,10 @@ def _explain(result: WrapResult, out: Out) -> None:
             out.line(f"             {change.why}")
     else:
         out.line("The environment stays as it is.")
-    out.now("run it: the same line without --explain")
+    words = sys.argv[1:]
+    if "--explain" in words:
+        words.remove("--explain")
+        out.now(f"run it: {typed(*words)}")
 
 
 #: So many of each kind are listed; the rest is counted.

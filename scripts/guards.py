@@ -1,0 +1,189 @@
+"""Anti-cheat systems: whether one guards a program. The one place for their signs and where they lie.
+
+Foreign libraries in a guarded game get its players banned, so every way in asks here first. The names
+are data (``data/guards.toml``).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path, PurePath
+from typing import Final, NamedTuple, TypeVar
+
+from scripts.errors import TargetError
+from scripts.osal.fs import extended_path
+
+REFERENCE: Final = "anti-cheat"
+WHY: Final = "foreign libraries inside a guarded game get players banned"
+HINT: Final = "run it without this workspace"
+#: So many folders beside a program are tried for an Unreal project below them.
+PROJECTS: Final = 64
+#: So many arguments of a program are looked at as names of programs.
+WORDS: Final = 32
+#: Where an Unreal program's own files lie below its project's folder.
+BELOW: Final = (("Binaries", "Win64"), ("Binaries", "WinGDK"), ("Binaries", "Linux"))
+
+_DATA: Final = Path(__file__).parent / "data" / "guards.toml"
+Folder = TypeVar("Folder", bound=PurePath)
+
+
+class Guard(NamedTuple):
+    """One anti-cheat system, and the parts of names that only it has (lower case)."""
+
+    name: str
+    begins: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+
+    def has(self, name: str) -> bool:
+        """Whether a name (lower case) is one of its signs."""
+        return name.startswith(self.begins) or name.endswith(self.ends)
+
+
+class GuardSign(NamedTuple):
+    """A name that shows which system guards a program, and the folder it lies in."""
+
+    guard: str
+    name: str
+    folder: PurePath
+
+    @property
+    def text(self) -> str:
+        """The sentence for a person."""
+        return f"{self.name} near the program is a sign of {self.guard}; {WHY}"
+
+
+class _Table(NamedTuple):
+    """The data file, read."""
+
+    guards: tuple[Guard, ...]
+    any: Guard
+    inner: frozenset[str]
+    shared: frozenset[str]
+    homes: frozenset[str]
+    system: frozenset[str]
+
+
+@cache
+def _table() -> _Table:
+    """Read the data once."""
+    data = tomllib.loads(_DATA.read_text(encoding="utf-8"))
+    found = tuple(
+        Guard(row["name"], *(tuple(row.get(key, ())) for key in ("begins", "ends"))) for row in data["guard"]
+    )
+    union = Guard(
+        "any",
+        begins=tuple(part for guard in found for part in guard.begins),
+        ends=tuple(part for guard in found for part in guard.ends),
+    )
+    sets = {key: frozenset(data[key]) for key in ("inner", "shared", "homes", "system")}
+    return _Table(guards=found, any=union, **sets)
+
+
+def guards() -> tuple[Guard, ...]:
+    """Return every known system."""
+    return _table().guards
+
+
+def guard_of(program: Path) -> GuardSign | None:
+    """Say what guards a program: by the path it was named by, and by the one behind links."""
+    folders = [Path(os.path.normpath(program.parent.absolute()))]
+    with suppress(OSError, RuntimeError, ValueError):  # a circle of links, which the start will report
+        folders.append(program.resolve().parent)
+    return guard_near(folders, _names)
+
+
+def guard_near(folders: Iterable[Folder], names: Callable[[Folder], Iterable[str]]) -> GuardSign | None:
+    """Look for a sign in folders that hold a program's files, above them and below.
+
+    Args:
+        folders: absolute paths.
+        names: lists a folder; what cannot be listed has no names.
+    """
+    seen: set[PurePath] = set()
+    for start in dict.fromkeys(folders):
+        for folder in _places(start, names):
+            if folder in seen or folder.name.lower() in _table().system:
+                continue
+            seen.add(folder)
+            for name in names(folder):
+                guard = _sign(name)
+                if guard is not None:
+                    return GuardSign(guard=guard.name, name=name, folder=folder)
+    return None
+
+
+def refuse_guarded(program: Path, words: Sequence[str] = (), *, cwd: Path | None = None) -> None:
+    """Refuse a program that an anti-cheat system guards, also where another one is to start it.
+
+    Args:
+        program: what is started.
+        words: its arguments; the first of them may name a program (``wine game.exe``).
+        cwd: the folder that relative names in ``words`` start from.
+
+    Raises:
+        TargetError: ``anti-cheat``.
+    """
+    named = [path for word in words[:WORDS] if _is_program(path := (cwd or Path()) / word)]
+    for path in (program, *named):
+        sign = guard_of(path)
+        if sign is not None:
+            raise guarded(sign)
+
+
+def guarded(sign: GuardSign) -> TargetError:
+    """Return the refusal for a sign."""
+    return TargetError(REFERENCE, sign.text, context=(f"folder: {sign.folder}",), hint=HINT)
+
+
+def _sign(name: str) -> Guard | None:
+    """Return the system that has this name."""
+    folded = name.casefold()
+    if not _table().any.has(folded):
+        return None
+    return next(guard for guard in guards() if guard.has(folded))
+
+
+def _places(start: Folder, names: Callable[[Folder], Iterable[str]]) -> Iterator[Folder]:
+    """Yield the folder, one above it (above each inner folder one more), and Unreal's folders below."""
+    yield start
+    here = start
+    while True:
+        above = here.parent
+        if _is_shared(above):
+            break
+        yield above
+        if here.name.lower() not in _table().inner:
+            break
+        here = above
+    projects = [name for name in names(start) if "." not in name][:PROJECTS]
+    for project in projects:
+        for parts in BELOW:
+            yield start.joinpath(project, *parts)
+
+
+def _is_shared(folder: PurePath) -> bool:
+    """Whether many programs live in a folder: a top folder, a person's home, a folder of that name."""
+    table = _table()
+    name, above = folder.name.lower(), folder.parent.name.lower()
+    return folder == folder.parent or name in table.shared or above in table.homes
+
+
+def _is_program(path: Path) -> bool:
+    """Whether an argument names a program."""
+    try:
+        runs = path.suffix.lower() == ".exe" or (os.name == "posix" and os.access(path, os.X_OK))
+        return runs and path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _names(folder: Path) -> list[str]:
+    """List a folder; what is not there or not ours to read has no names."""
+    try:
+        return sorted(entry.name for entry in Path(extended_path(folder)).iterdir())
+    except (OSError, ValueError):
+        return []
