@@ -63,13 +63,8 @@ ALLOWED: dict[str, tuple[int, int]] = {
     "cli": (0, 19),
     "doctor": (0, 8),
     "launch": (2, 10),
-    "lock": (128, 3),
-    "net": (30, 5),
-    "osal": (4, 22),
     "placement": (6, 21),
     "preflight": (0, 19),
-    "staging": (13, 7),
-    "store": (29, 10),
 }
 
 

@@ -146,10 +146,10 @@ def test_a_rate_limit_says_when_and_offers_a_token_once(server: HTTPServer) -> N
     headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1796036400"}
     server.expect_request(PATH).respond_with_data("{}", status=403, headers=headers)
     assert refused(server).hint == (
-        "Ask again after 11:00 UTC, or set GITHUB_TOKEN to a token without any permission, "
-        "which raises the limit."
+        "ask again after 11:00 UTC, or set GITHUB_TOKEN to a token without any permission, "
+        "which raises the limit"
     )
-    assert refused(server, token=BEARER).hint == "Ask again after 11:00 UTC."
+    assert refused(server, token=BEARER).hint == "ask again after 11:00 UTC"
 
 
 def test_a_busy_server_is_asked_again(server: HTTPServer) -> None:

@@ -56,7 +56,7 @@ def read_lock(path: Path, *, custom: bool = False) -> Lock:
 
     Args:
         path: the file.
-        custom: whether it replaces the checkout's own; it is then named by its whole path.
+        custom: whether it replaces the checkout's own; it is then named by its absolute path.
 
     Raises:
         LockError: it is missing, unreadable, or breaks any rule of the format.
@@ -65,12 +65,12 @@ def read_lock(path: Path, *, custom: bool = False) -> Lock:
     try:
         data = fs.read_bounded(path, MOST_BYTES)
     except FileNotFoundError:
-        msg = f"There is no lock file {path}."
-        hint = "Restore it with `git checkout -- pins.lock`, or correct CUDA_AMD_LOCK."
+        msg = f"there is no lock file {path}"
+        hint = "restore it with `git checkout -- pins.lock`, or correct CUDA_AMD_LOCK"
         raise LockError(reference="lock-not-found", message=msg, context=(name,), hint=hint) from None
     except OSError as error:
-        msg = f"The lock file cannot be read: {error.strerror}."
-        hint = "Make it a file that this user may read."
+        msg = f"the lock file cannot be read: {error.strerror}"
+        hint = "make it a file that this user may read"
         raise LockError(reference="lock-unreadable", message=msg, context=(str(path),), hint=hint) from None
     return parse_lock(data, path=path, custom=custom)
 
@@ -104,26 +104,26 @@ def _document(data: bytes, name: str) -> LockNode:
     """Parse TOML; syntax errors keep the line tomllib found."""
     if len(data) > MOST_BYTES:
         msg = f"the lock has more than {MOST_BYTES:,} bytes"
-        raise LockError("lock-too-large", msg, context=(name,), hint="Split it, or correct CUDA_AMD_LOCK.")
+        raise LockError("lock-too-large", msg, context=(name,), hint="split it, or correct CUDA_AMD_LOCK")
     if data.startswith(BOM):
-        msg = "The lock begins with a byte order mark."
-        hint = "Save it as UTF-8 without BOM (PowerShell 5.1's -Encoding UTF8 adds one)."
+        msg = "the lock begins with a byte order mark"
+        hint = "save it as UTF-8 without BOM (PowerShell 5.1's -Encoding UTF8 adds one)"
         raise LockError(reference="lock-byte-order-mark", message=msg, context=(f"{name}:1",), hint=hint)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        msg = "The lock is not UTF-8."
+        msg = "the lock is not UTF-8"
         raise LockError(
             reference="lock-not-utf8",
             message=msg,
             context=(f"{name}:{line}",),
-            hint="Save it as UTF-8 without BOM.",
+            hint="save it as UTF-8 without BOM",
         ) from None
     for number, row in enumerate(text.split("\n"), start=1):
         if row.count(".") > MOST_DEPTH and _STRINGS.sub("", row).partition("#")[0].count(".") > MOST_DEPTH:
             msg = f"a key is nested more than {MOST_DEPTH} deep"
-            raise LockError("lock-too-deep", msg, context=(f"{name}:{number}",), hint="Write flat tables.")
+            raise LockError("lock-too-deep", msg, context=(f"{name}:{number}",), hint="write flat tables")
     try:
         value = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # besides syntax: a number of thousands of digits
@@ -138,8 +138,8 @@ def _syntax(name: str, text: str, error: Exception) -> LockError:
     else:
         line = int(found[1]) if found else text.count("\n") + 1
         reason = str(error)
-    msg = "The lock is not valid TOML."
-    hint = "Correct that line, or restore the file with `git checkout -- pins.lock`."
+    msg = "the lock is not valid TOML"
+    hint = "correct that line, or restore the file with `git checkout -- pins.lock`"
     return LockError(
         reference="lock-invalid-toml", message=msg, context=(f"{name}:{line}", reason), hint=hint
     )
@@ -149,15 +149,15 @@ def _version(document: LockNode) -> None:
     """Look at the version before anything else: a newer format may have any key."""
     node = document.entries().get("version")
     if node is None:
-        msg = "The lock does not say which version of the format it has."
-        hint = f"Begin it with `version = {VERSION}`."
+        msg = "the lock does not say which version of the format it has"
+        hint = f"start it with `version = {VERSION}`"
         raise document.refusal(msg, "lock-missing-version", hint, at=("version",))
     version = node.number()
     if version < 1:
-        msg = f"There is no format version {version}."
+        msg = f"there is no format version {version}"
         raise node.refusal(msg, "lock-unknown-version", f"Write `version = {VERSION}`.")
     if version > VERSION:
-        msg = f"The lock has format version {version}; this workspace reads {VERSION}."
+        msg = f"the lock has format version {version}; this workspace reads {VERSION}"
         raise node.refusal(msg, "lock-newer-version", "Update this checkout (git pull).")
 
 
@@ -199,29 +199,29 @@ def _origin(node: LockNode, keys: dict[str, LockNode], form: ArtifactFormat) -> 
     if form is ArtifactFormat.SUPPLIED:
         for key in ("urls", "sha256", "size"):
             if key in keys:
-                msg = f"Supplied files are brought by the user, so {key!r} has no meaning."
+                msg = f"supplied files are brought by the user, so {key!r} has no meaning"
                 raise keys[key].refusal(msg, "lock-supplied-with-url", "Remove it; hash each member instead.")
         _hashed_members(node, keys)
         return
     if "urls" not in keys or keys["urls"].value == []:
         where = keys.get("urls", node)
-        msg = f"An artifact of format {form.value!r} needs at least one URL."
-        hint = 'Add urls = ["https://…"], or use format = "supplied" with members.'
+        msg = f"an artifact of format {form.value!r} needs at least one URL"
+        hint = 'add urls = ["https://…"], or use format = "supplied" with members'
         raise where.refusal(msg, "lock-no-url", hint, at=(*node.key, "urls"))
     if "sha256" not in keys:
-        msg = "There is a URL without a SHA-256."
-        hint = "Pin it: `invoke pins.add --url=…` downloads and hashes it."
+        msg = "there is a URL without a SHA-256"
+        hint = "pin it: `invoke pins.add --url=…` downloads and hashes it"
         raise node.refusal(msg, "lock-url-without-sha256", hint, at=(*node.key, "sha256"))
 
 
 def _hashed_members(node: LockNode, keys: dict[str, LockNode]) -> None:
     children = keys["members"].items() if "members" in keys else []
     if not children:
-        msg = "Supplied files must be listed as members."
+        msg = "supplied files must be listed as members"
         raise node.refusal(msg, "lock-supplied-without-members", "List them.", at=(*node.key, "members"))
     for child in children:
         if "sha256" not in child.entries():
-            msg = "A supplied file has no SHA-256, so anything could be supplied."
+            msg = "A supplied file has no SHA-256, so anything could be supplied"
             at = (*child.key, "sha256")
             raise child.refusal(msg, "lock-supplied-without-sha256", "Add its hash.", at=at)
 
@@ -245,8 +245,8 @@ def _unique_names(node: LockNode, members: tuple[Member, ...]) -> None:
     for index, member in enumerate(members):
         folded = paths.fold(member.name)
         if folded in seen:
-            msg = f"Two members are installed as {member.name!r}: members[{seen[folded]}] and this one."
-            hint = "Give one of them another name, or remove it."
+            msg = f"two members are installed as {member.name!r}: members[{seen[folded]}] and this one"
+            hint = "give one of them another name, or remove it"
             raise node.items()[index].refusal(msg, "lock-duplicate-name", hint)
         seen[folded] = index
 
@@ -286,7 +286,7 @@ def _requires(node: LockNode) -> Requires:
     keys = node.table(optional=("os", "gfx"))
     system = keys["os"].text() if "os" in keys else ""
     if system not in {"", "windows", "linux"}:
-        msg = f"{system!r} is not one of: windows, linux."
+        msg = f"{system!r} is not one of: windows, linux"
         raise keys["os"].refusal(msg, "lock-unknown-value", "Leave the key out where any system will do.")
     return Requires(os=system, gfx=tuple(map(gfx, keys["gfx"].items())) if "gfx" in keys else ())
 
@@ -299,7 +299,7 @@ def _environment(keys: dict[str, LockNode]) -> tuple[EnvPolicy, ...]:
         found[name] = _policy(name, setting(node, name, parts["value"]), parts)
     for name, node in (keys["unset"].entries() if "unset" in keys else {}).items():
         if name in found:
-            msg = f"{name} is both set and removed."
+            msg = f"{name} is both set and removed"
             raise node.refusal(msg, "lock-contradiction", "Keep one of the two.")
         parts = node.table(required=("why",), optional=("only",))
         found[variable(node, name)] = _policy(name, None, parts)
@@ -309,6 +309,6 @@ def _environment(keys: dict[str, LockNode]) -> tuple[EnvPolicy, ...]:
 def _policy(name: str, value: str | None, parts: dict[str, LockNode]) -> EnvPolicy:
     only = parts["only"].text() if "only" in parts else ""
     if only not in {"", "check"}:
-        msg = f"{only!r} is not one of: check."
+        msg = f"{only!r} is not one of: check"
         raise parts["only"].refusal(msg, "lock-unknown-value", "Leave the key out for every run.")
     return EnvPolicy(name=name, value=value, why=parts["why"].text(), only=only)

@@ -60,12 +60,10 @@ def identifier(node: LockNode, *, stack: bool) -> str:
     pattern = _STACK_ID if stack else _ARTIFACT_ID
     if not pattern.fullmatch(value):
         letters = "lower-case letters, digits and single hyphens"
-        msg = (
-            f"The id {value!r} is not made of {letters}{'' if stack else ', dots, plus signs, underscores'}."
-        )
+        msg = f"the id {value!r} is not made of {letters}{'' if stack else ', dots, plus signs, underscores'}"
         raise node.refusal(msg, "lock-bad-id", "Rename it, for example zluda-v6p69-sdk64.")
     if stack and len(value) > MAX_ID:
-        msg = f"The id has {len(value)} characters; {MAX_ID} are allowed."
+        msg = f"the id has {len(value)} characters; {MAX_ID} are allowed"
         raise node.refusal(msg, "lock-bad-id", "Shorten it: Nox replaces longer folder names by a hash.")
     return value
 
@@ -84,9 +82,9 @@ def unique(nodes: Iterable[tuple[LockNode, str]], what: str) -> None:
             continue
         line = node.source.line(first[0].key)
         if first[1] == name:
-            msg = f"The {what} {name!r} is already there, on line {line}."
+            msg = f"the {what} {name!r} is already there, on line {line}"
             raise node.refusal(msg, "lock-duplicate-id", "Give each one an id of its own.")
-        msg = f"The {what}s {name!r} and {first[1]!r} (line {line}) become the same name in Nox."
+        msg = f"the {what}s {name!r} and {first[1]!r} (line {line}) become the same name in Nox"
         raise node.refusal(msg, "lock-duplicate-id", "Make them differ in letters or digits.")
 
 
@@ -130,7 +128,7 @@ def relative(node: LockNode, *, empty: bool = False) -> str:
     rule = paths.refusal(value) if value else None
     if rule is not None:
         msg = f"the path {value[:100]!r} {rule.sentence}"
-        hint = "Write it relative to the archive's root with forward slashes, without '..', drive or colon."
+        hint = "write it relative to the archive's root with forward slashes, without '..', drive or colon"
         raise node.refusal(msg, "lock-unsafe-path", hint)
     return value
 
@@ -139,7 +137,7 @@ def gfx(node: LockNode) -> str:
     """Return an architecture such as ``gfx1200``."""
     value = node.text()
     if not _GFX.fullmatch(value):
-        msg = f"{value!r} is not a GPU architecture."
+        msg = f"{value!r} is not a GPU architecture"
         raise node.refusal(msg, "lock-bad-gfx", "Write it like gfx1200.")
     return value
 
@@ -147,7 +145,7 @@ def gfx(node: LockNode) -> str:
 def variable(node: LockNode, name: str) -> str:
     """Return the name of an environment variable."""
     if not _VARIABLE.fullmatch(name):
-        msg = f"{name!r} is not a name of an environment variable."
+        msg = f"{name!r} is not a name of an environment variable"
         raise node.refusal(msg, "lock-bad-variable", "Use letters, digits and underscores.")
     return name
 
@@ -171,7 +169,7 @@ def setting(node: LockNode, name: str, value: LockNode) -> str:
 def option(node: LockNode, name: str) -> str:
     """Return the name of an optional part, as ``--with`` takes it."""
     if not _STACK_ID.fullmatch(name):
-        msg = f"The option {name!r} is not made of lower-case letters, digits and single hyphens."
+        msg = f"the option {name!r} is not made of lower-case letters, digits and single hyphens"
         raise node.refusal(msg, "lock-bad-id", "Rename it, for example libtorch.")
     return name
 
@@ -182,10 +180,10 @@ def references(nodes: Iterable[LockNode], known: Mapping[str, object]) -> Iterat
     for node in nodes:
         name = node.text()
         if name not in known:
-            msg = f"There is no artifact {name!r}."
+            msg = f"there is no artifact {name!r}"
             raise node.refusal(msg, "lock-dangling-reference", "Correct the id, or add the artifact.")
         if name in seen:
-            msg = f"The artifact {name!r} is named twice."
+            msg = f"the artifact {name!r} is named twice"
             raise node.refusal(msg, "lock-duplicate-reference", "Name it once.")
         seen.add(name)
         yield name

@@ -69,18 +69,18 @@ def save_lock(path: Path, text: str, *, expected: str) -> None:
 
     Raises:
         LockError: the file cannot be written.
-        ConflictError: somebody changed the file meanwhile; nothing was written.
+        ConflictError: the file changed meanwhile; nothing was written.
     """
     if parse_lock(path.read_bytes(), path=path).digest != expected:
-        msg = "The lock has changed since it was read, so nothing was written."
+        msg = "the lock has changed since it was read, so nothing was written"
         raise ConflictError(
-            reference="lock-changed-meanwhile", message=msg, context=(str(path),), hint="Run the task again."
+            reference="lock-changed-meanwhile", message=msg, context=(str(path),), hint="run the task again"
         )
     try:
         _replace(path, text.encode())
     except OSError as error:
-        msg = f"The lock cannot be written: {error.strerror}."
-        hint = "Close programs that hold it open, and make its folder writable."
+        msg = f"the lock cannot be written: {error.strerror}"
+        hint = "close programs that hold it open, and make its folder writable"
         raise LockError(reference="lock-not-writable", message=msg, context=(str(path),), hint=hint) from None
 
 
@@ -243,8 +243,8 @@ def take_apart(text: str) -> LockDocument:
 
 def unusual_layout(line: int) -> LockError:
     """Make the error for valid TOML that has no place in the fixed layout."""
-    msg = "The lock is written in a way that cannot be formatted without losing something."
-    hint = "Write entries below [[artifact]] or [[stack]] lines, and members as a list of inline tables."
+    msg = "the lock is written in a way that cannot be formatted without losing something"
+    hint = "write entries below [[artifact]] or [[stack]] lines, and members as a list of inline tables"
     context = (f"pins.lock:{line}",)
     return LockError(reference="lock-unusual-layout", message=msg, context=context, hint=hint)
 

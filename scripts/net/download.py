@@ -175,7 +175,7 @@ def _too_large(job: DownloadJob, head: bytes) -> AttemptError:
 def _disk_full(job: DownloadJob) -> FetchError:
     """Describe a disk that filled up on the way."""
     msg = f"the disk became full while {job.artifact.id} was written"
-    hint = "Free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk."
+    hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
     return FetchError("no-space", msg, context=(str(job.partial.blob.parent),), hint=hint)
 
 
@@ -250,7 +250,7 @@ class Download(Struct, frozen=True):
         self.job.transport.sleep(wait)
 
     def _tell(self, failures: dict[DownloadSource, AttemptError]) -> None:
-        """Say which earlier places had wrong bytes: somebody should look at them."""
+        """Say which earlier places had wrong bytes."""
         for place, failure in failures.items():
             if failure.wrong_bytes:
                 self.progress.note(f"{self.job.artifact.id}: {place.label} was passed over: {failure}")
@@ -266,14 +266,14 @@ def _failure(artifact: Artifact, failures: dict[DownloadSource, AttemptError]) -
             "hash-mismatch",
             f"what came for {artifact.id} is not the pinned file; nothing of it was kept",
             context=tuple(lines),
-            hint="Usually the file was replaced upstream (`invoke pins.check` tells), or something on the "
-            "way (a mirror, proxy or login page) changed it. Try another network or mirror.",
+            hint="try another network or mirror: usually the file was replaced upstream (`invoke pins.check` "
+            "shows it), or something on the way (a mirror, proxy or login page) changed it",
         )
     return FetchError(
         "fetch-failed",
         f"{artifact.id} could not be downloaded",
         context=tuple(lines),
-        hint="Check network and proxy and try again; --mirror=FOLDER takes a file you already have.",
+        hint="check network and proxy and try again; --mirror=FOLDER takes a file you already have",
     )
 
 

@@ -83,7 +83,7 @@ def api_base(value: str) -> str:
     if allowed(value, loopback=True) and parts.username is None and not parts.query:
         return value.rstrip("/")
     msg = "CUDA_AMD_GITHUB_API is not an https address (http is allowed on loopback only)"
-    raise UsageError("bad-api-address", msg, context=(shown(value),), hint=f"Unset it to ask {API}.")
+    raise UsageError("bad-api-address", msg, context=(shown(value),), hint=f"unset it to ask {API}")
 
 
 class GitHub(Struct, frozen=True, kw_only=True):
@@ -160,16 +160,16 @@ class GitHub(Struct, frozen=True, kw_only=True):
             return _rate_limited(url, error.headers, token=bool(self.token))
         if error.status == _NOT_FOUND:
             msg = "there is no such release, or it is private"
-            hint = "Look at the project's release page; a tag is written exactly as there."
+            hint = "look at the project's release page; a tag is written exactly as there"
             return FetchError("upstream-not-found", msg, context=(shown(url),), hint=hint)
         if error.status == _UNAUTHORIZED:
-            hint = "Renew GITHUB_TOKEN, or unset it: public releases need none."
+            hint = "replace GITHUB_TOKEN, or unset it: public releases need none"
             return FetchError("upstream-token-refused", "the server does not accept the token", hint=hint)
         return None
 
     def _malformed(self, path: str) -> FetchError:
         msg = f"{origin(self.api)[1]} sends an answer that cannot be read as release metadata"
-        hint = "Try again later; if CUDA_AMD_GITHUB_API is set, check that it is a GitHub API address."
+        hint = "try again later; if CUDA_AMD_GITHUB_API is set, check that it is a GitHub API address"
         return FetchError("upstream-malformed", msg, context=(f"{self.api}/{path}",), hint=hint)
 
 
@@ -184,7 +184,7 @@ def _rate_limited(url: str, headers: Mapping[str, str], *, token: bool) -> Fetch
     except (ValueError, OverflowError, OSError):
         when = "later"
     more = "" if token else ", or set GITHUB_TOKEN to a token without any permission, which raises the limit"
-    hint = f"Ask again {when}{more}."
+    hint = f"ask again {when}{more}"
     return FetchError(
         "upstream-rate-limited", "GitHub API rate limit reached", context=(shown(url),), hint=hint
     )

@@ -59,7 +59,7 @@ def _of_mirror(artifact: Artifact, mirror: str) -> tuple[DownloadSource, ...]:
     parts = urlsplit(mirror)
     if not allowed(mirror, loopback=True) or parts.query or parts.fragment:
         msg = f"not a usable mirror: {shown(mirror)}"
-        hint = "Give a folder, an https: URL, or an http: URL on this machine, without ? and #."
+        hint = "give a folder, an https: URL, or an http: URL on this machine, without ? and #"
         raise UsageError("mirror-not-usable", msg, hint=hint)
     base = mirror.rstrip("/")
     return tuple(DownloadSource(url=f"{base}/{quote(name)}", mirror=True) for name in names)

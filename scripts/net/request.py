@@ -142,7 +142,7 @@ def hash_url(
         url: an https URL, or http on loopback.
         transport: how to ask.
         most: stop after this many bytes and set ``cut``.
-        progress: told about every block.
+        progress: given every block's size.
 
     Raises:
         FetchError: it did not arrive whole.

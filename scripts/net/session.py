@@ -1,6 +1,6 @@
 """How servers are talked to, for downloads and metadata alike.
 
-Certificates are the operating system's (plus a file of the user's), so that nobody behind an antivirus or
+Certificates are the operating system's (plus a file of the user's), so that no one behind an antivirus or
 company proxy has a reason to switch verification off. ``.netrc`` is not read. Slow to import: whoever may
 do without a server imports it late.
 """
@@ -72,7 +72,7 @@ class _SystemCertificates(HTTPAdapter):
 
 #: Seconds between rounds of attempts; together 63, because a release host's hiccup lasts about a minute.
 DELAYS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-#: The same for a question somebody waits for.
+#: The same for a question that a person waits for.
 SHORT_DELAYS: Final = (1.0, 4.0)
 
 
@@ -134,7 +134,7 @@ class Transport(Struct, frozen=True, kw_only=True):
             context = certificates(self.ca_file)
         except OSError as error:  # ssl.SSLError is one as well
             msg = f"no certificates can be read from {self.ca_file}"
-            hint = "Give a file in PEM format, or unset SSL_CERT_FILE."
+            hint = "give a file in PEM format, or unset SSL_CERT_FILE"
             raise UsageError("ca-file-not-usable", msg, context=(str(error),), hint=hint) from error
         session = requests.Session()
         session.trust_env = False  # it would also read .netrc; proxies are looked up for each address

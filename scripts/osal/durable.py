@@ -165,7 +165,7 @@ if sys.platform == "win32":
         return False
 
     def held(files: Sequence[Path]) -> frozenset[Path]:
-        """Open without sharing: this fails while anybody has the file open, loaded or running."""
+        """Open without sharing: this fails while any process has the file open, loaded or running."""
         return frozenset(path for path in files if _is_held(path))
 
     def _is_held(path: Path) -> bool:

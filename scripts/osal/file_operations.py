@@ -84,7 +84,7 @@ class Fs:
     """The real file system. Tests derive from it and override ``before`` or single operations."""
 
     def before(self, operation: str, *paths: Path) -> None:
-        """Be told of an operation that is about to happen."""
+        """Called before each operation."""
 
     # Looking ------------------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) 
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a small file, refusing a link that somebody put there."""
+    """Return the bytes of a small file, refusing a link in its place."""
     descriptor = os.open(extended_path(path), _UNLINKED)
     try:
         return b"".join(iter(lambda: os.read(descriptor, CHUNK), b""))

@@ -33,7 +33,7 @@ _OWN_TAG: Final = (
 def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> str:
     """Return the SHA-256 of a file, lower-case hex, in constant memory.
 
-    ``advance`` is told the number of bytes read since its last call.
+    ``advance`` is given the number of bytes read since its last call.
     """
     digest = hashlib.sha256()
     buffer = bytearray(CHUNK)
@@ -149,7 +149,7 @@ def set_read_only(path: Path, *, executable: bool = False) -> None:
 
 
 def create_read_only(path: Path, *, executable: bool = False) -> io.FileIO:
-    """Open a new file for writing that nobody, we included, can open for writing again."""
+    """Open a new file for writing that no process, ours included, can open for writing again."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags, 0o555 if executable else 0o444)
@@ -248,7 +248,7 @@ def retrying(
     waits: Sequence[float] = WAITS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Try again while Windows says that somebody holds the file; any other error is final."""
+    """Try again while Windows says that another process holds the file; any other error is final."""
     for wait in waits:
         try:
             return action()

@@ -105,7 +105,7 @@ class PipeReader:
             os.close(self._fd)
 
     def _ready(self) -> bool:
-        """Wait until there is something to read; ``False`` when nobody wants it any more.
+        """Wait until there is something to read; ``False`` when it is not wanted any more.
 
         A pipe cannot be waited for on Windows: there the read blocks, and a reader that is given up on
         stays behind until the pipe's last holder ends.

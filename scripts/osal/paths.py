@@ -92,7 +92,7 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-class _Entry:
+class _PathEntry:
     """One name in one folder."""
 
     __slots__ = ("children", "folder", "name")
@@ -100,7 +100,7 @@ class _Entry:
     def __init__(self, name: str, *, folder: bool) -> None:
         self.name = name
         self.folder = folder
-        self.children: dict[str, _Entry] = {}
+        self.children: dict[str, _PathEntry] = {}
 
 
 class PathNames:
@@ -115,7 +115,7 @@ class PathNames:
         """Start with no name."""
         self._key = partial(unicodedata.normalize, "NFC") if case_counts else fold
         self._left = self._most = most
-        self._root = _Entry("", folder=True)
+        self._root = _PathEntry("", folder=True)
 
     def admit(self, raw: str, *, folder: bool) -> str:
         """Return the clean name of a member (POSIX, relative, no ``.``), or refuse it.
@@ -140,14 +140,14 @@ class PathNames:
         self._enter(here, place, raw, folder=folder)
         return name
 
-    def _enter(self, parent: _Entry, part: str, raw: str, *, folder: bool) -> _Entry:
+    def _enter(self, parent: _PathEntry, part: str, raw: str, *, folder: bool) -> _PathEntry:
         """Record one component; a folder may be named again, anything else not."""
         known = parent.children.get(key := self._key(part))
         if known is None:
             self._left -= 1
             if self._left < 0:
                 raise refused(raw, "archive-bomb", f"comes after {self._most:,} other names")
-            known = parent.children[key] = _Entry(part, folder=folder)
+            known = parent.children[key] = _PathEntry(part, folder=folder)
         elif known.name != part:
             raise refused(
                 raw, "name-collision", f"has {known.name!r} beside it, the same name on other systems"
@@ -165,7 +165,7 @@ def refused(name: str, reference: str, sentence: str) -> ArchiveError:
     return ArchiveError(
         reference,
         f"the archive is refused: {shown!r} {sentence}",
-        hint="Do not unpack it by hand either; report the artifact. Nothing of it was kept.",
+        hint="report the artifact, and leave it packed: nothing of it was kept",
     )
 
 

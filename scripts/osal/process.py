@@ -57,7 +57,7 @@ def run_inherited(
         interruptions: the open watch over signals.
         timeout: seconds for the whole tree; then it is asked to end, and killed after ``grace``.
         log: where a copy of the output goes.
-        unattended: nobody can answer a message box: close them (Windows).
+        unattended: close message boxes, which no one can answer (Windows).
         grace: seconds between asking and killing.
         drop: lines of its stderr that begin so are not passed on; its stderr is a pipe then.
         mapped: collects which files its processes have in memory.
@@ -116,7 +116,7 @@ def run_captured(
     """Run a check or a probe in a session of its own and keep what it prints.
 
     It has no console and, unless ``stdin`` is given, nothing to read. When its main process has ended,
-    whatever it left running is killed, so that a pipe held by a forgotten helper delays nobody. The
+    whatever it left running is killed, so that a pipe held by a forgotten helper delays nothing. The
     output up to a timeout is kept. On Linux a daemon that has left its session and outlived its parents is
     not found; ``run_inherited`` finds those too.
 
@@ -202,7 +202,7 @@ def _final_code(tree: ProcessTree) -> int:
     if code is None:
         msg = "the program did not end although it was killed"
         raise LaunchError(
-            "program-unkillable", msg, hint="a driver may hold it: see whether the machine still answers"
+            "program-unkillable", msg, hint="see whether the machine still answers: a driver may hold it"
         )
     return code
 

@@ -3,7 +3,7 @@
 Rules:
 
 * Home folders go wholly (``<home>``), with either slash, doubled or percent-encoded slashes, in any case.
-  The folder of *anybody* below ``Users`` or ``home`` goes too (``<user>``).
+  The folder of any person below ``Users`` or ``home`` goes too (``<user>``).
 * The user's and the machine's bare names go where they stand as words of their own, but only if they are
   distinctive: three characters or more, and not a word of our own texts (``ORDINARY``). A user called
   ``a`` or ``cuda`` is hidden in paths and left alone in prose, where removing the word would only maul

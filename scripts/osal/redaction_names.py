@@ -96,7 +96,7 @@ def _around(pattern: re.Pattern[str], text: str, at: int, back: int) -> re.Match
 
 
 def folders_in(view: View) -> Iterator[Span]:
-    """Find anybody's home folder, shares and Windows accounts."""
+    """Find any person's home folder, shares and Windows accounts."""
     for literal in ("users", "home", "documents and settings"):
         for at in view.places(literal):
             match = _around(_FOLDER, view.text, at, _BACK)

@@ -323,7 +323,7 @@ def _addresses(view: View) -> Iterator[Span]:
 
 
 def _is_address(view: View, start: int, end: int) -> bool:
-    """Whether four numbers are an address of somebody's machine, and not a version."""
+    """Whether four numbers are the address of a machine, and not a version."""
     if view.text[start - 1 : start].isalnum() or view.text[start - 1 : start] in {".", "-", "_"}:
         return False
     if view.text[end : end + 1].isalnum() or view.text[end : end + 1] in {"-", "_"}:

@@ -191,7 +191,7 @@ class ForwardedSignals:
         pause: Callable[[int], None] | None = None,
         resume: Callable[[], None] | None = None,
     ) -> None:
-        """Set who is told from now on; ``None`` for no program."""
+        """Set who receives signals from now on; ``None`` for no program."""
         self.target, self.pause, self.resume = target, pause, resume
 
     def look(self) -> None:

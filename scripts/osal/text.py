@@ -40,7 +40,7 @@ def size_text(size: float) -> str:
 
 
 def count(text: str) -> int | None:
-    """Read a count that somebody else wrote: ASCII digits, not too many; ``None`` for anything else."""
+    """Read a count from outside: ASCII digits, not too many; ``None`` for anything else."""
     return int(text) if len(text) <= MOST_DIGITS and text.isascii() and text.isdigit() else None
 
 

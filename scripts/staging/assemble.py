@@ -110,7 +110,7 @@ def load_runtime(cache: Cache, digest: str, *, stack: str) -> Runtime | None:
     A manifest is believed only if its files give the digest again: others than those that were asked for
     cannot hide behind the name.
     """
-    if not is_digest(digest):  # a registry or a list of generations that somebody edited
+    if not is_digest(digest):  # a registry or a list of generations that was edited by hand
         return None
     folder = cache.runtime_path(digest)
     try:
@@ -148,11 +148,11 @@ def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
     missing = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "missing"]
     changed = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "changed"]
     listed = {f.name for f in runtime.files}
-    changed += sorted(f"{name} (nobody assembled it)" for name in paths_below(root) if name not in listed)
+    changed += sorted(f"{name} (not part of it)" for name in paths_below(root) if name not in listed)
     if missing:
         msg = f"{len(missing)} file(s) of {runtime.stack} have vanished since they were assembled"
         hint = (
-            "an antivirus program may have taken them: look at its history first; "
+            "look at your antivirus program's history first: it may have taken them; "
             f"then run `invoke stage --stack={runtime.stack}` to put them back from the verified archive"
         )
         raise StagedFileError("staged-file-missing", msg, context=(str(root), *missing, *changed), hint=hint)

@@ -152,7 +152,7 @@ def build(
         source_root: the folder ``native``.
         out: where the files go.
         compiler: from ``find_compiler`` or ``ask_compiler``.
-        progress: told once per file.
+        progress: advanced once per file.
         extra: more flags, for tests.
 
     Raises:
@@ -200,7 +200,7 @@ def _compile(
 
 
 def _last_lines(text: bytes) -> tuple[str, ...]:
-    """Return what a compiler said last, without empty lines."""
+    """Return a compiler's last lines, without empty lines."""
     lines = [line.rstrip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
     return tuple(lines[-CONTEXT_LINES:])
 

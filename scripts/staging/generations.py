@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from scripts.errors import ConflictError, StagedFileError, UsageError
 from scripts.osal.fs import write_atomic
+from scripts.osal.text import utc_now
 from scripts.serialize import parse_json, plain
 from scripts.store.cache import is_digest
 
@@ -149,7 +149,7 @@ def activate(
             _write(stage, History(current=history.current, generations=rows))
             return shown
         number = max((g.number for g in history.generations), default=0) + 1
-        created = datetime.now(UTC).replace(microsecond=0).isoformat()
+        created = utc_now().isoformat()
         new = Generation(
             number=number,
             stack=stack,

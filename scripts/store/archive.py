@@ -61,7 +61,7 @@ def unpack(
 
     ``hashed``: the archive was hashed just now, while it arrived, and is not read for that again.
 
-    A tree that is there is compared with its manifest by size and time. One that no longer fits is said
+    A tree that is there is compared with its manifest by size and time. One that no longer fits is reported
     and made anew; what vanishes again at once is an error of its own.
 
     Raises:
@@ -223,7 +223,7 @@ def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
         "stored-archive-changed",
         f"the stored archive of {artifact.id} is no longer the pinned one; it was removed",
         context=(f"file:     {blob}", f"expected: {artifact.sha256}", f"got:      {sha256}"),
-        hint="Run the command again to fetch it anew; if this happens twice, check the disk.",
+        hint="run the command again to fetch it anew; if this happens twice, check the disk",
     )
 
 
@@ -245,7 +245,7 @@ def _require_members(artifact: Artifact, tree: UnpackedTree) -> None:
 def _member_error(artifact: Artifact, findings: tuple[TreeFinding, ...]) -> WorkspaceError:
     """Name every member that is not as pinned."""
     msg = f"{artifact.id} does not hold what the lock says; nothing was unpacked"
-    hint = "The archive is the pinned one, so the lock's members are wrong: compare them with its listing."
+    hint = "compare the lock's members with the archive's listing: the archive is the pinned one"
     return IntegrityError("member-mismatch", msg, context=_lines(findings), hint=hint)
 
 

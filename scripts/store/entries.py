@@ -107,15 +107,13 @@ def refuse_mode(name: str, mode: int) -> None:
 
 
 def is_executable(mode: int) -> bool:
-    """Say whether anybody may run the file."""
+    """Say whether any user may run the file."""
     return bool(mode & 0o111)
 
 
 def archive_error(reference: str, sentence: str) -> ArchiveError:
     """Make the error for an archive as a whole: ``archive-damaged`` or ``archive-bomb``."""
-    hint = (
-        "The file is the pinned one, so the artifact itself is at fault: report it. Nothing of it was kept."
-    )
+    hint = "report the artifact: the file is the pinned one, so the fault is its own; nothing of it was kept"
     return ArchiveError(reference, f"the archive is refused: {sentence}", hint=hint)
 
 

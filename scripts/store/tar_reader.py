@@ -68,7 +68,7 @@ class _Tar(Struct):
 def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[int], None]) -> list[Unpacked]:
     """Write every member of the tar below ``folder`` and return what was written, in the tar's order.
 
-    ``advance`` is told unpacked bytes. Links are made last, so that nothing can be written through one.
+    ``advance`` is given unpacked bytes. Links are made last, so that nothing can be written through one.
 
     Raises:
         ArchiveError: a member is refused; what was written so far is the caller's to remove.

@@ -43,7 +43,7 @@ class UnpackedTree(Struct, frozen=True, kw_only=True):
         path: the folder.
         root: the artifact's root below it; members' paths start there.
         files: every file, by path.
-        surplus: files beside them that belong to nobody (in supplied folders only).
+        surplus: files beside them that belong to no artifact (in supplied folders only).
     """
 
     path: Path
@@ -63,7 +63,7 @@ class UnpackedTree(Struct, frozen=True, kw_only=True):
                 return file
         msg = f"there is no {path!r} in {self.path}"
         raise IntegrityError(
-            "member-missing", msg, hint="The lock names a file that the artifact does not hold."
+            "member-missing", msg, hint="correct the lock: it names a file that the artifact does not hold"
         )
 
 
@@ -93,7 +93,7 @@ def verify_tree(
 ) -> tuple[TreeFinding, ...]:
     """Compare a tree with its manifest: size and time, or with ``deep`` every byte.
 
-    Files that nobody listed are findings as well: a program would load a library that was slipped in.
+    Files that are not listed are findings as well: a program would load a library that was slipped in.
     """
     say = progress or NoProgress()
     threads = min(_MOST_THREADS, os.cpu_count() or 1) if deep else 1  # looking is too quick to be shared
@@ -125,12 +125,12 @@ def require_intact(tree: UnpackedTree, findings: tuple[TreeFinding, ...]) -> Non
     if missing:
         msg = f"{len(missing)} verified file(s) have vanished from {tree.path}"
         hint = (
-            "An antivirus program may have moved them to quarantine: look there, restore these files by name "
-            "if you trust their pinned hashes, report the false alarm, then run `invoke setup` again."
+            "look into your antivirus program's quarantine: it may have moved them; restore these files by "
+            "name if you trust their pinned hashes, report the false alarm, then run `invoke setup` again"
         )
         raise StagedFileError("staged-file-missing", msg, context=lines, hint=hint)
     msg = f"{len(findings)} file(s) in {tree.path} are not what was verified"
-    hint = "Find out who wrote there, then run `invoke setup` again: it unpacks what changed anew."
+    hint = "find out who wrote there, then run `invoke setup` again: it unpacks what changed anew"
     raise StagedFileError("staged-file-changed", msg, context=lines, hint=hint)
 
 

@@ -62,7 +62,7 @@ def unpack_zip(
 ) -> list[Unpacked]:
     """Write every member of the zip below ``folder`` and return what was written, in the zip's order.
 
-    ``advance`` is told unpacked bytes. Memory stays at a few blocks for each thread.
+    ``advance`` is given unpacked bytes. Memory stays at a few blocks for each thread.
 
     Raises:
         ArchiveError: a member is refused; what was written so far is the caller's to remove.
