@@ -190,7 +190,7 @@ def test_an_own_copy_of_an_unprovided_library_runs_on_the_driver(tmp_path: Path)
         ({".nv_fatb": container()}, "runs", ""),
         ({".nv_fatb": container(ptx()) + container(sass())[:-80]}, "partial", "1 of 2 modules"),
         ({".nv_fatb": container(sass(90, ["a"], way="zstd"))}, "refuses", "(at most 1 kernel)"),
-        ({".nv_fatb": container(ptx(90, letter="a", way="lz4"))}, "unknown", "PTX for sm_90a alone"),
+        ({".nv_fatb": container(ptx(90, letter="a", way="lz4"))}, "runs", ""),
         ({".nv_fatb": container(ptx(90, letter="a"), ptx(80))}, "runs", ""),
         ({".nv_fatb": container(sass(90, letter="a"))}, "refuses", "(sm_90a)"),
         ({".nv_fatb": container(entry(SASS, 90, b"?" * 99, way="lz4"))}, "unknown", "than machine code"),

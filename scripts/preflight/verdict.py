@@ -18,9 +18,10 @@ from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import Covered, StackFacts
-from scripts.preflight.kinds import Recognised
 from scripts.preflight.libraries import Part
+from scripts.preflight.missing_kernels import FileKernels
 from scripts.preflight.needs import Closure, Visited
+from scripts.preflight.packaging_detection import Recognised
 from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
 from scripts.preflight.unusable import unusable
 
@@ -39,14 +40,18 @@ class Judged(Struct, frozen=True, kw_only=True):
 
 
 def judge(
-    closure: Closure, covered: Sequence[Covered], kinds: Sequence[Recognised], stack: StackFacts
+    closure: Closure,
+    covered: Sequence[Covered],
+    kinds: Sequence[Recognised],
+    stack: StackFacts,
+    kernels: Sequence[FileKernels] = (),
 ) -> Judged:
-    """Judge a program against a stack."""
+    """Judge a program against a stack; ``kernels`` is what its release makes of those in the files."""
     found = [
         *_machine(closure.program, stack),
         *_kinds(kinds),
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
-        *unusable(closure, stack),
+        *unusable(closure, stack, kernels),
         *_static_runtime(closure),
         *_limits(closure),
     ]
