@@ -37,23 +37,6 @@ def flush_files(paths: Sequence[Path]) -> None:
         spread(_flush_each, [paths[first::workers] for first in range(workers)], threads=workers)
 
 
-def flush_folder(folder: Path) -> None:
-    """Return when the names in a folder would survive; a file system that cannot say so is taken at its word.
-
-    On Windows this does nothing, because Python cannot flush a folder there.
-    """
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
-            raise
-    finally:
-        os.close(descriptor)
-
-
 def _flush_each(paths: Sequence[Path]) -> None:
     """Flush file after file."""
     for path in paths:

@@ -21,6 +21,9 @@ CHUNK: Final = 256 * 1024
 #: Opening a pipe does not wait for its writer.
 _READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
+#: The bit of a reparse tag that means "this name stands for another place" (Windows, ntifs.h).
+_NAME_SURROGATE: Final = 0x2000_0000
+
 #: The signature that https://bford.info/cachedir/ prescribes; backup programs skip such folders.
 CACHEDIR_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
 CACHEDIR_TAG: Final = "CACHEDIR.TAG"
@@ -107,12 +110,19 @@ def temporary_beside(path: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in ``folder`` durable. Windows offers no way to do that from Python."""
+    """Return when the names in a folder would survive a loss of power.
+
+    A file system that cannot say so is taken at its word. On Windows this does nothing, because Python cannot
+    flush a folder there.
+    """
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
     finally:
         os.close(descriptor)
 
@@ -135,12 +145,13 @@ def tells_case_apart(folder: Path) -> bool:
 
 
 def is_link(path: Path) -> bool:
-    """Say whether ``path`` itself is a symbolic link or a Windows junction."""
-    status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        return True
-    tag = getattr(status, "st_reparse_tag", 0)
-    return tag in {0xA0000003, 0xA000000C}  # mount point (junction), symbolic link
+    """Say whether ``path`` itself is a symbolic link, a Windows junction, or another name for a place."""
+    return is_link_status(path.lstat())
+
+
+def is_link_status(found: os.stat_result) -> bool:
+    """The same for what ``lstat`` returned."""
+    return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
 def set_read_only(path: Path, *, executable: bool = False) -> None:
