@@ -18,12 +18,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.errors import ConflictError, StagedFileError, UsageError
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
 from scripts.osal.text import utc_now
 from scripts.serialize import parse_json, plain
 from scripts.store.cache import is_digest
 
 FORMAT: Final = 1
+#: Ten thousand generations need less.
+_MOST_BYTES: Final = 16 * 1024 * 1024
 WAIT_SECONDS: Final = 60
 #: No stack's name, option or document's path is longer.
 MAX_TEXT: Final = 1024
@@ -72,7 +74,7 @@ def read_history(stage: Path) -> History:
     """
     path = stage / "generations.json"
     try:
-        data = parse_json(path.read_bytes())
+        data = parse_json(read_bounded(path, _MOST_BYTES))
         if data["format"] > FORMAT:
             raise _unreadable(path, "it was made by a newer workspace")
         history = msgspec.convert({name: data[name] for name in ("current", "generations")}, History)
