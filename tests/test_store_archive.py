@@ -459,7 +459,7 @@ COLLISIONS: dict[str, tuple[list[str], str]] = {
 def test_names_that_may_be_one_file_are_refused(
     box: Box, monkeypatch: pytest.MonkeyPatch, names: list[str], reference: str
 ) -> None:
-    monkeypatch.setattr("scripts.osal.fs.tells_case_apart", lambda _folder: False)
+    monkeypatch.setattr("scripts.osal.fs.is_case_sensitive", lambda _folder: False)
     refuses(box, tarred(*((name, b"1") for name in names)), ArtifactFormat.TAR_GZ, reference)
 
 
@@ -477,14 +477,14 @@ def test_a_tar_may_tell_names_apart_by_case_where_the_volume_does(box: Box) -> N
 def test_a_volume_that_tells_case_apart_excuses_nothing_else(
     box: Box, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr("scripts.osal.fs.tells_case_apart", lambda _folder: True)
+    monkeypatch.setattr("scripts.osal.fs.is_case_sensitive", lambda _folder: True)
     names, reference = COLLISIONS[kind]
     refuses(box, tarred(*((name, b"1") for name in names)), ArtifactFormat.TAR_GZ, reference)
 
 
 def test_the_volume_is_asked(tmp_path: Path) -> None:
     (tmp_path / "Name").write_bytes(b"")
-    assert fs.tells_case_apart(tmp_path) is not (tmp_path / "nAME").exists()
+    assert fs.is_case_sensitive(tmp_path) is not (tmp_path / "nAME").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["Name"]
 
 

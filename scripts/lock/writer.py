@@ -29,7 +29,7 @@ def format_lock(text: str, *, path: Path = Path("pins.lock")) -> str:
         LockError: the lock is wrong, or laid out so that formatting would lose something.
     """
     before = parse_lock(text.encode(), path=path)
-    after = put_together(take_apart(text))
+    after = serialize_entries(parse_entries(text))
     if _meaning(parse_lock(after.encode(), path=path)) != _meaning(before):
         raise unusual_layout(1)
     return after
@@ -51,12 +51,12 @@ def with_stack(text: str, stack: Stack) -> str:
 
 def with_fields(text: str, artifact_id: str, fields: Mapping[str, str | int]) -> str:
     """Set plain keys of one artifact, such as a size that was unknown; its comments stay."""
-    document = take_apart(format_lock(text))
+    document = parse_entries(format_lock(text))
     entry = next(e for e in document.entries if e.kind == "artifact" and e.id == artifact_id)
     for key, data in fields.items():
         old = entry.values.get(key, Value(data=data))
         entry.values[key] = Value(data=data, lead=old.lead, tail=old.tail)
-    return format_lock(put_together(document))
+    return format_lock(serialize_entries(document))
 
 
 def save_lock(path: Path, text: str, *, expected: str) -> None:
@@ -214,7 +214,7 @@ class LockDocument(Struct, kw_only=True):
     end: list[str]
 
 
-def take_apart(text: str) -> LockDocument:
+def parse_entries(text: str) -> LockDocument:
     """Read a lock that ``parse_lock`` accepts and whose entries have headers of their own."""
     head = LockSection()
     entries: list[LockEntry] = []
@@ -250,7 +250,7 @@ def unusual_layout(line: int) -> LockError:
     return LockError(reference="lock-unusual-layout", message=msg, context=context, hint=hint)
 
 
-def put_together(document: LockDocument) -> str:
+def serialize_entries(document: LockDocument) -> str:
     """Write a lock: entries sorted, keys in order, one blank line between blocks, LF."""
     order = list(KEYS)
     entries = sorted(document.entries, key=lambda entry: (order.index(entry.kind), entry.id))

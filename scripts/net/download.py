@@ -205,7 +205,7 @@ class Download(Struct, frozen=True):
                     for place in tuple(open_places):
                         failure = self._ask(session, place)
                         if failure is None:
-                            self._tell(failures)
+                            self._note_wrong_bytes(failures)
                             return self.job.partial.keep()
                         failures[place] = failure
                         if not failure.transient:
@@ -249,7 +249,7 @@ class Download(Struct, frozen=True):
         self.progress.note(f"{self.job.artifact.id}: {failures[-1]}; trying again in {wait:.0f} s")
         self.job.transport.sleep(wait)
 
-    def _tell(self, failures: dict[DownloadSource, AttemptError]) -> None:
+    def _note_wrong_bytes(self, failures: dict[DownloadSource, AttemptError]) -> None:
         """Say which earlier places had wrong bytes."""
         for place, failure in failures.items():
             if failure.wrong_bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.osal.fs import extended_path
-from scripts.osal.parallel_map import spread
+from scripts.osal.parallel_map import parallel_map
 
 #: How many files are flushed at a time: file systems with a journal then share one commit.
 FLUSHERS: Final = 16
@@ -34,7 +34,7 @@ def flush_files(paths: Sequence[Path]) -> None:
         _flush(paths[0])
     elif paths:
         workers = min(FLUSHERS, len(paths))
-        spread(_flush_each, [paths[first::workers] for first in range(workers)], threads=workers)
+        parallel_map(_flush_each, [paths[first::workers] for first in range(workers)], threads=workers)
 
 
 def _flush_each(paths: Sequence[Path]) -> None:

@@ -135,7 +135,7 @@ def free_space(path: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def tells_case_apart(folder: Path) -> bool:
+def is_case_sensitive(folder: Path) -> bool:
     """Ask the volume of an existing folder whether ``a`` and ``A`` are two names there."""
     import tempfile  # noqa: PLC0415 - only for this
 

@@ -28,7 +28,7 @@ from msgspec import Struct, field
 
 from scripts.osal import redaction_names as names_of
 from scripts.osal.redaction_nets import Span, View, everywhere, secrets_in, with_spans
-from scripts.osal.redaction_rules import ORDINARY, SENSITIVE_KEY
+from scripts.osal.redaction_rules import ORDINARY, SENSITIVE_KEY, VERSION_KEY, VERSION_TEXT
 from scripts.osal.utf16_detect import WIDE, wide_encoding
 
 
@@ -76,6 +76,8 @@ class Redactor(Struct, frozen=True, kw_only=True, dict=True):
         """Hide a value whose key says that it is one to hide."""
         if isinstance(value, (str, int)) and not isinstance(value, bool) and SENSITIVE_KEY.match(key):
             return "<redacted>" if value != "" else value
+        if isinstance(value, str) and VERSION_KEY.match(key) and VERSION_TEXT.fullmatch(value):
+            return value
         return self.data(value)
 
     @cached_property

@@ -34,6 +34,7 @@ _HARMLESS: Final = re.compile(
 _SYNTAX: Final = re.compile(
     r"(?:expected|invalid|bad|unknown|illegal|stray|eos|bos|pad)[ _]\Z", re.IGNORECASE
 )
+_PORT: Final = re.compile(r":\d{2,5}(?!\d)")
 _HASH_BEFORE: Final = re.compile(r"(?:sha-?\d{1,3}|md5)[:=-]$")
 _HASH_START: Final = re.compile(r"(?:sha-?\d{1,3}|md5)[=-]", re.IGNORECASE)
 _BASE64: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
@@ -332,8 +333,12 @@ def _is_address(view: View, start: int, end: int) -> bool:
         address = ipaddress.IPv4Address(view.text[start:end])
     except ValueError:
         return False
-    harmless = address.is_loopback or address.is_unspecified or address.is_multicast
-    return not harmless and not rules.VERSION.search(view.text[max(0, start - 24) : start])
+    if address.is_loopback or address.is_unspecified or address.is_multicast:
+        return False
+    before = view.text[max(0, start - 24) : start]
+    if address.packed[0] < 10 and not rules.ADDRESS.search(before):  # noqa: PLR2004 - few addresses, most versions
+        return _PORT.match(view.text, end) is not None
+    return not rules.VERSION.search(before)
 
 
 def _is_address_6(view: View, start: int, end: int) -> bool:

@@ -120,6 +120,9 @@ SENSITIVE_KEY: Final = re.compile(
     r"|mac(?:[-_ ]?addr(?:ess)?)?|host[-_ ]?name|user[-_ ]?name)s?$",
     re.IGNORECASE,
 )
+#: Keys of data whose value is a version where it looks like one.
+VERSION_KEY: Final = re.compile(r".*(?:version|driver|release|build|toolkit)s?$", re.IGNORECASE)
+VERSION_TEXT: Final = re.compile(r"v?\d{1,6}(?:\.\d{1,6}){1,4}")
 #: Values that hide nothing.
 EMPTY: Final = re.compile(
     r"(?:none|null|nil|true|false|yes|no|on|off|empty|unset|set|missing|required|optional|expired|invalid|denied"
@@ -167,6 +170,11 @@ INNER_TOKENS: Final[tuple[tuple[str, str], ...]] = (
 BLOCKS: Final = re.compile(
     r"-----BEGIN ([A-Z0-9 ]{0,40}(?:PRIVATE KEY|KEY BLOCK|MESSAGE)[A-Z ]{0,20})-----"
     r"[\s\S]{0,40000}?(?:-----END \1-----|\Z)|PuTTY-User-Key-File-\d[\s\S]{0,40000}?Private-MAC: [0-9a-f]+"
+)
+#: What stands before an address although its numbers could be a version's.
+ADDRESS: Final = re.compile(
+    r"(?:\bip|addr(?:ess)?|host|peer|server|gateway|dns|inet|client|remote|from|to|//)[\"']?\s*[:=(]?\s*[\"']?$",
+    re.IGNORECASE,
 )
 #: What stands before four numbers with dots that are a version and no address.
 VERSION: Final = re.compile(

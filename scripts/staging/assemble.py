@@ -16,7 +16,7 @@ from typing import Final
 from scripts.errors import HostError, StagedFileError
 from scripts.model import Progress, Runtime, RuntimeFile
 from scripts.osal.fs import free_space, hash_file, is_link, long_path, make_read_only
-from scripts.osal.parallel_map import spread
+from scripts.osal.parallel_map import parallel_map
 from scripts.serialize import plain
 from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan, digest_of
 from scripts.store.cache import Cache, is_digest
@@ -142,7 +142,7 @@ def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
     root = runtime.path
     size = sum(f.size for f in runtime.files)
     with progress.task(f"verify {runtime.stack}", size) as advance:
-        states = spread(
+        states = parallel_map(
             lambda f: _state(root / f.name, f, advance), runtime.files, threads=2 if size > SMALL else 1
         )
     missing = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "missing"]

@@ -75,7 +75,7 @@ def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[i
     """
     try:
         with fs.long_path(blob).open("rb") as packed, gzip.GzipFile(fileobj=packed) as plain:
-            names = PathNames(case_counts=fs.tells_case_apart(folder), most=limits.members)
+            names = PathNames(case_counts=fs.is_case_sensitive(folder), most=limits.members)
             stream = _Counted(io.BufferedReader(plain, _READ), limits)
             tar = _Tar(stream, folder, limits, advance, names)
             _walk(tar)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from scripts.errors import IntegrityError, StagedFileError
 from scripts.model import Artifact, Member, NoProgress, Progress
 from scripts.osal import fs as files
-from scripts.osal.parallel_map import spread
+from scripts.osal.parallel_map import parallel_map
 from scripts.osal.paths import refusal
 from scripts.store.cache import Cache
 from scripts.store.publish import read_manifest, write_manifest
@@ -104,7 +104,7 @@ def verify_tree(
             advance(file.size)
             return finding
 
-        looked = spread(look, tree.files, threads=threads)
+        looked = parallel_map(look, tree.files, threads=threads)
         findings = [finding for finding in looked if finding is not None]
     listed = {file.path for file in tree.files} | set(tree.surplus)
     strangers = sorted(set(paths_below(tree.path)) - listed)

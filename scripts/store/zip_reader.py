@@ -16,7 +16,7 @@ from isal.igzip_lib import IsalError
 from msgspec import Struct
 
 from scripts.osal import fs
-from scripts.osal.parallel_map import spread
+from scripts.osal.parallel_map import parallel_map
 from scripts.osal.paths import PathNames, refused
 from scripts.store import entries
 from scripts.store.entries import Limits, Unpacked, archive_error
@@ -75,7 +75,7 @@ def unpack_zip(
         advance(done.size)
         return done
 
-    return spread(write, contents.members, threads=min(_MOST_THREADS, os.cpu_count() or 1))
+    return parallel_map(write, contents.members, threads=min(_MOST_THREADS, os.cpu_count() or 1))
 
 
 def read_contents(blob: Path, limits: Limits) -> ZipContents:
