@@ -5,9 +5,7 @@ What comes out has been read back: it means what it should, or nothing is return
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -18,8 +16,9 @@ from msgspec.structs import replace
 from tomlkit.items import Comment, Item
 
 from scripts.errors import ConflictError, LockError
-from scripts.lock.reader import parse_lock
+from scripts.lock.reader import MOST_BYTES, parse_lock
 from scripts.model import Artifact, EnvPolicy, Lock, Member, Stack
+from scripts.osal.fs import read_bounded, write_atomic
 
 
 def format_lock(text: str, *, path: Path = Path("pins.lock")) -> str:
@@ -71,31 +70,17 @@ def save_lock(path: Path, text: str, *, expected: str) -> None:
         LockError: the file cannot be written.
         ConflictError: the file changed meanwhile; nothing was written.
     """
-    if parse_lock(path.read_bytes(), path=path).digest != expected:
+    if parse_lock(read_bounded(path, MOST_BYTES), path=path).digest != expected:
         msg = "the lock has changed since it was read, so nothing was written"
         raise ConflictError(
             reference="lock-changed-meanwhile", message=msg, context=(str(path),), hint="run the task again"
         )
     try:
-        _replace(path, text.encode())
+        write_atomic(path, text.encode(), keep_mode=True)
     except OSError as error:
         msg = f"the lock cannot be written: {error.strerror}"
         hint = "close programs that hold it open, and make its folder writable"
         raise LockError(reference="lock-not-writable", message=msg, context=(str(path),), hint=hint) from None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(path.stat().st_mode)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _meaning(lock: Lock) -> Lock:

@@ -82,7 +82,7 @@ def remove(path: Path) -> None:
     retry_on_sharing_violation(lambda: target.unlink(missing_ok=True))
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+def write_atomic(path: Path, data: bytes, *, durable: bool = True, keep_mode: bool = False) -> None:
     """Write ``path`` so that a reader sees the old bytes or the new ones.
 
     ``durable`` extends this to a loss of power; without it the file may then be lost or empty, which suits
@@ -95,6 +95,8 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
+        if keep_mode:
+            long_path(temporary).chmod(long_path(path).stat().st_mode)
         replace(temporary, path)
     except BaseException:
         with suppress(OSError):

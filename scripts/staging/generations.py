@@ -211,7 +211,7 @@ NAME: Final = "workspaces.json"
 def known_stages(state_root: Path) -> tuple[Path, ...]:
     """Return the stages of all checkouts that still exist; what is no path in the index is passed over."""
     try:
-        names = parse_json((state_root / NAME).read_bytes())["stages"]
+        names = parse_json(read_bounded(state_root / NAME, _MOST_BYTES))["stages"]
         return tuple(Path(name) for name in names if isinstance(name, str) and os.path.isdir(name))  # noqa: PTH112 - never raises
     except (OSError, ValueError, KeyError, TypeError):
         return ()
