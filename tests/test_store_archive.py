@@ -635,6 +635,22 @@ def test_a_file_slipped_into_a_tree_is_found(box: Box) -> None:
         require_intact(tree, (finding,))
 
 
+def test_an_archive_hashed_as_it_arrived_is_not_read_for_that_again(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, kind = GOOD_ARCHIVES["zip"]
+    artifact = box.artifact(data, kind)
+    blob = box.blob(artifact, data)
+    read: list[Path] = []
+    whole = fs.hash_file
+    monkeypatch.setattr(fs, "hash_file", lambda path, **more: read.append(path) or whole(path, **more))
+    unpack(artifact, box.cache, blob, progress=NoProgress(), hashed=True)
+    assert read == []
+    fs.remove_tree(box.cache.tree_path(sha(data)))
+    unpack(artifact, box.cache, blob, progress=NoProgress())
+    assert read == [blob]
+
+
 def test_a_damaged_tree_is_made_anew(box: Box) -> None:
     data, kind = GOOD_ARCHIVES["zip"]
     tree = box.unpack(data, kind)
