@@ -34,7 +34,7 @@ ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
 
 #: One owner for each foreign library: nobody else imports it.
 OWNERS: Final[dict[str, tuple[str, ...]]] = {
-    "requests": ("net", "lock"),
+    "requests": ("net",),
     "urllib3": ("net",),
     "truststore": ("net",),
     "tomlkit": ("lock",),

@@ -16,7 +16,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from scripts.doctor.decoding import ANSI, as_utf8, plain
+from scripts.doctor.decoding import as_utf8, plain
+from scripts.osal.text import without_ansi
 
 #: Bytes that are looked at; of a longer log begin and end.
 CAP: Final = 64 * 1024 * 1024
@@ -94,7 +95,7 @@ def sample_log(data: bytes, strong: Sequence[str] = ()) -> LogSample:
         raw = raw[: CAP // 2] + b"\n" + raw[-CAP // 2 :]
     kept = list(_different(_parts(raw, strong)))
     numbers = tuple(number for number, _ in kept)
-    lines = tuple(ANSI.sub("", line.decode("utf-8", errors="replace")) for _, line in kept)
+    lines = tuple(without_ansi(line.decode("utf-8", errors="replace")) for _, line in kept)
     return LogSample(numbers=numbers, lines=lines, text="\n".join(_unwrapped(numbers, lines)))
 
 

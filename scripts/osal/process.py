@@ -56,7 +56,7 @@ def run_inherited(
         interruptions: the open watch over signals.
         timeout: seconds for the whole tree; then it is asked to end, and killed after ``grace``.
         log: where a copy of the output goes.
-        unattended: message boxes cannot be answered: close them (Windows).
+        unattended: close message boxes, which no one can answer (Windows).
         grace: seconds between asking and killing.
         drop: lines of its stderr that begin so are not passed on; its stderr is a pipe then.
         mapped: collects which files its processes have in memory.
@@ -201,9 +201,7 @@ def _final_code(tree: ProcessTree) -> int:
     if code is None:
         msg = "the program did not end although it was killed"
         raise LaunchError(
-            "program-unkillable",
-            msg,
-            hint="see whether the machine still answers: a driver may hold it",
+            "program-unkillable", msg, hint="see whether the machine still answers: a driver may hold it"
         )
     return code
 

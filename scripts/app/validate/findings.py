@@ -21,6 +21,7 @@ from scripts.evidence.regressions import Earlier, Regression, find_regressions
 from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, junit, write_validation
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic
+from scripts.osal.text import time_stamp
 
 
 class Findings(Struct):
@@ -143,7 +144,7 @@ def _validation(
         simulated=document.simulated if document else False,
         verdict=verdict,
         reason=text(found.skip or failure or f"every step that applies went well: {level}"),
-        started=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started=time_stamp(created),
         level=level,
         steps=tuple(
             ValidationStep(name=s.name, status=s.status, seconds=s.seconds, detail=text(s.detail))
