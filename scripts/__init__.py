@@ -42,6 +42,7 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "pefile": ("binary",),
     "elftools": ("binary",),
     "lz4": ("binary",),
+    "pycxxfilt": ("preflight",),
     "zstandard": ("binary",),
     "isal": ("store",),
     "psutil": ("osal",),

@@ -30,15 +30,14 @@ NEEDED = (3, 11)
 PROBES = (
     *("invoke", "nox", "requests", "tomlkit", "rich", "msgspec", "filelock", "platformdirs"),
     *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "psutil", "truststore", "numpy", "jsonschema"),
-    "packaging",
+    *("packaging", "pycxxfilt"),
 )
 #: And whether it can run the tests.
 TEST_PROBES = ("pytest", "hypothesis", "pytest_httpserver", "trustme", "xdist", "pytest_timeout")
 CODE_USAGE, CODE_HOST, CODE_FETCH, CODE_INTERRUPTED = 2, 50, 20, 130
 TEST = "test"
-#: How long the tests take, as measured on two cores.
-DEFAULT_TAKES = "about 90 s on two cores, without the slow proofs (--all: with them, about ten minutes)"
-ALL_TAKE = "all of them, about ten minutes on two cores"
+#: How long whole runs of the tests took here, in seconds; git ignores the folder.
+TOOK = ROOT / ".pytest_cache"
 #: The first pip that installs into another environment (``--python``).
 PIP_NEEDED = (22, 3)
 
@@ -327,11 +326,27 @@ def run_tests(arguments: list[str]) -> int:
     words = [word for word in arguments if word != "--all"]
     named = any((ROOT / word.partition("::")[0]).exists() for word in words if not word.startswith("-"))
     everything = named or words != arguments
+    took = TOOK / ("took-all" if everything else "took-default")
     if not named:
-        say("Running the tests: %s." % (ALL_TAKE if everything else DEFAULT_TAKES))
+        what = "all tests" if everything else "the tests but for the slow proofs (--all runs those, too)"
+        say("Running %s; %s." % (what, last_time(took)))
+    started = time.monotonic()
     chosen = "not network" if everything else "not network and not proof"
     command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", "-m", chosen, *words]
-    return subprocess.call(command, cwd=str(ROOT))
+    code = subprocess.call(command, cwd=str(ROOT))
+    if code == 0 and not words:
+        with contextlib.suppress(OSError):
+            TOOK.mkdir(exist_ok=True)
+            took.write_text("%.0f" % (time.monotonic() - started), encoding="utf-8")
+    return code
+
+
+def last_time(took: Path) -> str:
+    """Say how long a run took here before."""
+    try:
+        return "the last run here took %d s" % int(took.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "that takes minutes"
 
 
 def run_task(arguments: list[str]) -> int:

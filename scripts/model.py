@@ -154,6 +154,7 @@ class Stack(Struct, frozen=True, kw_only=True):
     hip: HipNeed = field(default_factory=lambda: HipNeed(source=HipSource.NONE))
     requires: Requires = field(default_factory=Requires)
     api: str | None = None
+    ptx: str | None = None
     env: tuple[EnvPolicy, ...] = ()
     note: str = ""
 

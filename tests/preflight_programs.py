@@ -9,6 +9,8 @@ from scripts.model import StackKind
 from scripts.preflight.calls import api_table
 from scripts.preflight.coverage import Provider, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
+from scripts.preflight.kernels import KernelStore
+from scripts.preflight.missing_kernels import kernels_of
 from scripts.preflight.verdict import Judged, judge
 from tests.pe_files import pe
 
@@ -32,6 +34,7 @@ def zluda(**changes: object) -> StackFacts:
         "os": "windows",
         "providers": {key: Provider(file=file, needs=needs) for key, (file, needs) in NEEDS.items()},
         "api": api_table("zluda-v6-preview.69"),
+        "ptx": "zluda-v6-preview.69",
         "backends": dict.fromkeys(HIP, True),
         "gfx": "gfx1200",
         "hip": "HIP 6.4.2",
@@ -61,10 +64,11 @@ def dll(imports: Mapping[str, Sequence[str]] | None = None, **more: object) -> b
 
 def examined(program: Path, tmp_path: Path) -> Examined:
     """Read a program with a cache of the test's own."""
-    return examine(program, cache=tmp_path / "cache")
+    return examine(program, cache=tmp_path / "cache", kernels=KernelStore(tmp_path / "kernels"))
 
 
 def judged(program: Path, tmp_path: Path, stack: StackFacts | None = None) -> Judged:
     """Judge a program under a stack."""
     found, stack = examined(program, tmp_path), stack or zluda()
-    return judge(found.closure, cover(found.closure.needs, stack), found.kinds, stack)
+    kernels = kernels_of(found.closure, KernelStore(tmp_path / "kernels"), stack)
+    return judge(found.closure, cover(found.closure.needs, stack), found.kinds, stack, kernels)

@@ -82,6 +82,13 @@ def test_a_person_reads_the_verdict_first(ws: Workspace, program: Path) -> None:
     assert text + "\n" == (DATA / "shown.txt").read_text(encoding="utf-8")
 
 
+def test_a_person_who_asks_for_details_gets_them_all(ws: Workspace, program: Path) -> None:
+    asked = {"details": True, "kernels": True, "all_stacks": True}
+    text = shown(preflight(ws, exe=str(program), stack=STACK, **asked))
+    text = text.replace("C:\\Program Files\\AMD\\ROCm\\6.4", "C:/Program Files/AMD/ROCm/6.4")
+    assert text + "\n" == (DATA / "details.txt").read_text(encoding="utf-8")
+
+
 def test_a_script_reads_every_need_and_why(ws: Workspace, program: Path) -> None:
     result = preflight(ws, exe=str(program), stack=STACK)
     body = json.loads(json.dumps(result.to_json()))

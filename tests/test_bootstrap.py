@@ -379,9 +379,9 @@ def test_an_environment_that_has_everything_needs_no_hand_over(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "marker", "said"),
     [
-        ([], "not network and not proof", "without the slow proofs"),
-        (["--all"], "not network", "all of them"),
-        (["-k", "x"], "not network and not proof", "without the slow proofs"),
+        ([], "not network and not proof", "but for the slow proofs"),
+        (["--all"], "not network", "all tests"),
+        (["-k", "x"], "not network and not proof", "but for the slow proofs"),
         (["tests/test_bootstrap.py::test_x"], "not network", ""),
     ],
 )
@@ -404,6 +404,18 @@ def test_the_slow_proofs_are_run_when_all_is_asked_for(
     assert command[command.index("-m", 3) + 1] == marker
     assert command[command.index("-m", 3) + 2 :] == [word for word in words if word != "--all"]
     assert said in capsys.readouterr().err
+
+
+def test_a_run_of_the_tests_announces_what_the_last_one_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(front_door, "TOOK", tmp_path / "cache")
+    clock = iter([10.0, 83.0, 90.0, 91.0])
+    monkeypatch.setattr(front_door.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(subprocess, "call", lambda *_a, **_k: 0)
+    for expected in ("that takes minutes", "the last run here took 73 s"):
+        assert front_door.run_tests([]) == 0
+        assert expected in capsys.readouterr().err
 
 
 def test_every_file_of_slow_proofs_exists() -> None:

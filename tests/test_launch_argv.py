@@ -18,7 +18,6 @@ from scripts.launch.argv import (
     quote,
     refuse_nul,
     refuse_unstartable,
-    split_argv,
     utf16_units,
 )
 from tests.command_lines import by_c_runtime, by_shell32, through_joining_launcher
@@ -168,28 +167,6 @@ def test_programs_are_not_refused(name: str) -> None:
 @given(st.text(st.sampled_from('ab\\" \t'), max_size=10))
 def test_quotes_stand_only_where_they_are_needed(arg: str) -> None:
     assert (quote(arg) == arg) == (bool(arg) and not set(arg) & set(' \t"'))
-
-
-@pytest.mark.parametrize(
-    ("argv", "own", "program"),
-    [
-        (["invoke", "wrap", "--exe=a"], ["invoke", "wrap", "--exe=a"], []),
-        (["invoke", "wrap", "--exe=a", "--"], ["invoke", "wrap", "--exe=a"], []),
-        (["invoke", "wrap", "--exe=a", "--", "x", "--", ""], ["invoke", "wrap", "--exe=a"], ["x", "--", ""]),
-        (["invoke", "wrap", "--", "wrap", "--exe=b"], ["invoke", "wrap"], ["wrap", "--exe=b"]),
-        (["invoke", "status"], ["invoke", "status"], []),
-        (["wrap", "wrap", "--", "a"], ["wrap", "wrap"], ["a"]),
-    ],
-)
-def test_the_programs_arguments_begin_after_the_first_dashes(
-    argv: list[str], own: list[str], program: list[str]
-) -> None:
-    assert split_argv(argv) == (own, program)
-
-
-@given(st.lists(st.text(max_size=5), max_size=5))
-def test_nothing_after_the_dashes_is_looked_at(args: list[str]) -> None:
-    assert split_argv(["invoke", "wrap", "--exe", "a b", "--", *args])[1] == args
 
 
 def test_an_arguments_file_holds_a_list_of_strings() -> None:

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts.errors import UsageError
+from scripts.app.context import workspace_from_environ
+from scripts.errors import LaunchError, UsageError
+from scripts.launch.request import find_program
 from scripts.osal import output_file
 from scripts.osal.line_filter import Log
 from scripts.osal.output_file import check_output, is_plain, open_output, write_output
-from scripts.osal.user_path import device_of, plain_spelling, unquoted, user_path
+from scripts.osal.user_path import device_of, home_folder, plain_spelling, unquoted, user_path
+from scripts.preflight.listing import is_shared
 from tests.checkout import Checkout
 from tests.pe_files import pe
 
@@ -380,3 +383,63 @@ def test_the_log_of_a_new_file_is_private(tmp_path: Path) -> None:
     os.close(open_output(tmp_path / "log", mode=0o600))
     if sys.platform != "win32":
         assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "C:\\",
+        "C:",
+        "\\\\srv\\share\\",
+        "\\\\?\\C:\\",
+        "NUL",
+        "nul.exe",
+        "COM1",
+        "x\\con",
+        "\\\\.\\PhysicalDrive0",
+    ],
+)
+def test_a_drive_a_share_or_a_device_is_no_program(tmp_path: Path, text: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        find_program(text, cwd=tmp_path, search=lambda _name: None, platform="win32")
+    assert caught.value.reference == "not-a-file"
+
+
+def test_a_program_deeper_than_windows_starts_is_a_sentence(tmp_path: Path) -> None:
+    text = "/".join(["d" * 60] * 5) + "/p.exe"
+    with pytest.raises(LaunchError) as caught:
+        find_program(text, cwd=tmp_path, search=lambda _name: None, platform="win32")
+    assert caught.value.reference == "path-too-long"
+
+
+@pytest.mark.parametrize("text", ["a\0b", "x" * 5000])
+def test_a_program_that_is_no_path_is_a_sentence(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        find_program(text, cwd=tmp_path, search=lambda _name: None, platform=sys.platform)
+    assert caught.value.reference == "bad-path"
+
+
+def test_quotes_around_a_program_are_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "my app").write_bytes(b"")
+    found = find_program('"my app"', cwd=tmp_path, search=lambda _name: None, platform="linux")
+    assert found == tmp_path / "my app"
+
+
+def test_quotes_around_our_own_variables_are_taken_away(tmp_path: Path) -> None:
+    environ = {name: f'"{tmp_path / name}"' for name in ("CUDA_AMD_CACHE", "CUDA_AMD_STATE", "CUDA_AMD_LOCK")}
+    ws = workspace_from_environ(environ, root=tmp_path)
+    assert (ws.cache_root, ws.state_root) == (tmp_path / "CUDA_AMD_CACHE", tmp_path / "CUDA_AMD_STATE")
+    assert ws.lock_path == tmp_path / "CUDA_AMD_LOCK"
+
+
+def test_an_environment_without_a_home_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        msg = "Could not determine home directory."
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert home_folder() is None
+    assert not is_shared(ROOT / "some program")
+    monkeypatch.setattr(Path, "expanduser", lambda _path: nowhere())
+    with pytest.raises(UsageError):
+        user_path("~nobody-here/x", "--report")

@@ -41,6 +41,8 @@ def result(
         covered=covered,
         judged=judged,
         system=system or "windows",
+        staged=True,
+        active=True,
     )
 
 

@@ -10,8 +10,8 @@ from scripts.binary import strings
 from scripts.binary.image import Format, Section
 from scripts.binary.source import FileBytes
 from scripts.binary.strings import sweep, words
+from scripts.preflight.better_stack import better_stack
 from scripts.preflight.coverage import Covered, Provider, StackFacts, cover
-from scripts.preflight.gain import gain
 from scripts.preflight.look import look
 from scripts.preflight.reasons import Verdict
 from tests.elf_files import elf
@@ -142,7 +142,7 @@ def test_no_stack_is_recommended_for_names_alone(tmp_path: Path) -> None:
     other = zluda()
     poorer, richer = cover(needs, zluda()), cover([], other)
     assert poorer[0].missing
-    assert gain(poorer, richer, other) == ""
+    assert better_stack(poorer, richer, other) == ""
 
 
 def swept(tmp_path: Path, data: bytes, form: Format = Format.PE) -> set[str]:
@@ -194,7 +194,7 @@ def test_a_file_of_nothing_but_endings_is_not_searched_to_its_end(
     monkeypatch.setattr(strings, "MAX_ENDS", 100)
     path = ship(tmp_path / "p", {"app.exe": exe(sections={".data": b"a.dll" * 1000})})
     facts = look(path)
-    assert "it holds more text than was searched" in facts.faults
+    assert "it names more libraries than the 100 that were looked at" in facts.faults
 
 
 def test_names_across_two_pieces_are_found_once(tmp_path: Path) -> None:

@@ -16,13 +16,11 @@ from scripts.app.context import Staged, Workspace, workspace_from_environ
 from scripts.app.wrap.placing import BesidePlacer
 from scripts.app.wrap.wrap import leave, not_started_code, wrap
 from scripts.cli.console import Out
+from scripts.cli.parse import Call, read_line
 from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import WorkspaceError
-from scripts.launch.argv import split_argv
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.preflight.libraries import named
-
-FLAGS = {"keep", "explain", "strict"}
 
 
 def runtime_in(folder: Path, *names: str, stack: str = "test-stack") -> Runtime:
@@ -59,24 +57,18 @@ def workspace(root: Path, **changes: object) -> Workspace:
 def main(argv: list[str]) -> int:
     """Run ``wrap`` as the command line would."""
     folder, kind = Path(argv[1]), StackKind(argv[2])
-    own, program_args = split_argv(argv)
-    options: dict[str, object] = {"set_": []}
-    for word in own[own.index("wrap") + 1 :]:
-        name, _, value = word.removeprefix("--").partition("=")
-        if name == "set":
-            options["set_"].append(value)  # type: ignore[attr-defined]  # the list above
-        else:
-            options[name.replace("-", "_")] = True if name in FLAGS else value
+    call = read_line(argv[argv.index("wrap") :])
+    assert isinstance(call, Call)
     names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
     staged = staged_over(runtime_in(folder, *names), kind=kind)
     try:
         ws = workspace(folder.parent)
         result = wrap(
             ws,
-            program_args=program_args,
+            program_args=call.arguments,
             placer=BesidePlacer(ws),
             staged=lambda _ws, _stack: staged,
-            **options,  # type: ignore[arg-type]  # words of the command line
+            **call.options,  # type: ignore[arg-type]  # words of the command line
         )
     except WorkspaceError as error:
         sys.stderr.write(f"{error.reference}: {error.message}\n")

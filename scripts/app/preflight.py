@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,22 +14,27 @@ from scripts.app.context import Staged, Workspace, active, host_of, lock_of, new
 from scripts.app.stack_facts import stack_facts
 from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.wrap_types import Inspected
-from scripts.errors import ExitCode, UsageError
+from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.guards import refuse_guarded
 from scripts.launch.injection import ViaFacts
 from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
+from scripts.preflight.better_stack import better_stack
 from scripts.preflight.coverage import Covered, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
+from scripts.preflight.kernels import KernelStore, demangled, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import loading_of
+from scripts.preflight.missing_kernels import BASIS, FileKernels, kernels_of, missing_sentence
 from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
-from scripts.preflight.verdict import SYSTEMS, Judged, judge
+from scripts.preflight.verdict import BUILD_SHARED, SYSTEMS, Judged, judge, static_runtime_refusal
 from scripts.serialize import JsonRecord
+from scripts.staging.generations import read_history
 
 CACHE_FOLDER: Final = "preflight-v1"
+KERNELS_FOLDER: Final = "kernels-v1"
 #: So many reasons are shown before a program is started.
 WARNINGS: Final = 3
 
@@ -38,6 +45,21 @@ class Better(JsonRecord, frozen=True, kw_only=True):
     stack: str
     verdict: Verdict
     why: str
+
+
+class ComparedStack(Struct, frozen=True, kw_only=True):
+    """One stack beside others; ``None`` where its release was not read.
+
+    ``fits`` is false where it is not for this GPU; ``assumed``: its PTX table is the nearest release's.
+    """
+
+    stack: str
+    verdict: str
+    fits: bool
+    kernels: int | None
+    kernels_missing: int | None
+    functions_missing: int | None
+    assumed: bool
 
 
 class PreflightResult(Struct, frozen=True, kw_only=True):
@@ -54,6 +76,10 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
         level: what committed documents show for this stack on this GPU; ``None`` without any.
         system: this machine's: ``windows`` or ``linux``.
         strict: as asked for; it changes nothing here, ``wrap --strict`` stops where this ends with 3.
+        kernels: what the stack's release makes of the kernels of each file.
+        compared: other stacks for the same system beside this one, where that was asked for.
+        staged: the stack has a runtime here; ``active``: it is what `wrap` takes when none is named.
+        details, listed: show everything; show every kernel.
     """
 
     program: Path
@@ -66,6 +92,12 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
     level: str | None = None
     system: str = ""
     strict: bool = False
+    kernels: tuple[FileKernels, ...] = ()
+    compared: tuple[ComparedStack, ...] = ()
+    staged: bool = False
+    active: bool = False
+    details: bool = False
+    listed: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -103,6 +135,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
                 for visited in self.examined.closure.visited
                 for code in visited.facts.code
             ],
+            "kernels": self._kernels_json(),
             "kinds": [kind.to_json() for kind in self.examined.kinds],
             "packages": [{"name": p.name, "version": p.version} for p in self.examined.packages],
             "verdict": self.judged.verdict.value,
@@ -111,12 +144,57 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
             "reasons": [reason.to_json() for reason in self.judged.reasons],
             "better_stacks": [other.to_json() for other in self.better],
             "alternatives": [{"id": a.id, "what": a.what, "source": a.source} for a in self.alternatives],
+            "stacks": [msgspec.to_builtins(other) for other in self.compared],
             "files_read": len(self.examined.closure.visited),
         }
 
+    def _kernels_json(self) -> dict[str, object]:
+        """Return the kernels as plain data: the missing ones by name, with ``listed`` all."""
+        table = ptx_source(self.stack.ptx) if self.stack.ptx else None
+        return {
+            "table": self.stack.ptx or None,
+            "source": table,
+            "assumed": self.stack.ptx_assumed,
+            "basis": BASIS,
+            "total": sum(file.tally.total for file in self.kernels),
+            "missing": sum(len(file.tally.missing) for file in self.kernels),
+            "files": [_file_json(file, listed=self.listed) for file in self.kernels],
+        }
 
-def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = False) -> PreflightResult:
+
+def _file_json(file: FileKernels, *, listed: bool) -> dict[str, object]:
+    """Return one file's kernels as plain data."""
+    one = file.tally
+    named = [*one.missing, *(one.fine if listed else ())]
+    return {
+        "file": str(file.path),
+        "total": one.total,
+        "missing": len(one.missing),
+        "for_linking": one.linking,
+        "causes": dict(one.causes),
+        "differs": one.differs,
+        "instructions": one.instructions,
+        "refused_instructions": one.refused,
+        "operand_types_checked": False,
+        "unread": list(one.unread),
+        "kernels": [{**msgspec.to_builtins(fate), "demangled": demangled(fate.name)} for fate in named],
+    }
+
+
+def preflight(
+    ws: Workspace,
+    *,
+    exe: str = "",
+    stack: str = "",
+    strict: bool = False,
+    details: bool = False,
+    kernels: bool = False,
+    all_stacks: bool = False,
+) -> PreflightResult:
     """Read a program's files and predict how it fares under a stack. Nothing is started or changed.
+
+    ``details`` shows everything, ``kernels`` every kernel; ``all_stacks`` compares the pinned stacks for its
+    system.
 
     Raises:
         UsageError: no program was named, or the stack is unknown or none is active.
@@ -131,21 +209,33 @@ def preflight(ws: Workspace, *, exe: str = "", stack: str = "", strict: bool = F
     wanted = _stack(ws, lock, stack)
     program = named_program(ws, exe)
     host = host_of(ws)
-    facts = stack_facts(lock, wanted, host, newest(ws, wanted.id))
-    examined = examine(program, cache=ws.state_root / CACHE_FOLDER)
-    covered, judged = _judge(examined, facts)
+    runtime = newest(ws, wanted.id)
+    facts = stack_facts(lock, wanted, host, runtime)
+    store = kernel_store(ws)
+    examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
+    here = _judge(examined, facts, store)
+    system = SYSTEMS.get(examined.closure.program.facts.format, "")
+    others = tuple(
+        _judge(examined, other, store, fits=fits) for other, fits in _others(ws, lock, wanted, host, system)
+    )
     level = worth_here(ws)(wanted.id, facts.gfx) if facts.gfx else None
     return PreflightResult(
         program=program,
         stack=facts,
         examined=examined,
-        covered=covered,
-        judged=judged,
-        better=_better(ws, lock, wanted, host, examined=examined, now=covered),
-        alternatives=_alternatives(examined) if judged.verdict is not Verdict.RUNS else (),
+        covered=here.covered,
+        judged=here.judged,
+        kernels=here.kernels,
+        better=_better(here, others),
+        compared=tuple(_compared(one) for one in (here, *others)) if all_stacks else (),
+        alternatives=_alternatives(examined) if here.judged.verdict is not Verdict.RUNS else (),
         level=level.value if level is not None else None,
         system=host.os,
         strict=strict,
+        staged=runtime is not None or wanted.kind is StackKind.CONTROL,
+        active=_is_active(ws, wanted),
+        details=details,
+        listed=kernels,
     )
 
 
@@ -156,12 +246,16 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
 
     Raises:
         TargetError: ``anti-cheat``; a control stack puts no libraries in and so is not refused.
+        LaunchError: ``static-runtime``: NVIDIA's CUDA runtime is linked in, and this is the reference stack.
     """
     if staged.stack.kind is not StackKind.CONTROL:
         refuse_guarded(program)
-    examined = examine(program, cache=ws.state_root / CACHE_FOLDER)
+    store = kernel_store(ws)
+    examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
+    _refuse_static_runtime(staged.stack, examined)
     about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
-    _covered, judged = _judge(examined, about)
+    here = _judge(examined, about, store)
+    judged = here.judged
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
     seen = loading_of(examined.closure, about.providers, hidden=hidden)
     known = replace(
@@ -177,6 +271,12 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     inspected = Inspected(facts=known, kinds=kinds, places=_places(program, examined, about, hidden=hidden))
     if judged.verdict is Verdict.REFUSES:
         return replace(inspected, notes=_notes(heavy[1:]), refusal=f"preflight: {heavy[0].text}")
+    lost = [f.tally for f in here.kernels if f.how != "package" and f.tally.missing]
+    if lost and judged.verdict is Verdict.PARTIAL:
+        # What a program surely reaches and would not get is worth a stop to who asked for strictness.
+        text = missing_sentence(lost[0])
+        others = [reason for reason in heavy if reason.text != text]
+        return replace(inspected, notes=_notes(others), refusal=f"preflight: {text}")
     return replace(inspected, notes=_notes(heavy) if judged.verdict is Verdict.PARTIAL else ())
 
 
@@ -203,6 +303,14 @@ def warn_about(ws: Workspace, staged: Staged, program: Path, facts: ViaFacts) ->
     return replace(inspect_program(ws, staged, program, facts), facts=facts)
 
 
+def _refuse_static_runtime(stack: Stack, examined: Examined) -> None:
+    """Refuse a program that would crash in NVIDIA's runtime: our own driver does not serve it."""
+    program = examined.closure.program
+    if stack.kind is StackKind.REFERENCE and program.facts.static_runtime:
+        msg = static_runtime_refusal(program.path.name)
+        raise LaunchError("static-runtime", msg, hint=BUILD_SHARED)
+
+
 def _notes(reasons: list[Reason]) -> tuple[str, ...]:
     """Say the heaviest reasons, and how many more there are."""
     groups = grouped(reasons)
@@ -213,9 +321,33 @@ def _notes(reasons: list[Reason]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _judge(examined: Examined, facts: StackFacts) -> tuple[tuple[Covered, ...], Judged]:
+class _Here(Struct, frozen=True, kw_only=True):
+    """A program held against one stack."""
+
+    stack: StackFacts
+    covered: tuple[Covered, ...]
+    judged: Judged
+    kernels: tuple[FileKernels, ...]
+    fits: bool = True
+
+
+def kernel_store(ws: Workspace) -> KernelStore:
+    """Return where this user's reports on kernels lie."""
+    return KernelStore(ws.state_root / KERNELS_FOLDER)
+
+
+def _judge(examined: Examined, facts: StackFacts, store: KernelStore, *, fits: bool = True) -> _Here:
+    """Hold what was read against a stack; ``fits`` says whether that is for this GPU."""
     covered = cover(examined.closure.needs, facts)
-    return covered, judge(examined.closure, covered, examined.kinds, facts)
+    kernels = kernels_of(examined.closure, store, facts)
+    judged = judge(examined.closure, covered, examined.kinds, facts, kernels)
+    return _Here(stack=facts, covered=covered, judged=judged, kernels=kernels, fits=fits)
+
+
+def _is_active(ws: Workspace, stack: Stack) -> bool:
+    """Whether ``wrap`` takes this stack when none is named."""
+    now = read_history(ws.stage).active
+    return now is not None and now.stack == stack.id
 
 
 def _stack(ws: Workspace, lock: Lock, stack: str) -> Stack:
@@ -223,24 +355,47 @@ def _stack(ws: Workspace, lock: Lock, stack: str) -> Stack:
     return find_stack(lock, stack or active(ws).stack)
 
 
-def _better(
-    ws: Workspace, lock: Lock, wanted: Stack, host: Host, *, examined: Examined, now: tuple[Covered, ...]
-) -> tuple[Better, ...]:
-    """Find the pinned stacks for the same system and GPU that have more of what the program needs."""
-    from scripts.preflight.gain import gain  # noqa: PLC0415 - as above
-
-    found = []
-    system = SYSTEMS.get(examined.closure.program.facts.format, "")
+def _others(
+    ws: Workspace, lock: Lock, wanted: Stack, host: Host, system: str
+) -> Iterator[tuple[StackFacts, bool]]:
+    """Yield the other pinned stacks for a system, each with whether it is for this GPU."""
     for other in lock.stacks.values():
         if other.id == wanted.id or other.kind is not StackKind.TRANSLATION or other.requires.os != system:
             continue
         facts = stack_facts(lock, other, host, newest(ws, other.id))
-        if facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx:
-            continue
-        covered, judged = _judge(examined, facts)
-        if why := gain(now, covered, facts):
-            found.append(Better(stack=other.id, verdict=judged.verdict, why=why))
-    return tuple(found)
+        yield facts, not (facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx)
+
+
+def _better(now: _Here, others: Sequence[_Here]) -> tuple[Better, ...]:
+    """Keep the stacks for this GPU that have more of what the program needs."""
+    lost = _missing(now)
+    return tuple(
+        Better(stack=other.stack.id, verdict=other.judged.verdict, why=why)
+        for other in others
+        if other.fits
+        and (why := better_stack(now.covered, other.covered, other.stack, lost, _missing(other)))
+    )
+
+
+def _missing(one: _Here) -> int | None:
+    """Count the kernels that a program would miss; ``None`` where its release was not read."""
+    return sum(len(file.tally.missing) for file in one.kernels) if one.stack.ptx else None
+
+
+def _compared(one: _Here) -> ComparedStack:
+    """Put a stack in one line."""
+    lost = sum(
+        len(c.missing) + len(c.aborts) + len(c.not_exported) for c in one.covered if not c.need.spelled
+    )
+    return ComparedStack(
+        stack=one.stack.id,
+        verdict=one.judged.verdict.value,
+        fits=one.fits,
+        kernels=sum(file.tally.total for file in one.kernels) if one.stack.ptx else None,
+        kernels_missing=_missing(one),
+        functions_missing=lost if one.stack.api is not None else None,
+        assumed=one.stack.ptx_assumed,
+    )
 
 
 def _alternatives(examined: Examined) -> tuple[Alternative, ...]:

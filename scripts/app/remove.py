@@ -30,7 +30,7 @@ IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "
 #: What the tools of this checkout leave in it; git ignores them all.
 IN_CHECKOUT: Final = (".nox", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache")
 ENVIRONMENTS: Final = (".venv", ".nox")
-IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1")
+IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1", "kernels-v1")
 
 
 class RemoveResult(JsonRecord, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -
         os=stack.requires.os or (host.os if stack.kind is StackKind.REFERENCE else ""),
         providers=_providers(lock, stack, runtime),
         api=api_table(stack.api) if stack.api else None,
+        ptx=stack.ptx or "",
+        ptx_assumed=bool(stack.ptx) and not any(_is_release(part, stack.ptx) for part in stack.parts),
         exports=_Exports(runtime) if not stack.api else {},
         backends=backends,
         kernels=kernels_for(places, gfx) if places is not None else {},
@@ -33,6 +35,12 @@ def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -
         hip=hip,
         launcher=LAUNCHER in names,
     )
+
+
+def _is_release(part: str, table: str | None) -> bool:
+    """Whether an artifact (``zluda-windows-v6``) is the release that a table (``zluda-v6``) was read from."""
+    name, _, release = (table or "").partition("-")
+    return part.startswith(f"{name}-") and part.endswith(f"-{release}") and part.count("-v") == 1
 
 
 def _providers(lock: Lock, stack: Stack, runtime: Runtime | None) -> dict[str, Provider]:

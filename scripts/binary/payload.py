@@ -20,7 +20,7 @@ MAX_WHOLE: Final = 1 << 26
 GROWTH: Final = 8
 _LEAST_BUDGET: Final = 1 << 24
 #: So many entries of one file are looked into.
-MAX_LOOKS: Final = 1 << 12
+MAX_LOOKS: Final = 1 << 20
 #: A table of names that opens a cubin is this long in most files, and hardly ever longer than the second.
 _HEADS: Final = (1 << 16, 1 << 22)
 #: zstd unpacks whole blocks of up to 128 KiB.
@@ -70,10 +70,10 @@ class _Held:
 class Opener:
     """Unpacks entries of one file; all of it together costs no more than the file's size allows."""
 
-    def __init__(self, source: FileBytes) -> None:
-        """Open nothing yet."""
+    def __init__(self, source: FileBytes, *, budget: int = 0) -> None:
+        """Open nothing yet; ``budget`` is how many bytes may be unpacked, by default what the size allows."""
         self._source = source
-        self._left = max(GROWTH * source.size, _LEAST_BUDGET)
+        self._budget = self._left = budget or max(GROWTH * source.size, _LEAST_BUDGET)
         self._looks = MAX_LOOKS
 
     def kernels(self, entry: Entry) -> int | Unopened:
@@ -84,7 +84,7 @@ class Opener:
         """
         self._looks -= 1
         if self._looks < 0:
-            return Unopened(reason="the file has too many entries", damaged=False)
+            return Unopened(reason=f"the file has more than {MAX_LOOKS} entries", damaged=False)
         if entry.packing is Packing.NONE:
             return _counted(_code_sections(self._source, entry.offset, entry.size))
         return self._packed_kernels(entry)
@@ -126,7 +126,7 @@ class Opener:
         if wanted > MAX_WHOLE or entry.size > MAX_WHOLE:
             return Unopened(reason=f"it is larger than {MAX_WHOLE >> 20} MiB", damaged=False)
         if wanted > self._left:
-            return Unopened(reason="too much of the file is packed", damaged=False)
+            return Unopened(reason=f"it unpacks to more than {self._budget >> 20} MiB", damaged=False)
         self._left -= wanted
         return (
             _lz4(self._source, entry) if entry.packing is Packing.LZ4 else _zstd(self._source, entry, wanted)
@@ -165,9 +165,9 @@ def _zstd_opener() -> ZstdDecompressor:
     return ZstdDecompressor(max_window_size=MAX_WHOLE)
 
 
-def read_cubin(source: Readable, size: int) -> Entry | None:
+def read_cubin(source: Readable, size: int, offset: int = 0) -> Entry | None:
     """Read a bare cubin (an ELF file for NVIDIA's machine), ``None`` where there is none."""
-    return _cubin(source, 0, size)
+    return _cubin(source, offset, size)
 
 
 def _cubin(source: Readable, offset: int, size: int) -> Entry | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,8 @@ MAX_EXPORTS: Final = 1 << 20
 MAX_NAME: Final = 4096
 MAX_MANIFEST: Final = 1 << 16
 _PLUS: Final = 0x20B
+_SECTION: Final = struct.Struct("<8s4I12xI")
+_SIGNATURE_AND_HEADER: Final = 24
 _DLL: Final = 0x2000
 _FORCE_INTEGRITY: Final = 0x0080
 _GUI: Final = 2
@@ -75,7 +78,7 @@ def read_pe(path: Path, *, exports: bool = False) -> Image | Unreadable:
     with FileBytes(path) as source:
         try:
             # The headers alone: given the whole file, pefile maps it, and collects garbage to let it go.
-            fixed = _headers(pefile.PE(data=source.read(0, HEADERS), fast_load=True))
+            fixed = _headers(source, pefile.PE(data=source.read(0, HEADERS), fast_load=True))
         except pefile.PEFormatError as error:
             return Unreadable(reason=f"it is no PE file: {error.value}")
         except _DAMAGED:
@@ -97,18 +100,11 @@ class _Headers(Struct, frozen=True, kw_only=True):
     directories: tuple[tuple[int, int], ...]
 
 
-def _headers(image: pefile.PE) -> _Headers:
-    """Take what is needed out of pefile's objects."""
+def _headers(source: FileBytes, image: pefile.PE) -> _Headers:
+    """Take what is needed out of pefile's objects; sections it leaves out where they lie beyond its data."""
     optional = image.OPTIONAL_HEADER
-    sections, spans = [], []
-    for entry in image.sections:
-        name = entry.Name.split(b"\0", 1)[0].decode("ascii", "backslashreplace")
-        # Windows rounds the place in the file down to 512.
-        offset = entry.PointerToRawData & ~0x1FF
-        code = bool(entry.Characteristics & _CODE)
-        sections.append(Section(name=name, offset=offset, size=entry.SizeOfRawData, code=code))
-        spans.append((entry.VirtualAddress, entry.SizeOfRawData, offset))
     header_size = min(optional.SizeOfHeaders, 1 << 20)
+    rows = list(_section_rows(source, image))
     return _Headers(
         plus=optional.Magic == _PLUS,
         base=optional.ImageBase,
@@ -116,10 +112,21 @@ def _headers(image: pefile.PE) -> _Headers:
         dll_characteristics=optional.DllCharacteristics,
         subsystem=optional.Subsystem,
         header_size=header_size,
-        spans=(*spans, (0, header_size, 0)),
-        sections=tuple(sections),
+        spans=(*((address, s.size, s.offset) for address, s in rows), (0, header_size, 0)),
+        sections=tuple(section for _, section in rows),
         directories=tuple((d.VirtualAddress, d.Size) for d in optional.DATA_DIRECTORY),
     )
+
+
+def _section_rows(source: FileBytes, image: pefile.PE) -> Iterator[tuple[int, Section]]:
+    """Yield every section with its address."""
+    start = image.DOS_HEADER.e_lfanew + _SIGNATURE_AND_HEADER + image.FILE_HEADER.SizeOfOptionalHeader
+    table = source.read(start, _SECTION.size * image.FILE_HEADER.NumberOfSections)
+    for row in _SECTION.iter_unpack(table[: len(table) // _SECTION.size * _SECTION.size]):
+        name, _virtual, address, size, offset, flags = row
+        title = name.split(b"\0", 1)[0].decode("ascii", "backslashreplace")
+        # Windows rounds the place in the file down to 512.
+        yield address, Section(name=title, offset=offset & ~0x1FF, size=size, code=bool(flags & _CODE))
 
 
 def _image(source: FileBytes, head: _Headers, *, exports: bool) -> Image:

@@ -14,9 +14,9 @@ from scripts.binary.source import FileBytes
 CHUNK: Final = 1 << 20
 OVERLAP: Final = 256
 #: No file's data is worth more than this; the answer then says that it is not complete.
-MAX_BYTES: Final = 1 << 28
+MAX_BYTES: Final = 1 << 30
 MAX_NAMES: Final = 4096
-MAX_HITS: Final = 65_536
+MAX_HITS: Final = 1 << 20
 #: So many ends of names are looked at; a file of nothing else is no library.
 MAX_ENDS: Final = 1 << 20
 #: The word before an ending, read backwards: forwards it would cost the square of its length.
@@ -34,7 +34,12 @@ class Swept(Struct):
 
     names: set[str] = field(default_factory=set)
     hits: dict[str, list[int]] = field(default_factory=dict)
-    complete: bool = True
+    limit: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no limit ended the pass; ``limit`` says which one, in numbers."""
+        return not self.limit
 
 
 def sweep(
@@ -53,7 +58,7 @@ def sweep(
             kind = match.lastindex or 0
             ends += 1
             if ends > MAX_ENDS:
-                found.complete = False
+                found.limit = f"it names more libraries than the {MAX_ENDS:,} that were looked at"
                 return found
             if kind > 2:  # noqa: PLR2004 - the groups of the endings
                 _hit(found, list(dotted)[kind - 3], first + match.start())
@@ -84,10 +89,12 @@ def words(source: FileBytes, spans: Sequence[Section], heads: str) -> tuple[set[
 def _pieces(source: FileBytes, spans: Iterable[Section], found: Swept) -> Iterator[tuple[int, bytes]]:
     """Yield the spans in overlapping pieces, each with its place in the file, within the limit."""
     left = MAX_BYTES
+    spans = tuple(spans)
     for span in spans:
         for start in range(span.offset, span.offset + span.size, CHUNK):
             if left <= 0:
-                found.complete = False
+                whole = sum(s.size for s in spans) >> 20
+                found.limit = f"{MAX_BYTES >> 20:,} of the {whole:,} MiB of its data were searched"
                 return
             size = min(CHUNK, span.offset + span.size - start)
             left -= size
@@ -111,7 +118,7 @@ def _name(found: Swept, chunk: bytes, match: re.Match[bytes], form: Format, *, w
 def _add(found: Swept, word: bytes) -> None:
     """Keep a word, within the limit."""
     if len(found.names) >= MAX_NAMES:
-        found.complete = False
+        found.limit = f"the first {MAX_NAMES:,} names of libraries in it were kept"
         return
     found.names.add(word.decode("ascii"))
 
@@ -122,6 +129,6 @@ def _hit(found: Swept, name: str, place: int) -> None:
     if hits and place <= hits[-1]:
         return
     if len(hits) >= MAX_HITS:
-        found.complete = False
+        found.limit = f"the first {MAX_HITS:,} places of device code in its data were kept"
         return
     hits.append(place)

@@ -52,6 +52,9 @@ _OPTIONS: Final = {
         Option("log", "also write the program's output to this file", "FILE"),
         Option("report", "write what was done as JSON to this file", "FILE"),
         Option("explain", "show what would be done and why, and do nothing"),
+        Option("details", "show everything: all reasons, who asks for which library, all device code"),
+        Option("kernels", "list every kernel with its readable name and what the stack makes of it"),
+        Option("all-stacks", "hold the program against every pinned stack for its system, side by side"),
         Option("strict", "stop when the preflight says that the program will be refused"),
         Option(
             "trace", "record the program's CUDA calls with the layer's own tracing libraries, and sum them up"
@@ -164,7 +167,7 @@ _ALL: Final = (
         "preflight",
         PROGRAMS,
         "Read a program's files: what it needs, and what a stack has of that. Nothing is run.",
-        _take("exe! stack strict"),
+        _take("exe! stack strict details kernels all-stacks"),
         view="preflight",
         example="--exe=blender",
         bare="exe",

@@ -32,28 +32,6 @@ DOCUMENTS: Final[dict[str, str]] = {
 }
 
 
-def split_argv(sys_argv: Sequence[str], *, task: str = "wrap") -> tuple[list[str], list[str]]:
-    """Cut a process's own arguments into the workspace's part and the program's part.
-
-    Args:
-        sys_argv: ``sys.argv`` (or ``sys.orig_argv``), its first element being our own name.
-        task: the task that hands arguments on.
-
-    Returns:
-        What the task parser may see (without the ``--``), and everything after the first ``--`` that
-        follows ``task``, untouched: spaces, quotes, empty strings and further ``--`` included.
-    """
-    words = list(sys_argv)
-    if task not in words[1:]:
-        return words, []
-    start = words.index(task, 1)
-    try:
-        cut = words.index("--", start + 1)
-    except ValueError:
-        cut = len(words)
-    return words[:cut], words[cut + 1 :]
-
-
 def parse_args_file(text: str, *, name: str = "the arguments file") -> tuple[str, ...]:
     """Read a JSON list of strings, for shells that cannot hand over every argument.
 

@@ -233,7 +233,7 @@ def _unique_names(node: LockNode, members: tuple[Member, ...]) -> None:
 def _stack(node: LockNode, artifacts: dict[str, Artifact]) -> Stack:
     keys = node.table(
         required=("id", "kind"),
-        optional=("parts", "optional", "hip", "requires", "api", "env", "unset", "note"),
+        optional=("parts", "optional", "hip", "requires", "api", "ptx", "env", "unset", "note"),
     )
     parts = tuple(references(keys["parts"].items(), artifacts)) if "parts" in keys else ()
     optional = keys["optional"].entries() if "optional" in keys else {}
@@ -248,6 +248,7 @@ def _stack(node: LockNode, artifacts: dict[str, Artifact]) -> Stack:
         hip=_hip(keys["hip"]) if "hip" in keys else HipNeed(source=HipSource.NONE),
         requires=_requires(keys["requires"]) if "requires" in keys else Requires(),
         api=identifier(keys["api"], stack=False) if "api" in keys else None,
+        ptx=identifier(keys["ptx"], stack=False) if "ptx" in keys else None,
         env=_environment(keys),
         note=keys["note"].text(empty=True) if "note" in keys else "",
     )

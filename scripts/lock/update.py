@@ -110,6 +110,7 @@ def successor_stacks(
                 id=_renamed(stack.id, _short(old_tag), short, short),
                 parts=tuple(new.id if part == old.id else part for part in stack.parts),
                 api=None,
+                ptx=None,
                 note=f"Derived from {stack.id}; nothing is known about it yet.",
             )
             if made.id not in lock.stacks:

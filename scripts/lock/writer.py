@@ -147,6 +147,7 @@ def _stack(stack: Stack) -> dict[str, object]:
         hip={"from": stack.hip.source.value, **_filled(range=stack.hip.range)},
         requires=_filled(os=stack.requires.os, gfx=list(stack.requires.gfx)),
         api=stack.api,
+        ptx=stack.ptx,
         note=stack.note,
     )
 
@@ -166,7 +167,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         *("id", "urls", "sha256", "size", "format", "root", "license", "source", "trust", "note"),
         "members",
     ),
-    "stack": ("id", "kind", "parts", "optional", "hip", "requires", "api", "note"),
+    "stack": ("id", "kind", "parts", "optional", "hip", "requires", "api", "ptx", "note"),
 }
 SECTIONS: Final = ("env", "unset")
 MEMBER_KEYS: Final = ("path", "name", "sha256", "size", "provides", "needs")

@@ -153,10 +153,11 @@ class PosixTree:
         """
         if not _terminal_sent_it():
             _send(self._everyone(), signum)
-        deadline = time.monotonic() + STOP_GRACE
-        while (awake := self._awake()) and time.monotonic() < deadline:
+        gentle = time.monotonic() + STOP_GRACE
+        while (awake := self._awake()) and time.monotonic() < gentle + STOP_GRACE:
+            if time.monotonic() >= gentle:
+                _send(awake, signal.SIGSTOP)
             time.sleep(TICK_BLIND)
-        _send(awake, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Continue every process."""

@@ -6,37 +6,51 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from scripts.osal.fs import write_atomic
-from scripts.preflight.facts import Ask, Code, FileFacts
+from scripts.preflight.facts import FileFacts
 from scripts.preflight.libraries import DATA
 from scripts.serialize import plain
 
-FORMAT: Final = 4
+if TYPE_CHECKING:
+    from scripts.preflight.kernels import KernelStore
+
+FORMAT: Final = 5
 #: Programs whose answers are kept; the oldest go.
 MAX_PROGRAMS: Final = 64
 MAX_BYTES: Final = 1 << 26
 
 
-def _look(path: Path) -> FileFacts:
+def _look(path: Path, kernels: KernelStore | None) -> FileFacts:
     """Read one file; most runs read none, and do not pay for the readers."""
     from scripts.preflight.look import look  # noqa: PLC0415 - that is why
 
-    return look(path)
+    return look(path, kernels)
 
 
 class FileCache:
     """Answers of ``look``, for one program, keyed by path, size, modification time and file id.
 
-    A cache that cannot be read, written, or was made by other tables is as good as none.
+    A cache that cannot be read, written, or was made by other tables is as good as none. With ``kernels`` a
+    file whose kernels have no report there is read again.
     """
 
-    def __init__(self, folder: Path, program: Path, look: Callable[[Path], FileFacts] = _look) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        program: Path,
+        look: Callable[[Path], FileFacts] | None = None,
+        *,
+        kernels: KernelStore | None = None,
+    ) -> None:
         """Load what is known; ``folder`` may not exist yet."""
         name = hashlib.sha256(str(program).encode("utf-8", "surrogateescape")).hexdigest()[:24]
         self.path = folder / f"{name}.json"
-        self._look = look
+        self._look = look or (lambda path: _look(path, kernels))
+        self._kernels = kernels
         self._tables = _fingerprint()
         self._known = self._load()
         self._used: dict[str, list[Any]] = {}
@@ -48,7 +62,7 @@ class FileCache:
         known = self._used.get(str(path)) or self._known.get(str(path))
         if identity is not None and known is not None and known[0] == identity:
             facts = _facts(known[1])
-            if facts is not None:
+            if facts is not None and self._checked(facts):
                 self.hits += 1
                 self._used[str(path)] = known
                 return facts
@@ -57,6 +71,10 @@ class FileCache:
         if identity is not None and identity == _identity(path):
             self._used[str(path)] = [identity, plain(facts)]
         return facts
+
+    def _checked(self, facts: FileFacts) -> bool:
+        """Whether the kernels of a file were checked, where that is wanted."""
+        return self._kernels is None or not facts.device or self._kernels.get(facts.device) is not None
 
     def save(self) -> None:
         """Write what was used, if anything is new; failing to is no failure."""
@@ -109,16 +127,7 @@ def _fingerprint() -> str:
 def _facts(body: object) -> FileFacts | None:
     """Read facts back, ``None`` where the text is not what was written."""
     try:
-        values: dict[str, Any] = dict(body)  # type: ignore[call-overload]  # anything else raises
-        asks = tuple(Ask(**{**a, "functions": tuple(a["functions"])}) for a in values.pop("asks"))
-        code = tuple(_code(c) for c in values.pop("code"))
-        rest: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return FileFacts(**rest, asks=asks, code=code)
-    except (TypeError, ValueError, KeyError):
+        facts = msgspec.convert(body, FileFacts)
+    except (msgspec.ValidationError, RecursionError):
         return None
-
-
-def _code(body: dict[str, Any]) -> Code:
-    """Read one section's code back."""
-    pairs = {key: tuple(tuple(row) for row in body[key]) for key in ("ptx", "sass")}
-    return Code(**{**body, **pairs})
+    return facts if isinstance(body, dict) and body.keys() == set(FileFacts.__struct_fields__) else None

@@ -29,6 +29,8 @@ class StackFacts(Struct, frozen=True, kw_only=True):
         os: ``windows`` or ``linux``; empty where the stack is for both.
         providers: by the name that pins.lock uses (``cublas12``).
         api: its call table, ``None`` where nobody has read its sources.
+        ptx: the name of the table of the PTX that it compiles, empty where its sources were not read.
+        ptx_assumed: that table is the nearest release's.
         exports: for libraries without a table: what the staged file really exports.
         backends: HIP library to "is it there"; ``None`` where nobody can say.
         kernels: HIP library to "has it kernels for this GPU"; ``None`` where nobody can say.
@@ -43,6 +45,8 @@ class StackFacts(Struct, frozen=True, kw_only=True):
     os: str = ""
     providers: Mapping[str, Provider] = field(default_factory=dict)
     api: ApiTable | None = None
+    ptx: str = ""
+    ptx_assumed: bool = False
     exports: Mapping[str, frozenset[str]] = field(default_factory=dict)
     backends: Mapping[str, bool | None] = field(default_factory=dict)
     kernels: Mapping[str, bool | None] = field(default_factory=dict)
@@ -64,10 +68,12 @@ class Covered(Struct, frozen=True, kw_only=True):
         absent: HIP libraries that are needed behind it and not there.
         kernelless: HIP libraries without kernels for this GPU.
         unsure: HIP libraries nobody can say anything about.
+        own_serves: the program's own copy does its work under this stack, on the driver.
     """
 
     need: Need
     provided_by: str | None = None
+    own_serves: bool = False
     missing: tuple[str, ...] = ()
     aborts: tuple[str, ...] = ()
     not_exported: tuple[str, ...] = ()
@@ -93,8 +99,11 @@ class Covered(Struct, frozen=True, kw_only=True):
             return "fail"
         if part is Part.HARMLESS or (part is Part.RUNTIME and not self.need.unknown):
             return "ok"
+        if self.provided_by is None and self.own_serves:
+            return "ok"
         if self.provided_by is None:
-            return "unknown" if part in {Part.COMPILER, Part.RUNTIME} else "fail"
+            own = part is Part.CLIENT and self.need.own is not None
+            return "unknown" if own or part in {Part.COMPILER, Part.RUNTIME} else "fail"
         return "unknown" if self.unknown or self.unsure or not self.need.calls_known else "ok"
 
     def to_json(self) -> dict[str, object]:
@@ -131,7 +140,9 @@ def _cover(need: Need, stack: StackFacts) -> Covered:
     if need.spelled:
         need = replace(need, functions=_known(need, stack))
     if provider is None:
-        return Covered(need=need, provided_by="the NVIDIA driver" if _by_driver(need, stack) else None)
+        driver = "the NVIDIA driver" if _by_driver(need, stack) else None
+        own = stack.kind is StackKind.CONTROL and need.own is not None
+        return Covered(need=need, provided_by=driver, own_serves=own)
     calls: dict[Call, list[str]] = {call: [] for call in Call}
     for function in need.functions:
         calls[_call(need, function, stack)].append(function)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from scripts.binary.fatbin import MAX_ENTRIES, Container, Entry, Packing, read_container, read_containers
 from scripts.binary.image import Section
 from scripts.binary.payload import Opener, Unopened, read_cubin, read_ptx
+from scripts.binary.ptx_text import outside, text_entry
 from scripts.binary.source import FileBytes
 from scripts.preflight.facts import Code
 
@@ -20,7 +21,14 @@ RELOCATABLE: Final = ("__nv_rel",)
 #: PTX this far below the machine code beside it is a stand-in for old GPUs, often with other results.
 STUB_DISTANCE: Final = 20
 #: So many containers outside their sections are read.
-MAX_STRAYS: Final = 4096
+MAX_STRAYS: Final = 1 << 20
+
+
+class DeviceCode(NamedTuple):
+    """The device code of one file: what it comes to by section, and the containers that can be loaded."""
+
+    code: tuple[Code, ...] = ()
+    loadable: tuple[Container, ...] = ()
 
 
 def is_device_section(name: str) -> bool:
@@ -28,66 +36,88 @@ def is_device_section(name: str) -> bool:
     return name.startswith((*LOADED, *RELOCATABLE))
 
 
-def code_of(
-    source: FileBytes, sections: Iterable[Section], strays: Sequence[int], texts: Sequence[int]
-) -> tuple[Code, ...]:
+def code_of(source: FileBytes, sections: Iterable[Section], hits: Mapping[str, Sequence[int]]) -> DeviceCode:
     """Read the device code of a program or library.
 
     Args:
         source: the file.
         sections: all of them; those of device code are walked.
-        strays: where a container's first bytes lie in other data.
-        texts: where PTX text names its target in other data.
+        hits: where in other data the first bytes lie of a container (``fatbin``) or an ELF file (``cubin``),
+            and where PTX text names its target (``ptx``).
     """
-    found = []
+    found: list[Code] = []
+    loadable: list[Container] = []
     for section in sections:
         if is_device_section(section.name) and section.size:
             read = read_containers(source, section.offset, section.size)
             code = _summary(source, section.name, read.found, complete=read.complete)
             found.append(code)
-    if strays:
-        found.append(_strays(source, strays))
-    if texts:
-        found.append(_texts(source, texts))
-    return tuple(code for code in found if code.modules or not code.complete)
+            loadable += () if code.relocatable else read.found
+    stray, limit = _strays(source, hits["fatbin"])
+    # What lies in a container in the same data is that container's.
+    stray += _cubins(source, outside(hits["cubin"], stray))
+    if stray or limit:
+        found.append(_summary(source, "data", stray, complete=not limit, limit=limit))
+        loadable += stray
+    loose = _texts(source, outside(hits["ptx"], stray)) if not limit else []
+    if loose:
+        found.append(_summary(source, "text", loose))
+        loadable += loose
+    return DeviceCode(tuple(code for code in found if code.modules or not code.complete), tuple(loadable))
 
 
-def bare_code(source: FileBytes) -> tuple[Code, ...]:
+def bare_code(source: FileBytes) -> DeviceCode:
     """Read a file that is nothing but device code: a fat binary, a cubin or PTX text."""
     cubin = read_cubin(source, source.size)
     if cubin is not None:
-        return (_summary(source, "", (Container(0, (cubin,), ""),)),)
-    text = read_ptx(source.read(0, 1 << 16))
-    if text is not None:
-        return (_summary(source, "", (Container(0, (text,), ""),)),)
+        return DeviceCode((_summary(source, "", (Container(0, (cubin,), ""),)),))
+    head = read_ptx(source.read(0, 1 << 16))
+    if head is not None:
+        text = Container(0, (head._replace(size=source.size),), "")
+        return DeviceCode((_summary(source, "", (text,)),), (text,))
     read = read_containers(source, 0, source.size)
     code = _summary(source, "", read.found, complete=read.complete)
-    return (code,) if code.modules or not code.complete else ()
+    return DeviceCode((code,), read.found) if code.modules or not code.complete else DeviceCode()
 
 
-def _strays(source: FileBytes, places: Sequence[int]) -> Code:
-    """Read containers that lie in other data: programs hand them to the driver themselves."""
+def _strays(source: FileBytes, places: Sequence[int]) -> tuple[list[Container], str]:
+    """Read containers that lie in other data: programs hand them to the driver themselves.
+
+    The second value says how many were read where a limit ended it, else it is empty.
+    """
     found: list[Container] = []
     left = MAX_ENTRIES
-    for place in places[:MAX_STRAYS]:
+    for number, place in enumerate(places):
+        if number >= MAX_STRAYS or left <= 0:
+            return found, f"read {number:,} of {len(places):,} containers in its data"
         container = read_container(source, place, left)
         left -= len(container.entries) if container is not None else 0
         if container is not None and container.entries and not container.fault:
             found.append(container)
-    return _summary(source, "data", found, complete=len(places) <= MAX_STRAYS and left > 0)
+    return found, ""
 
 
-def _texts(source: FileBytes, places: Sequence[int]) -> Code:
-    """Read the heads of PTX texts that lie in other data."""
+def _cubins(source: FileBytes, places: Sequence[int]) -> list[Container]:
+    """Read machine code that lies in other data without a container."""
+    found = []
+    for place in places:
+        entry = read_cubin(source, source.size - place, place)
+        if entry is not None:
+            found.append(Container(place, (entry,), ""))
+    return found
+
+
+def _texts(source: FileBytes, places: Sequence[int]) -> list[Container]:
+    """Read PTX texts that lie in other data; debug information spells its lines apart, and is none."""
     found = []
     for place in places:
         start = max(0, place - 256)
-        head = source.read(start, place - start + 32)
-        version = head.rfind(b".version")
-        entry = read_ptx(head[version:], start + version) if version >= 0 else None
-        if entry is not None:
-            found.append(Container(start, (entry,), ""))
-    return _summary(source, "text", tuple(found))
+        data = source.read(start, place - start + 32)
+        version = data.rfind(b".version")
+        head = read_ptx(data[version:], start + version) if version >= 0 else None
+        if head is not None and b"\0" not in data[version : place - start]:
+            found.append(Container(start, (text_entry(source, start + version, head),), ""))
+    return found
 
 
 class _Tally(Struct):
@@ -131,7 +161,12 @@ class _Tally(Struct):
 
 
 def _summary(
-    source: FileBytes, section: str, containers: Sequence[Container], *, complete: bool = True
+    source: FileBytes,
+    section: str,
+    containers: Sequence[Container],
+    *,
+    complete: bool = True,
+    limit: str = "",
 ) -> Code:
     """Count entries, and the modules that a translation layer cannot use."""
     ptx: Counter[tuple[int, str, str]] = Counter()
@@ -164,4 +199,5 @@ def _summary(
         unknown=tally.unknown,
         why=tally.why,
         complete=complete,
+        limit=limit,
     )

@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from scripts.guards import guard_of
 from scripts.preflight.cache import FileCache
-from scripts.preflight.kinds import Recognised, guarded_kind, recognise
+from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import named
 from scripts.preflight.listing import Listing, is_shared, list_folder, merged
 from scripts.preflight.needs import Closure, follow
 from scripts.preflight.packages import Package, environments, installed, is_python
+from scripts.preflight.packaging_detection import Recognised, guarded_kind, recognise
 
 
 class Examined(Struct, frozen=True, kw_only=True):
@@ -23,12 +24,14 @@ class Examined(Struct, frozen=True, kw_only=True):
     packages: tuple[Package, ...] = ()
 
 
-def examine(program: Path, *, cache: Path) -> Examined:
+def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -> Examined:
     """Read a program and everything it ships; ``cache`` is the folder that keeps the answers.
+
+    With ``kernels`` every PTX text is checked, too, unless that store has the answer.
 
     Never raises for what lies in files: damage and limits are part of the answer.
     """
-    look = FileCache(cache, program)
+    look = FileCache(cache, program, kernels=kernels)
     packages = installed(environments(program)) if is_python(program) else ()
     shared = is_shared(program.parent) or is_python(program)
     listing = list_folder(program.parent, deep=not shared)

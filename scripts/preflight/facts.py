@@ -24,7 +24,7 @@ class Code(Struct, frozen=True, kw_only=True):
         stubs: those whose only PTX lies far below their machine code.
         special: those whose PTX is for one processor or its family alone (all of it has a letter).
         unknown: those that nobody can say anything about; ``why`` is the first one's reason.
-        complete: false where damage or a limit ended the reading.
+        complete: false where damage or a limit ended the reading; ``limit`` says the latter in numbers.
     """
 
     section: str
@@ -40,6 +40,7 @@ class Code(Struct, frozen=True, kw_only=True):
     unknown: int = 0
     why: str = ""
     complete: bool = True
+    limit: str = ""
 
 
 class Ask(Struct, frozen=True, kw_only=True):
@@ -60,6 +61,7 @@ class FileFacts(Struct, frozen=True, kw_only=True):
         undefined: ELF: functions of NVIDIA's libraries that it needs, whoever brings them.
         loaders: functions by which it loads libraries later.
         sections: names of its sections.
+        device: names the PTX that can be loaded by its content; empty where there is none.
         signs: which of the signs in ``data/kinds.toml`` lie in its bytes.
         flags: ``managed``, ``force-integrity``, ``system-only``, ``gui``, ``admin``, ``ui-access``.
         faults: what could not be read.
@@ -77,6 +79,7 @@ class FileFacts(Struct, frozen=True, kw_only=True):
     runpath: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     code: tuple[Code, ...] = ()
+    device: str = ""
     signs: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()

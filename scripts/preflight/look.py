@@ -10,13 +10,16 @@ from msgspec.structs import replace
 
 from scripts.binary.fatbin import MAGIC
 from scripts.binary.image import Format, Image, Section, Unreadable
+from scripts.binary.ptx_text import ptx_groups
 from scripts.binary.read import read_image
 from scripts.binary.source import FileBytes
-from scripts.binary.strings import Swept, sweep, words
-from scripts.preflight.devicecode import bare_code, code_of, is_device_section
+from scripts.binary.strings import MAX_NAMES, Swept, sweep, words
+from scripts.preflight.devicecode import DeviceCode, bare_code, code_of, is_device_section
 from scripts.preflight.facts import STATIC_RUNTIME, Ask, FileFacts
-from scripts.preflight.kinds import byte_signs, tail_signs
+from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import DRIVER, Part, heads, library_of, named
+from scripts.preflight.packaging_detection import byte_signs, tail_signs
+from scripts.preflight.ptx_images import read_kernels
 
 #: Functions that say how a program loads libraries later.
 LOADERS: Final = frozenset(
@@ -45,41 +48,56 @@ _NO_STRINGS: Final = (
     ".dynstr",
 )
 _PTX_MARK: Final = b".target sm_"
-_CODE_MARKS: Final = ("fatbin", "ptx")
+_CUBIN_MARK: Final = b"\x7fELF\x02\x01\x01"
+_CODE_MARKS: Final = ("fatbin", "cubin", "ptx")
 #: A name of the runtime's table of errors that programs do not spell out.
 _RUNTIME_MARK: Final = b"cudaErrorMissingConfiguration\0"
 _BARE: Final = frozenset({".ptx", ".cubin", ".fatbin"})
 
 
-def look(path: Path) -> FileFacts:
-    """Read one file. Never raises: what cannot be read is a fault in the answer."""
+def look(path: Path, kernels: KernelStore | None = None) -> FileFacts:
+    """Read one file. Never raises: what cannot be read is a fault in the answer.
+
+    With ``kernels`` its PTX is checked, too, and the report kept there under ``device``.
+    """
     try:
         if path.suffix.lower() in _BARE:
             with FileBytes(path) as source:
-                return FileFacts(code=bare_code(source), then="name the program that loads it")
+                found = bare_code(source)
+                device = _device(source, found, kernels)
+                return FileFacts(code=found.code, device=device, then="name the program that loads it")
         image = read_image(path)
         if isinstance(image, Unreadable):
             return FileFacts(faults=(image.reason,), then=image.then)
         with FileBytes(path) as source:
-            needles = {"fatbin": MAGIC, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK}
+            needles = {"fatbin": MAGIC, "cubin": _CUBIN_MARK, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK}
             if image.format is Format.ELF or not image.library:  # nobody asks for a DLL's kind
                 needles |= byte_signs()
             spans = _data(image)
             swept = sweep(source, spans, image.format, needles)
             own = named(path.name)
             if own is None or own.library.part is not Part.RUNTIME:
-                return _with_names(_facts(image, source, swept), source, spans)
+                return _with_names(_facts(image, source, swept, kernels), source, spans)
             swept.hits[STATIC_RUNTIME].clear()  # the runtime itself
-            return _facts(image, source, swept)
+            return _facts(image, source, swept, kernels)
     except OSError as error:
         return FileFacts(faults=(f"it cannot be read: {error.strerror or error}",))
 
 
-def _facts(image: Image, source: FileBytes, swept: Swept) -> FileFacts:
+def _device(source: FileBytes, found: DeviceCode, kernels: KernelStore | None) -> str:
+    """Name the PTX that can be loaded, and check it where that is wanted and was not done before."""
+    groups, device = ptx_groups(source, found.loadable)
+    if kernels is not None and device and kernels.get(device) is None:
+        kernels.put(device, read_kernels(source, groups))
+    return device
+
+
+def _facts(image: Image, source: FileBytes, swept: Swept, kernels: KernelStore | None) -> FileFacts:
     """Put together what the readers found."""
     faults = image.faults
     if not swept.complete:
-        faults = (*faults, "it holds more text than was searched")
+        faults = (*faults, swept.limit)
+    found = code_of(source, image.sections, swept.hits)
     signs = [name for name, hits in swept.hits.items() if hits and name not in _CODE_MARKS]
     return FileFacts(
         format=image.format.value,
@@ -92,7 +110,8 @@ def _facts(image: Image, source: FileBytes, swept: Swept) -> FileFacts:
         rpath=image.rpath,
         runpath=image.runpath,
         sections=tuple(s.name for s in image.sections),
-        code=code_of(source, image.sections, swept.hits["fatbin"], swept.hits["ptx"]),
+        code=found.code,
+        device=_device(source, found, kernels),
         signs=(*signs, *tail_signs(source)),
         flags=_flags(image),
         faults=faults,
@@ -121,7 +140,11 @@ def _with_names(facts: FileFacts, source: FileBytes, spans: Sequence[Section]) -
         library = meant.get(ask.library) if ask.how == "string" else None
         return ask if library is None else replace(ask, functions=tuple(functions.get(library.id, ())))
 
-    faults = facts.faults if complete else (*facts.faults, "it names more functions than were kept")
+    faults = (
+        facts.faults
+        if complete
+        else (*facts.faults, f"it names more functions than the {MAX_NAMES:,} that were kept")
+    )
     return replace(facts, asks=tuple(map(filled, facts.asks)), faults=faults)
 
 

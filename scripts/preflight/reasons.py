@@ -41,7 +41,7 @@ class Reason(JsonRecord, frozen=True, kw_only=True):
     JSON = "effect text file? functions count then?"
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class GroupedReason(Struct, frozen=True, kw_only=True):
     """One reason, and how many other files have one like it."""
 
     reason: Reason
@@ -57,14 +57,16 @@ class Said(Struct, frozen=True, kw_only=True):
         )
 
 
-def grouped(reasons: Sequence[Reason]) -> tuple[Said, ...]:
+def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
     """Put together reasons that differ in file, functions and numbers alone, for people; order is kept."""
     groups: dict[tuple[Verdict, str], list[Reason]] = {}
     for reason in reasons:
         words = reason.text.replace(reason.file, "*") if reason.file else reason.text
         shape = re.sub(r"(?:sm_\d+[af]?|\d+)\s?(?:(?:kernel|module)s?)?|: .*", "#", words)
         groups.setdefault((reason.effect, re.sub("#+", "#", shape)), []).append(reason)
-    return tuple(Said(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values())
+    return tuple(
+        GroupedReason(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values()
+    )
 
 
 def count_of(number: int, noun: str) -> str:

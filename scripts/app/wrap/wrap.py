@@ -73,7 +73,7 @@ def wrap(
 ) -> WrapResult:
     """Run ``exe`` under a stack and wait for its whole process tree.
 
-    ``program_args`` come from ``launch.argv.split_argv``. ``placer``, ``inspect`` and ``redact`` are what
+    ``program_args`` are the program's own, untouched. ``placer``, ``inspect`` and ``redact`` are what
     other rooms offer; without a placer ``--via=beside`` is refused, without ``inspect`` so is ``--strict``.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
+from scripts.preflight.kernels import demangled
 from scripts.preflight.reasons import Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS
 
@@ -26,24 +27,36 @@ _SAYS: Final = {
     Verdict.UNKNOWN: "unknown: its files do not tell",
     Verdict.REFUSES: "will not run",
 }
-#: So many reasons, asking files, and files of device code are listed.
-SHOWN: Final = 12
+#: So many reasons are shown without ``--details``; so many rows of a table with it.
+REASONS: Final = 3
+SHOWN: Final = 40
+#: What becomes of a kernel, for a table.
+_STATES: Final = {
+    "fine": "compiled",
+    "dropped": "dropped",
+    "text": "lost: its PTX cannot be read",
+    "module": "lost with its module",
+    "ends": "ends the process",
+    "linking": "for linking while the program runs",
+}
 
 
 def show_preflight(result: PreflightResult, out: Out) -> None:
-    """Show the verdict first, then the reasons, the needs, the device code, and what else there is."""
+    """Show the verdict, the reasons that matter, the kernels, other ways, and what to do next."""
     verdict = result.judged.verdict
     gpu = f" on {result.stack.gfx}" if result.stack.gfx else ""
     says = _SAYS[verdict] if result.examined.closure.program.facts.format else "no program"
     out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {says}")
-    reasons = grouped(result.judged.reasons)
-    for said in reasons[:SHOWN]:
-        out.line(f"  {'note: ' if said.reason.effect is Verdict.RUNS else ''}{said.text}")
-    if len(reasons) > SHOWN:
-        out.line(f"  and {len(reasons) - SHOWN} more reasons; --json lists all")
-    _needs(result, out)
-    _code(result, out)
-    for other in result.better:
+    _reasons(result, out)
+    _kernels(result, out)
+    if result.details:
+        _needs(result, out)
+        _code(result, out)
+    if result.listed:
+        _every_kernel(result, out)
+    if result.compared:
+        _stacks(result, out)
+    for other in result.better if not result.compared else ():
         out.line(f"{other.stack} would do better ({other.verdict.value}): {other.why}")
     for choice in result.alternatives:
         out.line(f"Without translation: {choice.what}")
@@ -52,6 +65,77 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     files = "1 file" if count == 1 else f"{count} files"
     out.note(f"Read {files}; nothing was run, so this predicts; {proof}.")
     out.now(_now(result))
+
+
+def _reasons(result: PreflightResult, out: Out) -> None:
+    """Show the heaviest reasons; notes, which change nothing, only in full."""
+    reasons = grouped(result.judged.reasons)
+    heavy = [group for group in reasons if group.reason.effect is not Verdict.RUNS]
+    shown = reasons if result.details else heavy[:REASONS]
+    for group in shown:
+        out.line(f"  {'note: ' if group.reason.effect is Verdict.RUNS else ''}{group.text}")
+    if len(reasons) > len(shown):
+        out.line(f"  and {len(reasons) - len(shown)} more; --details shows all")
+
+
+def _kernels(result: PreflightResult, out: Out) -> None:
+    """Sum up the kernels of all files."""
+    if not result.kernels:
+        return
+    total = sum(file.tally.total for file in result.kernels)
+    lost = [file for file in result.kernels if file.tally.missing]
+    missing = sum(len(file.tally.missing) for file in lost)
+    release = result.stack.ptx.removeprefix("zluda-")
+    assumed = (
+        f"{release}, taken for this release, which was not read," if result.stack.ptx_assumed else release
+    )
+    where = f" in {len(lost)} of {len(result.kernels)} files with PTX" if missing else ""
+    out.line(
+        f"Kernels: {missing:,} of {total:,} would be missing{where}, by {assumed} source, not seen on a GPU"
+    )
+    bare = sum(code.kernels_lost or 0 for code in _loaded(result))
+    if bare:
+        out.line(f"  at most {bare:,} more have no PTX at all, only machine code for NVIDIA")
+    if missing and not result.listed:
+        out.line("  --kernels lists them")
+
+
+def _loaded(result: PreflightResult) -> list[Code]:
+    """Return the device code that can be loaded."""
+    return [code for v in result.examined.closure.visited for code in v.facts.code if not code.relocatable]
+
+
+def _every_kernel(result: PreflightResult, out: Out) -> None:
+    """List kernels file by file, the missing ones first."""
+    for file in result.kernels:
+        rows = [
+            (
+                demangled(fate.name),
+                _STATES[fate.state],
+                f"{fate.cause} {fate.why}".strip(),
+                str(fate.line or ""),
+            )
+            for fate in (*file.tally.missing, *file.tally.fine)
+        ]
+        out.table(("kernel", "becomes", "because of", "line"), rows, title=file.path.name)
+
+
+def _stacks(result: PreflightResult, out: Out) -> None:
+    """Show stacks side by side; in lines, because a table would break their names."""
+    width = max(len(one.stack) for one in result.compared)
+    for one in result.compared:
+        kernels = f"{_known(one.kernels_missing)}{'*' if one.assumed else ''}"
+        fits = "" if one.fits else f"; not for {result.stack.gfx}"
+        functions = _known(one.functions_missing)
+        out.line(
+            f"{one.stack:<{width}}  {one.verdict:<7}  missing: kernels {kernels}, functions {functions}{fits}"
+        )
+    if any(one.assumed for one in result.compared):
+        out.line("* by the table of the nearest release that was read")
+
+
+def _known(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"
 
 
 def _needs(result: PreflightResult, out: Out) -> None:
@@ -65,7 +149,7 @@ def _needs(result: PreflightResult, out: Out) -> None:
             mark = {"ok": "ok", "fail": "fail", "unknown": "unknown"}[item.status]
             out.mark(mark, f"  {_need(item)}")
     if len(by_chain) > SHOWN:
-        out.line(f"and {len(by_chain) - SHOWN} more files that ask for CUDA; --json lists all")
+        out.line(f"and {len(by_chain) - SHOWN} more files that ask for CUDA; --json has all")
 
 
 def _need(item: Covered) -> str:
@@ -108,7 +192,7 @@ def _code(result: PreflightResult, out: Out) -> None:
     if rows:
         out.table(("device code in", "section", "PTX", "NVIDIA machine code"), rows)
     if len(found) > SHOWN:
-        out.line(f"and {len(found) - SHOWN} more; --json lists all")
+        out.line(f"and {len(found) - SHOWN} more; --json has all")
 
 
 def _ptx(code: Code) -> str:
@@ -123,24 +207,28 @@ def _sass(code: Code) -> str:
 
 
 def _now(result: PreflightResult) -> str:
-    """Say what a person would do next, on which machine."""
+    """Return the next step: a command that can work on this machine, or where there is none a sentence."""
     program = result.examined.closure.program.facts
     if not program.format:
         return program.then or "name a program"
     system = SYSTEMS[program.format]
+    if program.library:
+        return "it is a library: name the program that loads it"
     if result.judged.verdict is Verdict.REFUSES:
         return _instead(result, "" if system == result.system else f"on a machine with {system.title()}, ")
     if system != result.system:
         return f"ask again on the machine with {system.title()} that is to run it: its HIP was not seen here"
-    if program.format == "pe" and program.library:
-        return "it is a library: name the program that loads it"
-    return f'try it: invoke wrap --exe="{result.program}"'
+    if not result.staged:
+        return f"prepare the stack: invoke setup --stack={result.stack.id}"
+    stack = "" if result.active else f" --stack={result.stack.id}"
+    return f'try it: invoke wrap --exe="{result.program}"{stack}'
 
 
 def _instead(result: PreflightResult, there: str) -> str:
     """Say what to do about a refusal; ``there`` names the machine to do it on, where it is not this one."""
-    if result.better:
-        return f"{there}try the other stack: invoke setup --stack={result.better[0].stack}"
+    better = next((other for other in result.better if other.verdict is not Verdict.REFUSES), None)
+    if better is not None:
+        return f"{there}try the other stack: invoke setup --stack={better.stack}"
     if result.judged.reasons[0].then:
         return result.judged.reasons[0].then
     if result.alternatives:
