@@ -184,6 +184,6 @@ def _is_program(path: Path) -> bool:
 def _names(folder: Path) -> list[str]:
     """List a folder; what is not there or not ours to read has no names."""
     try:
-        return sorted(entry.name for entry in Path(extended_path(folder)).iterdir())
+        return sorted(os.listdir(extended_path(folder)))  # noqa: PTH208 - a thousand paths cost more
     except (OSError, ValueError):
         return []
