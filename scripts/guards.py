@@ -159,10 +159,16 @@ def _places(start: Folder, names: Callable[[Folder], Iterable[str]]) -> Iterator
         if here.name.lower() not in _table().inner:
             break
         here = above
-    projects = [name for name in names(start) if "." not in name][:PROJECTS]
+    inner = (name for name in names(start) if "." not in name)
+    projects = [name for name in inner if not _is_file(start, name)][:PROJECTS]
     for project in projects:
         for parts in BELOW:
             yield start.joinpath(project, *parts)
+
+
+def _is_file(folder: PurePath, name: str) -> bool:
+    """Whether a name is a file, in which nothing can lie; a thousand of them were listed in vain."""
+    return isinstance(folder, Path) and os.path.isfile(f"{folder}{os.sep}{name}")  # noqa: PTH113 - many
 
 
 def _is_shared(folder: PurePath) -> bool:
