@@ -159,16 +159,19 @@ def _places(start: Folder, names: Callable[[Folder], Iterable[str]]) -> Iterator
         if here.name.lower() not in _table().inner:
             break
         here = above
-    inner = (name for name in names(start) if "." not in name)
-    projects = [name for name in inner if not _is_file(start, name)][:PROJECTS]
-    for project in projects:
+    for project in _inner(start, names):
         for parts in BELOW:
             yield start.joinpath(project, *parts)
 
 
-def _is_file(folder: PurePath, name: str) -> bool:
-    """Whether a name is a file, in which nothing can lie; a thousand of them were listed in vain."""
-    return isinstance(folder, Path) and os.path.isfile(f"{folder}{os.sep}{name}")  # noqa: PTH113 - many
+def _inner(folder: Folder, names: Callable[[Folder], Iterable[str]]) -> list[str]:
+    """List what may be a folder in a folder; a thousand files would be listed in vain."""
+    try:
+        with os.scandir(extended_path(Path(folder))) as entries:
+            found = sorted(entry.name for entry in entries if "." not in entry.name and not entry.is_file())
+    except (OSError, ValueError):  # a folder that only ``names`` knows
+        found = [name for name in names(folder) if "." not in name]
+    return found[:PROJECTS]
 
 
 def _is_shared(folder: PurePath) -> bool:
