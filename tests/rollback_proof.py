@@ -30,7 +30,7 @@ from scripts.app.remove import remove
 from scripts.app.setup import setup as setup_steps
 from scripts.app.setup.flow import Flow, StepNotes
 from scripts.app.setup.setup import setup
-from scripts.app.shim import digest_of as digest_of_shim
+from scripts.app.shims import digest_of as digest_of_shim
 from scripts.app.stacks import rollback, use
 from scripts.app.stage import stage
 from scripts.app.status import status

@@ -59,7 +59,7 @@ def test_every_finding_is_one_iteration(tmp_path: Path) -> None:
     ("output", "told"),
     [
         pytest.param('step 1: 5 it/s\nstep 2: 5 it/s\n{"learn_s": 1}', "equally often", id="counts-differ"),
-        pytest.param("nothing to see", "none of its metrics", id="nothing"),
+        pytest.param("nothing to see", "no metric found", id="nothing"),
         pytest.param('step 1: 5 it/s\n{"learn_s": "NaN"}', "no number", id="nan"),
         pytest.param('step 1: 5 it/s\n{"learn_s": "fast"}', "no number", id="a-word"),
     ],
@@ -100,6 +100,8 @@ def test_an_answer_may_be_a_text(tmp_path: Path) -> None:
         pytest.param("warmup = 1", "warm_up = 1", "warm_up", id="misspelt"),
         pytest.param("timeout = 60", "timeout = 0", "timeout", id="no-time"),
         pytest.param("timeout = 60", "timeout = inf", "timeout", id="endless"),
+        pytest.param("timeout = 60", f"timeout = 1{'0' * 400}", "timeout", id="400-digits"),
+        pytest.param('"train.py"]', '"a\\u0000b"]', "command", id="nul-in-the-command"),
         pytest.param('primary = "sps"', 'primary = "fps"', "primary", id="unknown-primary"),
         pytest.param('better = "lower"', 'better = "less"', "metrics.learn_s.better", id="direction"),
         pytest.param('json = "learn_s"', "", "metrics.learn_s", id="no-way-to-find-it"),
@@ -121,7 +123,7 @@ def test_a_wrong_description_is_refused_by_key(tmp_path: Path, old: str, new: st
     assert told in caught.value.message
 
 
-@pytest.mark.parametrize("text", ["name = ", "\x00"], ids=["torn", "nul"])
+@pytest.mark.parametrize("text", ["name = ", "\x00", "a = " + "[" * 50_000], ids=["torn", "nul", "deep"])
 def test_what_is_no_toml_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError) as caught:
         described(tmp_path, text)

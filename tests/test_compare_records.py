@@ -146,6 +146,7 @@ def test_a_table_is_read_with_marks_and_in_any_order(tmp_path: Path) -> None:
         pytest.param(HEAD + "a,1,1,1,1\n", "line 2", id="too-long"),
         pytest.param(HEAD + "a,0,1,1\n", "line 2", id="trial-zero"),
         pytest.param(HEAD + "a,1.5,1,1\n", "line 2", id="trial-half"),
+        pytest.param(HEAD + f"a,{'9' * 5000},1,1\n", "line 2", id="trial-of-5000-digits"),
         pytest.param(HEAD + ",1,1,1\n", "line 2", id="no-name"),
         pytest.param(HEAD + "a,1,1,fast\n", "'fast'", id="no-number"),
         pytest.param(HEAD + "a,1,1,nan\n", "'nan'", id="nan"),

@@ -132,6 +132,7 @@ def test_the_exit_code_is_the_verdict(
     ("option", "value", "reference"),
     [
         ("warmup", "x", "bad-number"),
+        ("warmup", "9" * 5000, "bad-number"),
         ("margin", "0", "bad-margin"),
         ("margin", "nan", "bad-margin"),
         ("margin", "100", "bad-margin"),

@@ -185,8 +185,8 @@ def test_an_arguments_file_holds_a_list_of_strings() -> None:
         ("[true]", "element 1 is true or false, not a string"),
         ("[null]", "element 1 is null, not a string"),
         ('["a", ["b"]]', "element 2 is a list, not a string"),
-        ("[" * 100_000, "something else than a list of strings"),
-        ("[" + "9" * 6000 + "]", "something else than a list of strings"),
+        ("[" * 100_000, "must hold a list of strings"),
+        ("[" + "9" * 6000 + "]", "must hold a list of strings"),
     ],
     ids=lambda text: text[:40],
 )

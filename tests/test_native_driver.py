@@ -54,7 +54,7 @@ def size(number: int) -> ctypes.c_size_t:
 def test_there_is_one_device_and_it_says_what_it_is(cuda: Any) -> None:
     assert ask(cuda.cuDeviceGetCount) == 1
     assert ask(cuda.cuDeviceGet, 0) == 0
-    assert ask(cuda.cuDriverGetVersion) == 12080
+    assert ask(cuda.cuDriverGetVersion) == 13000
     name = ctypes.create_string_buffer(99)
     assert cuda.cuDeviceGetName(name, 99, 0) == 0
     assert name.value == b"CPU reference (simulated, not a GPU)"
@@ -66,7 +66,8 @@ def test_there_is_one_device_and_it_says_what_it_is(cuda: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "value"), [(10, 32), (41, 1), (75, 5), (76, 0), (115, 0), (0, None), (151, None)]
+    ("attribute", "value"),
+    [(10, 32), (41, 1), (75, 12), (76, 1), (88, 0), (115, 1), (128, 0), (0, None), (151, None)],
 )
 def test_attributes_have_values_and_unknown_ones_are_refused(
     cuda: Any, attribute: int, value: int | None
@@ -279,6 +280,7 @@ def test_events_measure_and_refuse_what_was_not_recorded(cuda: Any) -> None:
     assert cuda.cuEventElapsedTime(ctypes.byref(elapsed), start, end) == INVALID_HANDLE
     assert cuda.cuEventRecord(end, None) == 0
     assert cuda.cuEventRecord(untimed, None) == 0
+    assert cuda.cuStreamSynchronize(None) == 0
     assert cuda.cuEventElapsedTime(ctypes.byref(elapsed), start, end) == 0
     assert elapsed.value >= 0
     assert cuda.cuEventElapsedTime(ctypes.byref(elapsed), start, untimed) == INVALID_HANDLE
@@ -298,6 +300,7 @@ def test_streams_are_known_by_handle(cuda: Any) -> None:
     called: list[int] = []
     callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _data: called.append(1))
     assert cuda.cuLaunchHostFunc(stream, callback, None) == 0
+    assert cuda.cuStreamSynchronize(stream) == 0
     assert called == [1]
     assert cuda.cuStreamDestroy_v2(stream) == 0
     assert cuda.cuStreamSynchronize(stream) == INVALID_HANDLE
@@ -341,7 +344,10 @@ def address_of(cuda: Any, symbol: str) -> int | None:
         ("cuGetProcAddress", 11030, "cuGetProcAddress"),
         ("cuGetProcAddress", 12000, "cuGetProcAddress_v2"),
         ("cuLaunchKernel", 12080, "cuLaunchKernel"),
-        ("cuMemcpy2D", 12080, "cuMemcpy2D"),
+        ("cuMemcpy2D", 12080, "cuMemcpy2D_v2"),
+        ("cuCtxGetDevice", 12080, "cuCtxGetDevice"),
+        ("cuCtxGetDevice", 13050, "cuCtxGetDevice_v2"),
+        ("cuMemAdvise", 13000, "cuMemAdvise_v2"),
     ],
 )
 def test_calls_are_found_by_name_and_version(cuda: Any, name: str, version: int, symbol: str) -> None:
@@ -361,6 +367,17 @@ def test_a_name_without_a_call_is_none_and_says_why(cuda: Any) -> None:
 
 
 def test_calls_without_code_say_not_supported(cuda: Any) -> None:
-    assert cuda.cuLaunchKernel() == NOT_SUPPORTED
-    assert cuda.cuModuleLoadData(None, None) == NOT_SUPPORTED
-    assert cuda.cuGetExportTable(None, None) == NOT_SUPPORTED
+    assert cuda.cuTexObjectCreate(None, None, None, None) == NOT_SUPPORTED
+
+
+def test_the_vendors_private_tables_are_refused_in_a_sentence(
+    cuda: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = ctypes.c_void_p(7)
+    for _ in range(2):
+        assert cuda.cuGetExportTable(ctypes.byref(table), bytes(16)) == NOT_SUPPORTED
+        assert table.value is None
+    assert capfd.readouterr().err in {
+        "",
+        "CPU reference: NVIDIA's CUDA runtime in this program runs on NVIDIA's driver only\n",
+    }

@@ -298,12 +298,32 @@ def test_without_a_table_the_staged_files_exports_say_what_is_not_there(tmp_path
     assert found.reasons[0].functions == ("cuGone",)
 
 
-def test_the_reference_runs_no_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("entry", "word"), [(ptx(), "unknown"), (sass(90, ["a"]), "refuses")], ids=["ptx", "machine-code"]
+)
+def test_the_reference_runs_ptx_and_no_machine_code(tmp_path: Path, entry: bytes, word: str) -> None:
     stack = replace(zluda(), kind=StackKind.REFERENCE)
-    assert (
-        verdict(tmp_path, {"app.exe": exe(GEMM, sections={".nv_fatb": container(ptx())})}, stack).verdict
-        == "refuses"
+    program = exe({"cudart64_12.dll": ["cudaMalloc"]}, sections={".nv_fatb": container(entry)})
+    assert verdict(tmp_path, {"app.exe": program}, stack).verdict == word
+
+
+def test_the_reference_refuses_nvidias_runtime_inside_a_program(tmp_path: Path) -> None:
+    stack = replace(zluda(), kind=StackKind.REFERENCE)
+    program = exe(GEMM, sections={".nv_fatb": container(ptx())})
+    found = verdict(tmp_path, {"app.exe": program}, stack)
+    assert found.verdict == "refuses"
+    assert found.reasons[0].text == (
+        "app.exe has NVIDIA's CUDA runtime linked in, which runs on NVIDIA's driver only"
     )
+    assert found.reasons[0].then == "build it with `nvcc -cudart shared`"
+
+
+def test_a_library_with_nvidias_runtime_inside_is_a_loss_on_the_reference(tmp_path: Path) -> None:
+    stack = replace(zluda(), kind=StackKind.REFERENCE)
+    plugin = dll(GEMM, sections={".nv_fatb": container(ptx())})
+    found = verdict(tmp_path, {"app.exe": exe({"plug.dll": ["f"]}), "plug.dll": plugin}, stack)
+    assert found.verdict == "partial"
+    assert "plug.dll has NVIDIA's CUDA runtime linked in" in found.reasons[0].text
 
 
 @pytest.mark.parametrize(("machine", "word"), [(0x14C, "refuses"), (0xAA64, "refuses"), (0x8664, "runs")])

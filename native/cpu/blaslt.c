@@ -25,7 +25,7 @@ EXPORT int cublasLtDestroy(void *handle) {
 }
 
 EXPORT size_t cublasLtGetVersion(void) { return VERSION_NUMBER; }
-EXPORT size_t cublasLtGetCudartVersion(void) { return CPU_CUDA_VERSION; }
+EXPORT size_t cublasLtGetCudartVersion(void) { return CPU_LIBRARY_VERSION; }
 
 EXPORT int cublasLtGetProperty(int property, int *value) {
     static const int VERSION[] = {VERSION_NUMBER / 10000, VERSION_NUMBER / 100 % 100, VERSION_NUMBER % 100};

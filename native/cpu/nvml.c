@@ -74,7 +74,7 @@ EXPORT int nvmlSystemGetNVMLVersion(char *text, unsigned room) {
 
 EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version) {
     if (!version) return INVALID_ARGUMENT;
-    *version = CPU_CUDA_VERSION;
+    *version = reported_cuda();
     return SUCCESS;
 }
 
@@ -108,8 +108,8 @@ EXPORT int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *min
     int result = need_device(handle);
     if (result) return result;
     if (!major || !minor) return INVALID_ARGUMENT;
-    *major = CPU_CC_MAJOR;
-    *minor = CPU_CC_MINOR;
+    *major = reported_capability() / 10;
+    *minor = reported_capability() % 10;
     return SUCCESS;
 }
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from scripts.app.compiling import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
-from scripts.app.shim import shims_here
+from scripts.app.shims import shims_here
 from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode, HostError, StagedFileError
 from scripts.serialize import pick

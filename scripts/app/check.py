@@ -8,7 +8,7 @@ from typing import Final
 from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.stack_process import backend_notes, check_environment, read_seconds, redactor_of, run_ours
 from scripts.errors import ExitCode, StagedFileError
-from scripts.evidence.cuda_check import CheckVerdict, judge, parse_output
+from scripts.evidence.cuda_check import CORE, OPTIONAL, CheckVerdict, group_of, judge, parse_output
 from scripts.model import Runtime, StackKind
 from scripts.osal.process_result import Captured
 from scripts.serialize import JsonRecord
@@ -115,7 +115,9 @@ def judge_check(staged: Staged, captured: Captured) -> CheckVerdict:
 
 
 def _provided(runtime: Runtime) -> list[str]:
-    return [file.provides for file in runtime.files if file.provides]
+    """Name the CUDA libraries that a runtime answers for and that a check can ask."""
+    names = [file.provides for file in runtime.files if file.provides]
+    return [name for name in names if group_of(name) in CORE + OPTIONAL]
 
 
 def check_program(runtime: Runtime) -> Path:

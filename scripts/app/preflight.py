@@ -14,7 +14,7 @@ from scripts.app.context import Staged, Workspace, active, host_of, lock_of, new
 from scripts.app.stack_facts import stack_facts
 from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.wrap_types import Inspected
-from scripts.errors import ExitCode, UsageError
+from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.guards import refuse_guarded
 from scripts.launch.injection import ViaFacts
 from scripts.lock.resolve import find_stack
@@ -29,7 +29,7 @@ from scripts.preflight.missing_kernels import BASIS, FileKernels, kernels_of, mi
 from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
-from scripts.preflight.verdict import SYSTEMS, Judged, judge
+from scripts.preflight.verdict import BUILD_SHARED, SYSTEMS, Judged, judge, static_runtime_refusal
 from scripts.serialize import JsonRecord
 from scripts.staging.generations import read_history
 
@@ -250,11 +250,13 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
 
     Raises:
         TargetError: ``anti-cheat``; a control stack puts no libraries in and so is not refused.
+        LaunchError: ``static-runtime``: NVIDIA's CUDA runtime is linked in, and this is the reference stack.
     """
     if staged.stack.kind is not StackKind.CONTROL:
         refuse_guarded(program)
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
+    _refuse_static_runtime(staged.stack, examined)
     about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
     here = _judge(examined, about, store)
     judged = here.judged
@@ -303,6 +305,14 @@ def warn_about(ws: Workspace, staged: Staged, program: Path, facts: ViaFacts) ->
         TargetError: ``anti-cheat``, as there.
     """
     return replace(inspect_program(ws, staged, program, facts), facts=facts)
+
+
+def _refuse_static_runtime(stack: Stack, examined: Examined) -> None:
+    """Refuse a program that would crash in NVIDIA's runtime: our own driver does not serve it."""
+    program = examined.closure.program
+    if stack.kind is StackKind.REFERENCE and program.facts.static_runtime:
+        msg = static_runtime_refusal(program.path.name)
+        raise LaunchError("static-runtime", msg, hint=BUILD_SHARED)
 
 
 def _notes(reasons: list[Reason]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, staged_runtime
 from scripts.app.evidence_lookup import Proof, Worth, evidence_of, known_by_stack
+from scripts.app.options import read_count
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.model import Host, Stack, StackKind
 from scripts.serialize import JsonRecord, pick
@@ -14,6 +15,8 @@ from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, activate, go_back, read_history
 from scripts.staging.select import unmet
 
+#: No history is longer.
+MOST_GENERATIONS: Final = 1_000_000
 ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
 NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
 
@@ -161,14 +164,11 @@ def rollback(ws: Workspace, *, to: str = "") -> RollbackResult:
         StagedFileError: its files are gone or changed; nothing was switched.
     """
     history = read_history(ws.stage)
-    if to and not to.isdecimal():
-        raise UsageError(
-            "bad-number",
-            f"--to={to}: a generation is a whole number",
-            hint="see `invoke status` for the list",
-        )
+    number = read_count(to, option="to", most=MOST_GENERATIONS) if to else None
     target = (
-        history.previous if not to else next((g for g in history.generations if g.number == int(to)), None)
+        history.previous
+        if number is None
+        else next((g for g in history.generations if g.number == number), None)
     )
     if target is not None:
         runtime = load_runtime(cache_of(ws), target.digest, stack=target.stack)
@@ -177,5 +177,5 @@ def rollback(ws: Workspace, *, to: str = "") -> RollbackResult:
             hint = f"put it back with `invoke setup --stack={target.stack}`"
             raise StagedFileError("runtime-missing", msg, hint=hint)
         verify_runtime(runtime, progress=ws.progress)
-    left, active = go_back(ws.stage, to=int(to) if to else None)
+    left, active = go_back(ws.stage, to=number)
     return RollbackResult(left=left, active=active)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from scripts.app.compiling import CompileCache, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
-from scripts.app.shim import ShimStatus, shims_here
+from scripts.app.shims import ShimStatus, shims_here
 from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode
 from scripts.model import Lock

@@ -38,6 +38,7 @@ from msgspec import Struct
 
 from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
+from scripts.serialize import MAX_NUMBER
 
 KEYS: Final = {"name", "command", "timeout", "warmup", "primary", "metrics", "answer"}
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}", re.IGNORECASE)
@@ -45,7 +46,7 @@ SECONDS: Final = 300.0
 
 
 class Finder(Struct, frozen=True, kw_only=True):
-    """Where a figure stands in the output: the first group of a pattern, or a key of JSON lines."""
+    """Where a figure is in the output: the first group of a pattern, or a key of JSON lines."""
 
     regex: re.Pattern[str] | None = None
     key: str = ""
@@ -97,15 +98,15 @@ class OwnWorkload(Struct, frozen=True, kw_only=True):
         """Read every metric; the n-th finding of each is its n-th iteration.
 
         Raises:
-            ValueError: none stands there, one more often than another, or one is no number.
+            ValueError: none is found, one more often than another, or one is no number.
         """
         found = {name: [number_of(text) for text in f.find(output)] for name, f in self.finders.items()}
         counts = {name: len(values) for name, values in found.items()}
         if len(set(counts.values())) != 1:
-            msg = f"its metrics do not stand there equally often: {counts}"
+            msg = f"its metrics are not found equally often: {counts}"
             raise ValueError(msg)
         if not any(counts.values()):
-            msg = "none of its metrics stands in its output"
+            msg = "no metric found in the program's output"
             raise ValueError(msg)
         rows = tuple(dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True))
         if not all(math.isfinite(value) for row in rows for value in row.values()):
@@ -122,14 +123,14 @@ def read_own_workload(path: Path) -> OwnWorkload:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # a TOML or Unicode error is a ValueError
         hint = "see docs/comparing.md for how such a file is written"
         raise UsageError("workload-unreadable", f"{path} cannot be read: {error}", hint=hint) from error
     _only(path, "", data, KEYS)
     name, command = data.get("name"), data.get("command")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         _refuse(path, "name", "letters, digits, dots, dashes")
-    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+    if not isinstance(command, list) or not command or not all(map(_is_word, command)):
         _refuse(path, "command", "a list of texts, the program first")
     metrics, finders = _metrics(path, data.get("metrics"))
     if data.get("primary") not in metrics:
@@ -211,9 +212,13 @@ def _number(path: Path, where: str, value: Any, *, above: float = -math.inf) -> 
     """Read a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         _refuse(path, where, "a number")
-    if not math.isfinite(value) or value <= above:
+    if not above < value <= MAX_NUMBER:
         _refuse(path, where, "a number in its range")
     return float(value)
+
+
+def _is_word(word: object) -> bool:
+    return isinstance(word, str) and "\0" not in word
 
 
 def _object(line: str) -> dict[str, object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -232,6 +233,7 @@ def _validator() -> jsonschema.Draft202012Validator:
 
 
 KEYS: Final = ("runtime", "trial", "iteration")
+COUNT: Final = re.compile(r"0*[1-9][0-9]{0,17}")
 #: What names of metrics tell about the good direction; a name that fits neither tells nothing.
 MORE: Final = ("sps", "fps", "ips", "gflops", "tflops", "gbps", "throughput", "per_second")
 LESS: Final = ("_s", "_ms", "_us", "_ns", "seconds", "latency", "loss", "time")
@@ -287,7 +289,7 @@ def _row(
     if None in row or None in row.values():
         _refuse_table(path, line, "it has another number of columns than the first line")
     numbers = [row["trial"].strip(), row["iteration"].strip()]
-    if not row["runtime"].strip() or not all(text.isdecimal() and int(text) > 0 for text in numbers):
+    if not row["runtime"].strip() or not all(map(COUNT.fullmatch, numbers)):
         _refuse_table(path, line, "runtime must be a name, trial and iteration whole numbers from 1")
     values = {}
     for name in names:

@@ -42,7 +42,7 @@ class Image(Struct, frozen=True, kw_only=True):
     """One PE or ELF file.
 
     Attributes:
-        machine: as ``machine_of`` says it; empty where nobody can say.
+        machine: as ``machine_of`` says it; empty where unknown.
         library: it is a DLL or shared object, not a program.
         undefined: ELF: symbols that some library must bring.
         forwards: PE: libraries that answer for exports of this one.

@@ -16,7 +16,7 @@ _CLR_DIRECTORY: Final = 96 + 14 * 8
 
 
 def machine_of(head: bytes) -> str:
-    """Return ``x86_64``, ``x86``, ``aarch64`` or ``arm``; empty where nobody can say.
+    """Return ``x86_64``, ``x86``, ``aarch64`` or ``arm``; empty where unknown.
 
     A 32-bit .NET image is such a case: Windows may run it as a 64-bit process.
     """

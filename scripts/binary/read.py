@@ -1,4 +1,4 @@
-"""A program or library of either format, told apart by its first bytes and never by its name."""
+"""A program or library of either format, recognised by its first bytes and never by its name."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def read_image(path: Path, *, exports: bool = False) -> Image | Unreadable:
             return read_elf(path)
     except OSError as error:
         return Unreadable(reason=f"it cannot be read: {error.strerror or error}")
-    told = sniff(head, path.suffix)
-    return Unreadable(reason=f"it is {told.what}", then=told.then)
+    kind = sniff(head, path.suffix)
+    return Unreadable(reason=f"it is {kind.what}", then=kind.then)

@@ -44,7 +44,7 @@ def parse_args_file(text: str, *, name: str = "the arguments file") -> tuple[str
         msg = f"{name} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
         raise _args_file_error(msg) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
-        msg = f"{name} holds something else than a list of strings"
+        msg = f"{name} must hold a list of strings"
         raise _args_file_error(msg) from error
     if not isinstance(data, list):
         msg = f"{name} holds {_kind(data)}, not a list"

@@ -1,4 +1,4 @@
-r"""HIP libraries that must exist before a program starts: a missing one opens a box that nobody may see.
+r"""HIP libraries that must exist before a program starts: a missing one opens a message box, perhaps unseen.
 
 The search is the layer's own (vosen/ZLUDA@87531d3, ``zluda_windows``): a back-end is looked for in the
 layer's folder, then in ``HIP_PATH\bin``; what a back-end imports in turn, in its own folder, the program's

@@ -35,7 +35,7 @@ CHECK_ONLY: Final[dict[str, str]] = {"CUDA_PATH": "cuda_check would load NVIDIA'
 #: Variables by which a person has chosen devices already.
 DEVICE_CHOICES: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 COMPUTE_CAPABILITY: Final = "ZLUDA_CC"
-#: What NVRTC is told to compile for under the launcher; the layer's own default differs between previews.
+#: What NVRTC is asked to compile for under the launcher; the layer's own default differs between previews.
 DEFAULT_CAPABILITY: Final = "8.6"
 
 
@@ -212,7 +212,7 @@ def hip_home(runtime: Runtime, hip_root: HipRoot | None, platform: str) -> PureP
 
 
 def _select_device(plan: _Planned, gpu: GpuChoice | None, user: Mapping[str, str]) -> None:
-    """Name the chosen GPU where there is a choice and nobody has made it."""
+    """Name the chosen GPU where there is a choice that was not made."""
     if gpu is None or gpu.count < 2:  # noqa: PLR2004 - one is no choice
         return
     if any(plan.get(name) is not None or name in user for name in DEVICE_CHOICES):

@@ -19,7 +19,7 @@ class Via(StrEnum):
 
 
 class ViaFacts(Struct, frozen=True, kw_only=True):
-    """What decides; ``None`` means that nobody has looked (no preflight).
+    """What decides; ``None`` is unknown (no preflight).
 
     Attributes:
         platform: ``sys.platform`` of the machine.

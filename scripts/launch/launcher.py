@@ -21,7 +21,7 @@ from scripts.model import Runtime
 #: How ``binary.machine_of`` names the two kinds of programs that a launcher may serve.
 BITS: Final = {"x86_64": 64, "x86": 32, "": 64}
 REDIRECT: Final = "zluda_redirect.dll"
-#: Said with every launch, because it differs from running the program directly.
+#: Shown with every launch, because it differs from running the program directly.
 CAVEATS: Final = (
     "with the launcher Ctrl-C ends the program at once, without its own clean-up",
     "with the launcher everything the program started ends with its first process",

@@ -1,4 +1,4 @@
-"""What is known about some programs on translation layers: facts → what is set and said, and why. Pure."""
+"""What is known about some programs on translation layers: facts → what is set and shown, and why. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Applied(Struct, frozen=True, kw_only=True):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Everything a person is told; nothing is set without being said."""
+        """Everything that is shown; nothing is set without being shown."""
         said = [
             f"{self.what} (by {self.sign}): {s.torch or f'{s.env}={s.value}'} is set, because {s.why} "
             f"[{s.source}]; --no-profile leaves it out"

@@ -25,7 +25,7 @@ LAUNCHER_OPTION: Final = "--zluda-trace"
 #: where it means names. So a variable with that value keeps ours, also where the last of two counts.
 KEEPS_OURS: Final = ("CUDA_AMD_TRACE", LOG_DIR)
 #: What each tracing library asks for the real one, and the names of the file on Linux. On Windows the
-#: launcher sets the same, but for NVML, where it sets a name that nobody reads.
+#: launcher sets the same, but for NVML, where it sets a name that is not read.
 HANDS_ON: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("ZLUDA_CUDA_LIB", ("libcuda.so", "libcuda.so.1")),
     ("ZLUDA_BLAS_LIB", ("libcublas.so", "libcublas.so.13", "libcublas.so.12")),
@@ -50,7 +50,7 @@ def plan_trace(runtime: Runtime, logs: PurePath, *, platform: str, bits: int = 6
     names = {file.name.lower(): file.name for file in runtime.files}
     if runtime.path is None or not any(str(home / FOLDER / name) in names for name in DRIVERS):
         msg = f"{runtime.stack} has no libraries that trace CUDA calls"
-        hint = "ZLUDA's releases for Windows have them: see `invoke stacks`"
+        hint = "use one of ZLUDA's releases for Windows: see `invoke stacks`"
         raise LaunchError("no-trace", msg, hint=hint)
     return tuple(_changes(runtime.path, logs, home, names, windows=platform == "win32"))
 

@@ -65,7 +65,7 @@ def ending() -> frozenset[int]:
 
 @contextlib.contextmanager
 def unblocked() -> Iterator[None]:
-    """Start a program in here: it inherits what is blocked, and must be told of every signal."""
+    """Start a program in here: it inherits what is blocked, and must get every signal."""
     if sys.platform == "win32" or not blocked():
         yield
         return

@@ -76,7 +76,7 @@ def _prepare(plan: PlacementPlan, layout: Layout, fs: Fs) -> None:
                 raise
             reason = error.strerror or str(error)
             msg = f"{source} is verified and staged but cannot be read: {reason}"
-            hint = "an antivirus may have taken it: look into its quarantine, then run `stage` again"
+            hint = "look into the antivirus program's quarantine, then run `stage` again"
             raise StagedFileError("staged-file-missing", msg, hint=hint) from error
         if digest != action.sha256:
             msg = f"{source} has changed since it was verified"
@@ -153,9 +153,9 @@ def _must_be_original(action: Action, layout: Layout, fs: Fs, then: Seen) -> Non
 
 
 def _changed(action: Action) -> NoReturn:
-    """Somebody was faster."""
+    """The target changed since it was planned."""
     msg = f"{action.path} has changed while it was looked at"
-    hint = "an updater may be running: let it finish and try again"
+    hint = "let an updater that may be running finish, and try again"
     raise TargetError("target-changed-since-plan", msg, hint=hint)
 
 

@@ -18,7 +18,7 @@ from scripts.placement.layout import Layout, numbered
 from scripts.placement.plan import Action, Deed
 from scripts.placement.snapshot import folder_problem
 
-#: What Linux takes for a whole path, in bytes.
+#: What Linux takes for an absolute path, in bytes.
 _LONGEST_PATH: Final = 4096
 
 
@@ -156,7 +156,7 @@ class UndoAction(StrEnum):
     RETURN = "move the original back"
     DROP = "forget the spare name"
     LOST = "keep and list: the original is lost"
-    CHANGED = "keep and list: changed by somebody else"
+    CHANGED = "keep and list: changed meanwhile"
 
 
 #: For files that we created: by what is there now.

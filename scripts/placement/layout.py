@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 STATE: Final = ".cuda-amd"
-#: Everything that we ever put into the state folder; anything else there is somebody else's.
+#: Everything that we ever put into the state folder; anything else there belongs to another program.
 FOLDERS: Final = ("new", "originals", "trash", "users")
 FILES: Final = ("README.txt", "journal", "lock")
 #: What file systems allow for one name: bytes on Linux, UTF-16 units on Windows.

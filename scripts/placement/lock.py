@@ -1,4 +1,4 @@
-"""One process at a time places or undoes in a target; nobody holds this while the program runs."""
+"""One process at a time places or undoes in a target; it is not held while the program runs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from scripts.placement.state import check_state
 #: Placing copies files; this is longer than that takes on a slow disk.
 WAIT: Final = 60.0
 _PAUSE: Final = 0.05
-#: A network folder may close a file some time after we did; after this somebody else has it open.
+#: A network folder may close a file some time after we did; after this another process has it open.
 #: Removing on Windows is patient by itself.
 _CLOSING: Final = (0.01, 0.05, 0.25) if sys.platform != "win32" else (0.0,)
-#: What removing a file meets that somebody has open.
+#: What removing a file meets that is open elsewhere.
 _HELD: Final = frozenset({errno.EBUSY} | ({errno.EACCES} if sys.platform == "win32" else set()))
 
 
@@ -42,7 +42,7 @@ class Held:
         """Remove lock and state folder once nothing else is left, and let go.
 
         On Linux the lock file goes while it is held: whoever waits for it then holds a file that
-        has no name, notices, and starts again. Where an open file cannot go, somebody may open the lock
+        has no name, notices, and starts again. Where an open file cannot go, another may open the lock
         in between: then the folder is theirs. Our lock goes once: one that lies there later is another's.
         """
         gone = sys.platform != "win32" and self._remove_lock()
@@ -124,7 +124,7 @@ StartTime = Callable[[int], str | None]
 
 
 class User(Struct, frozen=True):
-    """A process, told apart from any later one with the same id."""
+    """A process, distinct from any later one with the same id."""
 
     pid: int
     start: str

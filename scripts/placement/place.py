@@ -46,7 +46,7 @@ LOOK_AGAIN: Final = (0.2, 0.5, 1.0, 2.0)
 class Placement(Struct, frozen=True, kw_only=True):
     """Something that is placed and used by ``user``.
 
-    ``files`` are the names that are ours; ``attached`` says that they were placed by somebody else
+    ``files`` are the names that are ours; ``attached`` says that they were placed by another run
     before. Without files nothing was written anywhere.
     """
 
@@ -274,7 +274,7 @@ class _Wish(Struct, frozen=True, kw_only=True):
         if not report.complete:
             context = tuple(f"{left.path}: {left.why}" for left in report.kept)
             msg = f"placing in {layout.target} failed, and not everything could be put back: {error}"
-            hint = f'`invoke unwrap --target="{layout.target}"` tries again; nothing is lost'
+            hint = f'try again: invoke unwrap --target="{layout.target}"; nothing is lost'
             raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint) from error
         if mine.registry:
             mine.registry.remove(PLACEMENTS, layout.target)
@@ -283,9 +283,9 @@ class _Wish(Struct, frozen=True, kw_only=True):
 def _failed(layout: Layout, error: OSError) -> TargetError:
     """Say in our words what the system refused; everything has been put back."""
     msg = f"placing in {layout.target} failed: {error.strerror or error}"
-    hint = "nothing was left behind; see whether the disk is full or something holds the folder"
+    hint = "see whether the disk is full or something holds the folder; nothing was left behind"
     if error.errno == errno.EOPNOTSUPP:
-        hint = "nothing was left behind; copy the program to a disk of another kind, for example ext4 or NTFS"
+        hint = "copy the program to a disk of another kind, for example ext4 or NTFS; nothing was left behind"
     where = tuple(str(name) for name in (error.filename, error.filename2) if name is not None)
     return TargetError("placing-failed", msg, context=where, hint=hint)
 
@@ -406,7 +406,7 @@ def _without_pending(placement: Placement, report: UndoReport | None) -> UndoRep
         time.sleep(pause)
         try:
             again = undo(placement.target, fs=placement.fs, registry=placement.registry, user=placement.user)
-        except WorkspaceError:  # somebody has placed again meanwhile
+        except WorkspaceError:  # placed again meanwhile
             break
         report = replace(report, pending=again.pending)
     return report

@@ -41,7 +41,7 @@ class PlacementItem(Struct, frozen=True, kw_only=True):
 class PlanEntry(Struct, frozen=True, kw_only=True):
     """A name that lies where an item shall go, under its real spelling.
 
-    ``sha256`` is of the bytes or of a link's text, empty where nobody hashed.
+    ``sha256`` is of the bytes or of a link's text, empty where not hashed.
     """
 
     name: str

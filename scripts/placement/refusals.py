@@ -25,7 +25,7 @@ SYSTEM_TREES: Final = tuple(
         *("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin", "/usr/share"),
     )
 )
-#: … except this one, which is a place for anybody's files.
+#: … except this one, which is a place for files of any owner.
 NOT_SYSTEM: Final = Path("/dev/shm")  # noqa: S108 - a name to compare with, nothing is written there
 #: Folders that are shared by many programs, by themselves.
 SHARED_FOLDERS: Final = tuple(
@@ -155,7 +155,7 @@ def _entries(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Pla
                 yield PlacementRefusal(
                     reference="not-a-file",
                     message=f"{item.path} is there and is not a file",
-                    hint="see what it is and who made it, and move it away if nobody needs it",
+                    hint="see what it is and who made it, and move it away if it is not needed",
                 )
             elif sys.platform == "win32" and snapshot.target / item.folder / entry.name in snapshot.in_use:
                 yield PlacementRefusal(

@@ -33,7 +33,7 @@ MEMORY: Final = ".memory"
 
 
 class RegistryEntry(Struct, frozen=True, kw_only=True):
-    """One listed path, and what was said about it."""
+    """One listed path, and what was noted about it."""
 
     path: Path
     added: str = ""

@@ -11,7 +11,7 @@ from scripts.serialize import JsonRecord
 
 
 class Mode(StrEnum):
-    """What to do about files that somebody else changed."""
+    """What to do about files that changed meanwhile."""
 
     SAFE = "safe"
     OURS = "ours"

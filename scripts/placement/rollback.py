@@ -59,7 +59,7 @@ def undo(
 ) -> UndoReport:
     """Take back whatever is placed in ``target``; nothing placed is a report of nothing.
 
-    ``user`` is the caller, who does not count as somebody that still uses the placement.
+    ``user`` is the caller, who does not count as a user of the placement.
 
     Raises:
         ConflictError: ``placement-in-use`` by a running process, or ``target-busy``.
@@ -224,7 +224,7 @@ class Rollback(Struct, kw_only=True):
     def _announce(self) -> None:
         """Write ``undoing`` with the folders whose times are ours to put back.
 
-        A folder that somebody else changed while the placement stood keeps its own time. A full
+        A folder that others changed while the placement stood keeps its own time. A full
         disk is no reason to stop: the record only spares work.
         """
         journal = self.journal
@@ -319,7 +319,7 @@ class Rollback(Struct, kw_only=True):
             self.aside.append(f"{action.path}: the original is lost; what is there was left")
 
     def _changed(self, action: Action, sight: Sight) -> None:
-        """Somebody changed the file while it was ours."""
+        """The file changed while it was ours."""
         original = self.layout.original(action.number)
         held = self.fs.look(original) is not None
         if self.mode is Mode.SAFE:
@@ -408,7 +408,7 @@ class Rollback(Struct, kw_only=True):
             self.fs.sync_folder(ours)
 
     def _reset(self, folder: str) -> None:
-        """Put a folder's time back; a folder of somebody else's keeps its own."""
+        """Put a folder's time back; a folder of others keeps its own."""
         try:
             self.fs.set_mtime(self.layout.inside(folder), self.journal.folders[folder])
         except PermissionError as error:

@@ -46,7 +46,7 @@ def take_snapshot(
     """Look at every folder and name the items speak of.
 
     With ``hashes=False`` originals are not read: enough for the refusals, not for a plan. With
-    ``in_use=False`` nobody asks which running programs hold them.
+    ``in_use=False`` it is not asked which running programs hold them.
     """
     look = _Look(target=target, fs=fs, hashes=hashes)
     wanted: dict[str, set[str]] = {"": set()}

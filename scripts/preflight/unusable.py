@@ -26,11 +26,6 @@ def unusable(closure: Closure, stack: StackFacts, kernels: Sequence[FileKernels]
     if stack.kind is StackKind.CONTROL or not modules:
         return
     reached = [(v, c) for v, c in loaded if v.how != "package" and c.modules]
-    if stack.kind is StackKind.REFERENCE:
-        text = f"{stack.id} runs no GPU kernels, and {modules} modules of them are here"
-        effect = Verdict.REFUSES if reached else Verdict.PARTIAL
-        yield Reason(effect=effect, weight=88, text=text, file=loaded[0][0].path.name, count=modules)
-        return
     tallies = {file.path: file.tally for file in kernels}
     lost = bool(reached) and not any(_some_use(c, tallies.get(v.path)) for v, c in reached)
     for visited, code in loaded:
@@ -41,7 +36,7 @@ def unusable(closure: Closure, stack: StackFacts, kernels: Sequence[FileKernels]
     for reason in kernel_reasons(kernels, stack, lost):
         below = any(f.how == "package" for f in kernels if f.path.name == reason.file)
         yield replace(reason, weight=reason.weight - UNREACHED * below)
-    if not stack.ptx and any(c.ptx for _, c in loaded):
+    if stack.kind is not StackKind.REFERENCE and not stack.ptx and any(c.ptx for _, c in loaded):
         text = f"which kernels {stack.id} compiles is unknown: there is no PTX table for it"
         yield Reason(effect=Verdict.UNKNOWN, weight=37, text=text)
 

@@ -29,6 +29,8 @@ from scripts.preflight.unusable import unusable
 SHOWN: Final = 5
 #: The system that a file's format belongs to.
 SYSTEMS: Final = {"pe": "windows", "elf": "linux"}
+#: What to do about a program with NVIDIA's runtime inside.
+BUILD_SHARED: Final = "build it with `nvcc -cudart shared`"
 _ORDER: Final = {Verdict.REFUSES: 0, Verdict.PARTIAL: 1, Verdict.UNKNOWN: 2, Verdict.RUNS: 3}
 
 
@@ -52,7 +54,7 @@ def judge(
         *_kinds(kinds),
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
         *unusable(closure, stack, kernels),
-        *_static_runtime(closure),
+        *_static_runtime(closure, stack),
         *_limits(closure),
     ]
     program = closure.program.facts
@@ -196,6 +198,8 @@ def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
             text = f"{need.file} is not beside {asker}; it must come from an installed CUDA toolkit"
             yield _reason(Verdict.UNKNOWN, 35, text, asker)
         return
+    if library.part is Part.COMPILER and stack.kind is StackKind.REFERENCE:
+        return  # the program's own NVRTC is asked for PTX (native/cpu/nvrtc.c)
     if library.part is Part.COMPILER:
         effect = Verdict.UNKNOWN if stack.launcher else Verdict.PARTIAL
         more = "which cannot be seen" if stack.launcher else f"{stack.id} has no launcher to redirect it"
@@ -214,13 +218,26 @@ def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     yield _reason(Verdict.REFUSES if starts else Verdict.PARTIAL, 85 if starts else 50, text, asker)
 
 
-def _static_runtime(closure: Closure) -> Iterator[Reason]:
-    """The runtime inside a file hides which driver calls are used."""
+def static_runtime_refusal(name: str) -> str:
+    """Say why a program with NVIDIA's runtime inside does not run on the reference stack."""
+    return f"{name} has NVIDIA's CUDA runtime linked in, which runs on NVIDIA's driver only"
+
+
+def _static_runtime(closure: Closure, stack: StackFacts) -> Iterator[Reason]:
+    """The runtime inside a file hides which driver calls are used; our own driver does not serve it."""
     for visited in closure.visited:
-        if visited.facts.static_runtime:
-            name = visited.path.name
-            text = f"{name} has the CUDA runtime linked in: which driver calls it makes cannot be seen"
-            yield Reason(effect=Verdict.UNKNOWN, weight=32, text=text, file=name)
+        if not visited.facts.static_runtime:
+            continue
+        name = visited.path.name
+        if stack.kind is StackKind.REFERENCE:
+            text = static_runtime_refusal(name)
+            program = visited is closure.program
+            effect = Verdict.REFUSES if program else Verdict.PARTIAL
+            then = BUILD_SHARED if program else ""
+            yield Reason(effect=effect, weight=96 if program else 65, text=text, file=name, then=then)
+            continue
+        text = f"{name} has the CUDA runtime linked in: which driver calls it makes cannot be seen"
+        yield Reason(effect=Verdict.UNKNOWN, weight=32, text=text, file=name)
 
 
 def _limits(closure: Closure) -> Iterator[Reason]:

@@ -47,12 +47,18 @@ class Compiler(Struct, frozen=True, kw_only=True):
 
 
 class Output(Struct, frozen=True, kw_only=True):
-    """One file to build: a library, a program, or a library that only leads to another (``forwards``)."""
+    """One file to build: a library, a program, or a library that only leads to another (``forwards``).
+
+    On Linux a library is loaded by its ``soname``, which is its file's name unless the recipe gives another,
+    and its symbols may bear a version (``symbols``, a linker script).
+    """
 
     name: str
     sources: tuple[str, ...]
     provides: str | None = None
     forwards: str | None = None
+    soname: str | None = None
+    symbols: str | None = None
     program: bool = False
 
 
@@ -66,7 +72,8 @@ class Recipe(Struct, frozen=True, kw_only=True):
     def files(self) -> tuple[str, ...]:
         """Every file that the result depends on, each once, sorted."""
         names = {name for output in self.outputs for name in output.sources}
-        return tuple(sorted(names | set(self.headers) | {RECIPE_FILE}))
+        scripts = {output.symbols for output in self.outputs if output.symbols}
+        return tuple(sorted(names | scripts | set(self.headers) | {RECIPE_FILE}))
 
 
 def read_recipe(source_root: Path, *, windows: bool) -> Recipe:
@@ -79,6 +86,8 @@ def read_recipe(source_root: Path, *, windows: bool) -> Recipe:
             sources=(*entry["sources"], *([] if "forwards" in entry else data["common"])),
             provides=entry.get("provides"),
             forwards=entry.get("forwards"),
+            soname=entry.get("soname"),
+            symbols=entry.get("symbols"),
         )
         for entry in data["library"]
         if system in entry
@@ -117,4 +126,14 @@ def command_line(compiler: Compiler, output: Output, out: Path, extra: tuple[str
         return [*line, *shared, *(() if compiler.zig else SAME_BYTES)]
     if output.program:
         return [*line, "-ldl"]
-    return [*line, *shared, f"-Wl,-soname,{output.name}", "-Wl,-Bsymbolic", "-lpthread"]
+    if output.symbols:
+        line.append(f"-Wl,--version-script={output.symbols}")
+    return [
+        *line,
+        *shared,
+        f"-Wl,-soname,{output.soname or output.name}",
+        "-Wl,-Bsymbolic",
+        "-lpthread",
+        "-lm",
+        "-ldl",
+    ]

@@ -77,7 +77,7 @@ EXPORT Status cublasGetProperty(int property, int *value) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-EXPORT size_t cublasGetCudartVersion(void) { return CPU_CUDA_VERSION; }
+EXPORT size_t cublasGetCudartVersion(void) { return CPU_LIBRARY_VERSION; }
 
 /* CASE(code, name, text) */
 #define STATUSES(CASE)                                                                  \

@@ -12,23 +12,33 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
-/* The CUDA release whose interface we speak (12.8) and our own names for this "device". */
-#define CPU_CUDA_VERSION 12080
+/* The CUDA release that the driver reports unless CUDA_AMD_CPU_CUDA says another one, the release whose
+ * mathematical libraries we speak (12.8), and our own names for this "device". */
+#define CPU_CUDA_VERSION 13000
+#define CPU_LIBRARY_VERSION 12080
 #define CPU_DEVICE_NAME "CPU reference (simulated, not a GPU)"
 #define CPU_DRIVER_TEXT "0.1-cpu-reference"
 #define CPU_UUID "cuda-amd-cpu-ref"
 
-/* Compute capability: the lowest that CUDA 12 programs are built for. */
-enum { CPU_CC_MAJOR = 5, CPU_CC_MINOR = 0 };
+/* Compute capability, major * 10 + minor, unless CUDA_AMD_CPU_CAPABILITY says another one: wheels carry PTX for it. */
+enum { CPU_CAPABILITY = 121 };
+
+int reported_cuda(void);       /* 13000 */
+int reported_capability(void); /* 121 */
 
 /* A lock that needs no set-up. Every library has its own. */
 void lock_take(void);
 void lock_release(void);
+void lock_wait(void);      /* with the lock held: sleep until lock_announce, the lock is held again then */
+void lock_announce(void);  /* wake every sleeper */
+
+bool host_thread(void (*run)(void *), void *argument); /* a thread that is not joined */
 
 uint64_t host_nanoseconds(void);   /* monotonic */
+void host_pause(void);             /* a moment, for loops that wait for another thread */
 uint64_t host_memory_bytes(void);  /* physical memory of this machine */
 int host_processors(void);
-void *host_aligned_alloc(size_t bytes); /* 256-byte aligned like cuMemAlloc; NULL when out of memory */
+void *host_aligned_alloc(size_t bytes); /* aligned as cuMemAlloc does it: programs count on it; NULL when out of memory */
 void host_aligned_free(void *memory);
 
 /* Live handles: a stale or foreign handle is recognised without ever being read. */

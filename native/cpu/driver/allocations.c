@@ -39,22 +39,25 @@ static bool insert(Block block) {
 }
 
 static void erase(size_t i) {
-    if (blocks[i].kind != BLOCK_REGISTERED) {
+    if (blocks[i].kind < BLOCK_REGISTERED) {
         bytes -= blocks[i].size;
         host_aligned_free((void *)blocks[i].base);
     }
+    if (blocks[i].pool) pool_count(blocks[i].pool, 0, blocks[i].size);
     used--;
     memmove(blocks + i, blocks + i + 1, (used - i) * sizeof *blocks);
 }
 
 /* We promise no more than the machine has, although the system might overcommit. */
-CUresult block_new(uintptr_t *base, size_t size, BlockKind kind, unsigned flags) {
+CUresult block_new(uintptr_t *base, size_t size, BlockKind kind, unsigned flags, Pool *pool) {
     if (!base || size == 0) return CUDA_ERROR_INVALID_VALUE;
+    uint64_t id = next_id();
     lock_take();
     uint64_t total = host_memory_bytes();
     void *memory = size <= total && bytes <= total - size ? host_aligned_alloc(size) : NULL;
-    bool kept = memory && insert((Block){(uintptr_t)memory, size, context_current(), kind, flags});
+    bool kept = memory && insert((Block){(uintptr_t)memory, size, context_current(), kind, flags, id, pool});
     if (kept) bytes += size;
+    if (kept && pool) pool_count(pool, size, 0);
     lock_release();
     if (!kept) {
         host_aligned_free(memory);
@@ -64,13 +67,13 @@ CUresult block_new(uintptr_t *base, size_t size, BlockKind kind, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-CUresult block_register(uintptr_t base, size_t size, unsigned flags) {
+CUresult block_adopt(uintptr_t base, size_t size, BlockKind kind, unsigned flags) {
     if (!base || size == 0 || size > UINTPTR_MAX - base) return CUDA_ERROR_INVALID_VALUE;
+    uint64_t id = next_id();
     lock_take();
     CUresult result = CUDA_SUCCESS;
     if (overlaps(base, size)) result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    else if (!insert((Block){base, size, context_current(), BLOCK_REGISTERED, flags}))
-        result = CUDA_ERROR_OUT_OF_MEMORY;
+    else if (!insert((Block){base, size, context_current(), kind, flags, id, NULL})) result = CUDA_ERROR_OUT_OF_MEMORY;
     lock_release();
     return result;
 }
@@ -84,6 +87,18 @@ CUresult block_end(uintptr_t base, BlockKind one, BlockKind other) {
     return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+static void share(uintptr_t base, bool more) {
+    lock_take();
+    size_t i = after(base);
+    bool found = i > 0 && blocks[i - 1].base == base && blocks[i - 1].kind == BLOCK_GRAPH;
+    if (found && more) blocks[i - 1].flags++;
+    if (found && !more && --blocks[i - 1].flags == 0) erase(i - 1);
+    lock_release();
+}
+
+void block_share(uintptr_t base) { share(base, true); }
+void block_unshare(uintptr_t base) { share(base, false); }
+
 bool block_at(uintptr_t address, Block *found) {
     lock_take();
     size_t i = after(address);
@@ -93,9 +108,45 @@ bool block_at(uintptr_t address, Block *found) {
     return inside;
 }
 
+bool block_set_flags(uintptr_t base, unsigned flags) {
+    lock_take();
+    size_t i = after(base);
+    bool found = i > 0 && blocks[i - 1].base == base;
+    if (found) blocks[i - 1].flags = flags;
+    lock_release();
+    return found;
+}
+
+enum { MAPPED_READ = 1, MAPPED_WRITE = 2 };
+
+static bool usable(uintptr_t address, size_t size, unsigned access) {
+    Block block;
+    while (size) {
+        if (!block_at(address, &block)) return false;
+        if (block.kind == BLOCK_MAPPED && (block.flags & access) != access) return false;
+        size_t here = block.size - (address - block.base);
+        if (here >= size) return true;
+        address += here;
+        size -= here;
+    }
+    return true;
+}
+
+bool memory_reachable(uintptr_t address, size_t size) { return usable(address, size, MAPPED_READ); }
+bool memory_writable(uintptr_t address, size_t size) { return usable(address, size, MAPPED_READ | MAPPED_WRITE); }
+bool block_is_host(BlockKind kind) { return kind == BLOCK_PINNED || kind == BLOCK_REGISTERED; }
+
 size_t block_bytes(void) {
     lock_take();
     size_t sum = bytes;
+    lock_release();
+    return sum;
+}
+
+size_t block_graph_bytes(void) {
+    size_t sum = 0;
+    lock_take();
+    for (size_t i = 0; i < used; i++) sum += blocks[i].kind == BLOCK_GRAPH ? blocks[i].size : 0;
     lock_release();
     return sum;
 }

@@ -1,7 +1,8 @@
 /* Contexts: the primary one, those a program makes, and each thread's stack of current ones. */
-#include "driver.h"
+#include "queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { STACK_ROOM = 64, FLAGS_ALL = 0xff };
 
@@ -11,14 +12,67 @@ static Context primary = {.primary = true};
 
 Context *context_current(void) { return depth ? stack[depth - 1] : NULL; }
 
-static bool alive(const Context *context) { return registry_has(context, HANDLE_CONTEXT); }
+bool context_alive(const Context *context) { return registry_has(context, HANDLE_CONTEXT); }
 
-CUresult need_context(void) {
-    CUresult result = need_init();
-    if (result) return result;
+uint64_t next_id(void) {
+    static uint64_t last;
+    lock_take();
+    uint64_t id = ++last;
+    lock_release();
+    return id;
+}
+
+CUresult need_current(void) {
+    NEED(need_init());
     Context *current = context_current();
     if (!current) return CUDA_ERROR_INVALID_CONTEXT;
-    return alive(current) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return context_alive(current) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUresult need_context(void) {
+    NEED(need_current());
+    if (task_in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
+    lock_take();
+    CUresult fault = context_current()->fault;
+    lock_release();
+    return fault;
+}
+
+/* ---- life and death ---- */
+
+static const size_t LIMITS_AT_START[LIMITS] = {1024, 1 << 20, 8 << 20, 2, 2048, 64};
+
+static CUresult context_open(Context *context, unsigned flags) {
+    context->flags = flags;
+    context->fault = CUDA_SUCCESS;
+    context->id = next_id();
+    memcpy(context->limits, LIMITS_AT_START, sizeof context->limits);
+    NEED(stream_new(context, 0, NULL, &context->legacy));
+    if (registry_add(context, HANDLE_CONTEXT)) return CUDA_SUCCESS;
+    stream_close(context->legacy);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* All that belongs to it ends with it, once the work in it is done. */
+static void context_close(Context *context) {
+    context_wait(context);
+    registry_remove(context, HANDLE_CONTEXT);
+    lock_take();
+    while (context->streams) {
+        Stream *stream = context->streams;
+        while (stream && stream->closed) stream = stream->next;
+        if (!stream) {
+            lock_wait(); /* for the threads to leave */
+            continue;
+        }
+        lock_release();
+        registry_remove(stream, HANDLE_STREAM);
+        stream_close(stream);
+        lock_take();
+    }
+    lock_release();
+    modules_drop_context(context);
+    memory_drop_context(context);
 }
 
 static CUresult push(Context *context) {
@@ -32,19 +86,15 @@ EXPORT CUresult cuCtxCreate_v2(Context **context, unsigned flags, CUdevice devic
     if (result) return result;
     if (!context || (flags & ~(unsigned)FLAGS_ALL)) return CUDA_ERROR_INVALID_VALUE;
     Context *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_CONTEXT)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+    result = context_open(made, flags);
+    if (!result && push(made)) {
+        context_close(made);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    made->flags = flags;
-    result = push(made);
-    if (result) {
-        registry_remove(made, HANDLE_CONTEXT);
-        free(made);
-        return result;
-    }
-    *context = made;
-    return CUDA_SUCCESS;
+    if (result) free(made);
+    else *context = made;
+    return result;
 }
 
 EXPORT CUresult cuCtxCreate(Context **context, unsigned flags, CUdevice device) {
@@ -65,9 +115,9 @@ EXPORT CUresult cuCtxDestroy_v2(Context *context) {
     CUresult result = need_init();
     if (result) return result;
     if (!context || context == &primary) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!registry_remove(context, HANDLE_CONTEXT)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!context_alive(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    context_close(context);
     if (context_current() == context) depth--;
-    memory_drop_context(context);
     free(context);
     return CUDA_SUCCESS;
 }
@@ -77,7 +127,7 @@ EXPORT CUresult cuCtxDestroy(Context *context) { return cuCtxDestroy_v2(context)
 EXPORT CUresult cuCtxPushCurrent_v2(Context *context) {
     CUresult result = need_init();
     if (result) return result;
-    return alive(context) ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
+    return context_alive(context) ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 EXPORT CUresult cuCtxPushCurrent(Context *context) { return cuCtxPushCurrent_v2(context); }
@@ -96,7 +146,7 @@ EXPORT CUresult cuCtxPopCurrent(Context **context) { return cuCtxPopCurrent_v2(c
 EXPORT CUresult cuCtxSetCurrent(Context *context) {
     CUresult result = need_init();
     if (result) return result;
-    if (context && !alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context && !context_alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
     if (depth) depth--;
     return context ? push(context) : CUDA_SUCCESS;
 }
@@ -109,33 +159,146 @@ EXPORT CUresult cuCtxGetCurrent(Context **context) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
-    CUresult result = need_context();
-    if (result) return result;
-    if (!device) return CUDA_ERROR_INVALID_VALUE;
+/* A context whose kernel failed still answers these. */
+static CUresult answering(Context **context) {
+    NEED(*context ? need_init() : need_current());
+    if (*context && !context_alive(*context)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!*context) *context = context_current();
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, Context *context) {
+    NEED(answering(&context));
+    NEED_VALUE(device);
     *device = 0;
     return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuCtxGetDevice(CUdevice *device) { return cuCtxGetDevice_v2(device, NULL); }
+
 EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
-    CUresult result = need_context();
-    if (result) return result;
-    if (!flags) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_current());
+    NEED_VALUE(flags);
     *flags = context_current()->flags;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxSetFlags(unsigned flags) {
+    NEED(need_current());
+    NEED_VALUE(!(flags & ~(unsigned)FLAGS_ALL));
+    context_current()->flags = flags;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetId(Context *context, uint64_t *id) {
+    NEED(answering(&context));
+    NEED_VALUE(id);
+    *id = context->id;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuCtxGetApiVersion(Context *context, unsigned *version) {
     CUresult result = context ? need_init() : need_context();
     if (result) return result;
-    if (context && !alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context && !context_alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
     if (!version) return CUDA_ERROR_INVALID_VALUE;
     *version = 3020; /* what real drivers say for contexts made by cuCtxCreate_v2 */
     return CUDA_SUCCESS;
 }
 
-/* Work is done when its call returns, so there is nothing left to wait for. */
-EXPORT CUresult cuCtxSynchronize(void) { return need_context(); }
+static CUresult synchronize(Context *context) {
+    for (Stream *stream = context->streams; stream; stream = stream->next) NEED(capture_forbids(stream));
+    return context_wait(context);
+}
+
+EXPORT CUresult cuCtxSynchronize(void) {
+    NEED(need_context());
+    return synchronize(context_current());
+}
+
+EXPORT CUresult cuCtxSynchronize_v2(Context *context) {
+    NEED(answering(&context));
+    return context->fault ? context->fault : synchronize(context);
+}
+
+EXPORT CUresult cuCtxRecordEvent(Context *context, Event *event) {
+    NEED(answering(&context));
+    NEED(need_event(event));
+    NEED(synchronize(context));
+    return event_record_now(event);
+}
+
+EXPORT CUresult cuCtxWaitEvent(Context *context, Event *event) {
+    NEED(answering(&context));
+    NEED(need_event(event));
+    return event_wait_now(event);
+}
+
+enum { LIMIT_STACK, LIMIT_PRINTF, LIMIT_HEAP, LIMIT_SYNC_DEPTH, LIMIT_PENDING, LIMIT_L2_GRANULARITY };
+
+EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
+    NEED(need_context());
+    NEED_VALUE(value && limit >= 0 && limit < LIMITS);
+    if (limit > LIMIT_L2_GRANULARITY) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    *value = context_current()->limits[limit];
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
+    NEED(need_context());
+    NEED_VALUE(limit >= 0 && limit < LIMITS);
+    if (limit > LIMIT_L2_GRANULARITY) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    NEED_VALUE(value || limit == LIMIT_STACK);
+    context_current()->limits[limit] = value;
+    return CUDA_SUCCESS;
+}
+
+/* How caches and banks are used is a GPU's matter: a wish is kept and has no effect. */
+static int cache_wish, bank_wish;
+
+EXPORT CUresult cuCtxGetCacheConfig(int *wish) {
+    NEED(need_context());
+    NEED_VALUE(wish);
+    *wish = cache_wish;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxSetCacheConfig(int wish) {
+    NEED(need_context());
+    NEED_VALUE(wish >= 0 && wish <= 3);
+    cache_wish = wish;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetSharedMemConfig(int *wish) {
+    NEED(need_context());
+    NEED_VALUE(wish);
+    *wish = bank_wish;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxSetSharedMemConfig(int wish) {
+    NEED(need_context());
+    NEED_VALUE(wish >= 0 && wish <= 2);
+    bank_wish = wish;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxResetPersistingL2Cache(void) { return need_context(); }
+
+/* ---- peers: there is one device ---- */
+
+EXPORT CUresult cuCtxEnablePeerAccess(Context *peer, unsigned flags) {
+    NEED(need_context());
+    NEED_VALUE(!flags);
+    return peer == context_current() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+}
+
+EXPORT CUresult cuCtxDisablePeerAccess(Context *peer) {
+    NEED(need_context());
+    (void)peer;
+    return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
 
 EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     CUresult result = need_context();
@@ -145,11 +308,12 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     return CUDA_SUCCESS;
 }
 
+/* ---- the primary context ---- */
+
 EXPORT CUresult cuDevicePrimaryCtxRetain(Context **context, CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    if (!context) return CUDA_ERROR_INVALID_VALUE;
-    if (!alive(&primary) && !registry_add(&primary, HANDLE_CONTEXT)) return CUDA_ERROR_OUT_OF_MEMORY;
+    NEED(need_device(device));
+    NEED_VALUE(context);
+    if (!context_alive(&primary)) NEED(context_open(&primary, primary.flags));
     lock_take();
     primary.retained++;
     lock_release();
@@ -157,29 +321,23 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(Context **context, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-static void primary_end(void) {
-    registry_remove(&primary, HANDLE_CONTEXT);
-    memory_drop_context(&primary);
-}
-
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
+    NEED(need_device(device));
     lock_take();
     bool held = primary.retained > 0, last = primary.retained == 1;
     if (held) primary.retained--;
     lock_release();
-    if (last) primary_end();
+    if (last) context_close(&primary);
     return held ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    memory_drop_context(&primary);
-    return CUDA_SUCCESS;
+    NEED(need_device(device));
+    if (!context_alive(&primary)) return CUDA_SUCCESS;
+    context_close(&primary);
+    return context_open(&primary, primary.flags); /* those who retained it still hold it */
 }
 
 EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) { return cuDevicePrimaryCtxReset_v2(device); }
@@ -188,7 +346,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
     CUresult result = need_device(device);
     if (result) return result;
     if (flags) *flags = primary.flags;
-    if (active) *active = alive(&primary);
+    if (active) *active = context_alive(&primary);
     return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 /* Initialisation and the one device. */
-#include "driver.h"
+#include "module.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +18,15 @@ EXPORT CUresult cuInit(unsigned flags) {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (fault_missing("nvcuda")) return CUDA_ERROR_NO_DEVICE;
     fault_arm_exit();
+    engine_start();
+    companions_load();
     initialised = true;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version) {
     if (!version) return CUDA_ERROR_INVALID_VALUE;
-    *version = CPU_CUDA_VERSION;
+    *version = reported_cuda();
     return CUDA_SUCCESS;
 }
 
@@ -94,26 +96,66 @@ EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice devic
     CUresult result = need_device(device);
     if (result) return result;
     if (!major || !minor) return CUDA_ERROR_INVALID_VALUE;
-    *major = CPU_CC_MAJOR;
-    *minor = CPU_CC_MINOR;
+    *major = reported_capability() / 10;
+    *minor = reported_capability() % 10;
     return CUDA_SUCCESS;
 }
 
 enum { ATTRIBUTE_LAST = 150 };
 
-EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    if (!value || attribute < 1 || attribute > ATTRIBUTE_LAST) return CUDA_ERROR_INVALID_VALUE;
+int device_number(int attribute) {
     switch (attribute) {
 #define ATTRIBUTE(number, amount) \
-    case number: *value = amount; break;
+    case number: return amount;
 #include "attributes.h"
 #undef ATTRIBUTE
-    default: *value = 0;
+    default: return 0;
     }
+}
+
+EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
+    NEED(need_device(device));
+    NEED_VALUE(value && attribute >= 1 && attribute <= ATTRIBUTE_LAST);
+    *value = device_number(attribute);
     return CUDA_SUCCESS;
 }
+
+typedef struct { /* CUdevprop */
+    int threads, block[3], grid[3], shared, constant, warp, pitch, registers, clock, texture_alignment;
+} Properties;
+
+EXPORT CUresult cuDeviceGetProperties(Properties *properties, CUdevice device) {
+    NEED(need_device(device));
+    NEED_VALUE(properties);
+    int *values = (int *)properties;
+    for (int i = 0; i < 14; i++) values[i] = device_number(i + 1);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned *mask, CUdevice device) {
+    NEED(need_device(device));
+    NEED_VALUE(luid && mask);
+    memset(luid, 0, 8);
+    *mask = 1;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, int kind, CUdevice device) {
+    NEED(need_device(device));
+    NEED_VALUE(supported && kind == 0);
+    *supported = 0;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer) {
+    NEED(need_device(device));
+    NEED(need_device(peer));
+    (void)value, (void)attribute;
+    return CUDA_ERROR_INVALID_DEVICE; /* a device is not its own peer */
+}
+
+EXPORT CUresult cuProfilerStart(void) { return need_context(); }
+EXPORT CUresult cuProfilerStop(void) { return need_context(); }
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
     CUresult result = need_device(device);

@@ -1,39 +1,59 @@
-/* The driver's own types and numbers, as the public CUDA driver API defines them. */
+/* What the rooms of the driver ask of each other. */
 #ifndef CPU_DRIVER_H
 #define CPU_DRIVER_H
 
-#include "../common/common.h"
+#include "api.h"
 
-typedef int CUresult;
-typedef int CUdevice;
-typedef unsigned long long CUdeviceptr;
+enum { LIMITS = 10 };
 
-enum {
-#define ERROR(code, name, text) name = code,
-#include "errors.h"
-#undef ERROR
-};
-
-typedef struct Context {
+struct Context {
     unsigned flags;
     unsigned retained; /* primary context only */
     bool primary;
-} Context;
+    CUresult fault; /* a kernel failed: every later call returns this */
+    size_t limits[LIMITS];
+    uint64_t id;
+    Stream *streams; /* the program's, the threads' own, the legacy one */
+    Stream *legacy;
+    Pool *pool; /* for cuMemAllocAsync */
+};
 
-typedef struct Stream Stream;
-typedef struct Event Event;
+enum {
+    HANDLE_CONTEXT, HANDLE_STREAM, HANDLE_EVENT, HANDLE_MODULE, HANDLE_FUNCTION, HANDLE_LINK,
+    HANDLE_GRAPH, HANDLE_NODE, HANDLE_EXEC, HANDLE_POOL, HANDLE_MEMORY, HANDLE_OBJECT,
+};
 
-enum { HANDLE_CONTEXT, HANDLE_STREAM, HANDLE_EVENT };
+#define STREAM_LEGACY ((Stream *)1)
+#define STREAM_PER_THREAD ((Stream *)2)
+
+/* Return from the calling function if there is an error. */
+#define NEED(call)                    \
+    do {                              \
+        CUresult need_ = (call);      \
+        if (need_) return need_;      \
+    } while (0)
+#define NEED_VALUE(condition) NEED((condition) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE)
 
 /* Each gives CUDA_SUCCESS or the error the call must return. */
 CUresult need_init(void);
 CUresult need_device(CUdevice device);
-CUresult need_context(void);
-CUresult need_stream(const Stream *stream);
+CUresult need_current(void); /* a context, even one whose kernel failed */
+CUresult need_context(void); /* a context that still works */
 
 Context *context_current(void);
+bool context_alive(const Context *context);
+CUresult context_wait(Context *context); /* until all its work is done; its fault, if there is one */
+uint64_t next_id(void);                  /* of contexts, streams, graphs; never 0 */
 
-/* A context that ends takes its memory along. */
+void companions_load(void);
+
+/* A context that ends takes these along. */
 void memory_drop_context(const Context *context);
+void modules_drop_context(const Context *context);
+
+CUresult cuMemFree_v2(CUdeviceptr pointer);
+
+CUresult device_attribute(int attribute, int *value);
+int device_number(int attribute); /* an attribute that is known to exist */
 
 #endif

@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-#define PLAIN(symbol) extern void symbol(void);
 #define SINCE(version, name, symbol) extern void symbol(void);
+#define THREAD(symbol, variant) extern void symbol##variant(void);
 #define STUB(symbol) extern void symbol(void);
 #include "entries.h"
 #include "../exports/nvcuda.h"
-#undef PLAIN
 #undef SINCE
+#undef THREAD
 #undef STUB
 
 typedef struct {
@@ -18,11 +18,28 @@ typedef struct {
     Call call;
 } Entry;
 
-#define PLAIN(symbol) {#symbol, #symbol, 0, symbol},
 #define SINCE(version, name, symbol) {#name, #symbol, version, symbol},
+#define THREAD(symbol, variant)
 static const Entry ENTRIES[] = {
 #include "entries.h"
 };
+#undef SINCE
+#undef THREAD
+
+#define SINCE(version, name, symbol)
+#define THREAD(symbol, variant) {symbol, symbol##variant},
+static const struct {
+    Call call, own;
+} THREADS[] = {
+#include "entries.h"
+};
+
+/* The same call with the thread's own default stream. */
+static Call own_variant(Call call) {
+    for (size_t i = 0; i < sizeof THREADS / sizeof *THREADS; i++)
+        if (THREADS[i].call == call) return THREADS[i].own;
+    return call;
+}
 
 #define STUB(symbol) {#symbol, symbol},
 static const struct {
@@ -62,11 +79,11 @@ static Call exact(const char *name) {
     return NULL;
 }
 
-Call entry_find(const char *name, int version, bool *too_new) {
+Call entry_find(const char *name, int version, bool per_thread, bool *too_new) {
     *too_new = false;
     Call call = versioned(name, version, too_new);
     if (!call && !*too_new) call = exact(name);
     if (!call && !*too_new) call = stub(name);
     if (call) *too_new = false;
-    return call;
+    return per_thread ? own_variant(call) : call;
 }

@@ -2,6 +2,7 @@
 #include "driver.h"
 #include "entry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -36,13 +37,16 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text) {
 }
 
 enum { FOUND, SYMBOL_NOT_FOUND, VERSION_NOT_SUFFICIENT }; /* CUdriverProcAddressQueryResult */
-enum { FLAGS_ALL = 3 }; /* legacy and per-thread default stream: one and the same here */
+enum { PER_THREAD = 2, FLAGS_ALL = 3 };
 
 /* As documented: a name without a call is no error of version 2, only of version 1. */
 EXPORT CUresult cuGetProcAddress_v2(const char *name, void **call, int version, uint64_t flags, int *status) {
-    if (!name || !*name || !call || flags > FLAGS_ALL || version > CPU_CUDA_VERSION) return CUDA_ERROR_INVALID_VALUE;
+    if (!name || !*name || !call || flags > FLAGS_ALL) return CUDA_ERROR_INVALID_VALUE;
+    *call = NULL;
+    if (status) *status = SYMBOL_NOT_FOUND;
+    if (version / 1000 > reported_cuda() / 1000) return CUDA_ERROR_INVALID_VALUE;
     bool too_new;
-    Call found = entry_find(name, version, &too_new);
+    Call found = entry_find(name, version, flags & PER_THREAD, &too_new);
     memcpy(call, &found, sizeof found);
     if (status) *status = found ? FOUND : too_new ? VERSION_NOT_SUFFICIENT : SYMBOL_NOT_FOUND;
     return CUDA_SUCCESS;
@@ -51,4 +55,18 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **call, int version, 
 EXPORT CUresult cuGetProcAddress(const char *name, void **call, int version, uint64_t flags) {
     CUresult result = cuGetProcAddress_v2(name, call, version, flags, NULL);
     return result || *call ? result : CUDA_ERROR_NOT_FOUND;
+}
+
+/* NVIDIA's own runtime library asks for these tables and does not live without them: one holds a check of who made the
+ * driver, which is not ours to answer. It goes on to crash, so the reason is told here. */
+EXPORT CUresult cuGetExportTable(const void **table, const void *id) {
+    static bool told;
+    (void)id;
+    if (table) *table = NULL;
+    lock_take();
+    bool tell = !told;
+    told = true;
+    lock_release();
+    if (tell) fputs("CPU reference: NVIDIA's CUDA runtime in this program runs on NVIDIA's driver only\n", stderr);
+    return CUDA_ERROR_NOT_SUPPORTED;
 }

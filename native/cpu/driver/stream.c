@@ -1,46 +1,21 @@
-/* Streams and events. Every call has finished its work when it returns, which CUDA allows. */
-#include "driver.h"
+/* Streams as programs see them. */
+#include "allocations.h"
+#include "queue.h"
 
 #include <stdlib.h>
 
-struct Stream {
-    unsigned flags;
-    int priority;
-    const Context *owner;
-};
-
-struct Event {
-    unsigned flags;
-    uint64_t recorded; /* nanoseconds; 0 = never */
-};
-
-enum { STREAM_NON_BLOCKING = 1, EVENT_DISABLE_TIMING = 2, EVENT_FLAGS_ALL = 7 };
-
-/* 0, 1 and 2 name the default, the legacy and the per-thread stream. */
-CUresult need_stream(const Stream *stream) {
-    CUresult result = need_context();
-    if (result || (uintptr_t)stream <= 2) return result;
-    return registry_has(stream, HANDLE_STREAM) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-static CUresult need_event(const Event *event) {
-    CUresult result = need_context();
-    if (result) return result;
-    return registry_has(event, HANDLE_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
+enum { STREAM_NON_BLOCKING = 1, CAPTURE_ACTIVE = 1, ATTRIBUTE_PRIORITY = 8 };
 
 EXPORT CUresult cuStreamCreateWithPriority(Stream **stream, unsigned flags, int priority) {
-    CUresult result = need_context();
-    if (result) return result;
-    if (!stream || flags > STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-    Stream *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_STREAM)) {
-        free(made);
+    NEED(need_context());
+    NEED_VALUE(stream && flags <= STREAM_NON_BLOCKING);
+    Stream *made;
+    NEED(stream_new(context_current(), flags, NULL, &made));
+    if (!registry_add(made, HANDLE_STREAM)) {
+        stream_close(made);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     (void)priority; /* clamped to the only one there is, as CUDA clamps */
-    made->flags = flags;
-    made->owner = context_current();
     *stream = made;
     return CUDA_SUCCESS;
 }
@@ -49,125 +24,133 @@ EXPORT CUresult cuStreamCreate(Stream **stream, unsigned flags) {
     return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
+/* Returns at once; what is still in the stream is done all the same. */
 EXPORT CUresult cuStreamDestroy_v2(Stream *stream) {
-    CUresult result = need_init();
-    if (result) return result;
+    NEED(need_init());
     if (!registry_remove(stream, HANDLE_STREAM)) return CUDA_ERROR_INVALID_HANDLE;
-    free(stream);
+    capture_abandon(stream);
+    stream_close(stream);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuStreamDestroy(Stream *stream) { return cuStreamDestroy_v2(stream); }
-EXPORT CUresult cuStreamSynchronize(Stream *stream) { return need_stream(stream); }
-EXPORT CUresult cuStreamQuery(Stream *stream) { return need_stream(stream); }
 
-static bool made_by_program(const Stream *stream) { return (uintptr_t)stream > 2; }
-
-EXPORT CUresult cuStreamGetFlags(Stream *stream, unsigned *flags) {
-    CUresult result = need_stream(stream);
-    if (result) return result;
-    if (!flags) return CUDA_ERROR_INVALID_VALUE;
-    *flags = made_by_program(stream) ? stream->flags : 0;
-    return CUDA_SUCCESS;
+EXPORT CUresult cuStreamSynchronize(Stream *handle) {
+    Stream *stream;
+    NEED(stream_find(handle, &stream));
+    NEED(capture_forbids(stream));
+    return stream_wait(stream);
 }
 
-EXPORT CUresult cuStreamGetPriority(Stream *stream, int *priority) {
-    CUresult result = need_stream(stream);
-    if (result) return result;
-    if (!priority) return CUDA_ERROR_INVALID_VALUE;
-    *priority = 0;
-    return CUDA_SUCCESS;
+EXPORT CUresult cuStreamQuery(Stream *handle) {
+    Stream *stream;
+    NEED(stream_find(handle, &stream));
+    NEED(capture_forbids(stream));
+    return stream_idle(stream) ? stream->owner->fault : CUDA_ERROR_NOT_READY;
 }
 
-EXPORT CUresult cuStreamGetCtx(Stream *stream, const Context **context) {
-    CUresult result = need_stream(stream);
-    if (result) return result;
-    if (!context) return CUDA_ERROR_INVALID_VALUE;
-    *context = made_by_program(stream) ? stream->owner : context_current();
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamIsCapturing(Stream *stream, int *status) {
-    CUresult result = need_stream(stream);
-    if (result) return result;
-    if (!status) return CUDA_ERROR_INVALID_VALUE;
-    *status = 0;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags) {
-    CUresult result = need_stream(stream);
-    if (!result) result = need_event(event);
-    if (result) return result;
-    return flags <= 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-EXPORT CUresult cuLaunchHostFunc(Stream *stream, void (*function)(void *), void *data) {
-    CUresult result = need_stream(stream);
-    if (result) return result;
-    if (!function) return CUDA_ERROR_INVALID_VALUE;
-    function(data);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamAddCallback(Stream *stream, void (*function)(Stream *, CUresult, void *), void *data,
-                                    unsigned flags) {
-    CUresult result = need_stream(stream);
-    if (result) return result;
-    if (!function || flags) return CUDA_ERROR_INVALID_VALUE;
-    function(stream, CUDA_SUCCESS, data);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventCreate(Event **event, unsigned flags) {
-    CUresult result = need_context();
-    if (result) return result;
-    if (!event || flags > EVENT_FLAGS_ALL) return CUDA_ERROR_INVALID_VALUE;
-    Event *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_EVENT)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+#define STREAM_ANSWER(name, Type, answer)              \
+    EXPORT CUresult name(Stream *handle, Type *value) { \
+        Stream *stream;                                \
+        NEED(stream_find(handle, &stream));            \
+        NEED_VALUE(value);                             \
+        *value = answer;                               \
+        return CUDA_SUCCESS;                           \
     }
-    made->flags = flags;
-    *event = made;
+
+STREAM_ANSWER(cuStreamGetFlags, unsigned, stream->flags)
+STREAM_ANSWER(cuStreamGetPriority, int, stream->priority)
+STREAM_ANSWER(cuStreamGetCtx, Context *, stream->owner)
+STREAM_ANSWER(cuStreamGetId, uint64_t, stream->id)
+STREAM_ANSWER(cuStreamGetDevice, CUdevice, 0)
+
+EXPORT CUresult cuStreamGetCtx_v2(Stream *handle, Context **context, void **green) {
+    if (green) *green = NULL;
+    return cuStreamGetCtx(handle, context);
+}
+
+/* Of a stream's attributes only the priority means something here; it is always 0. */
+EXPORT CUresult cuStreamGetAttribute(Stream *handle, int attribute, int *value) {
+    if (attribute != ATTRIBUTE_PRIORITY) return CUDA_ERROR_NOT_SUPPORTED;
+    return cuStreamGetPriority(handle, value);
+}
+
+EXPORT CUresult cuStreamSetAttribute(Stream *handle, int attribute, const void *value) {
+    Stream *stream;
+    NEED(stream_find(handle, &stream));
+    NEED_VALUE(value);
+    return attribute == ATTRIBUTE_PRIORITY ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+EXPORT CUresult cuStreamCopyAttributes(Stream *to, Stream *from) {
+    Stream *stream;
+    NEED(stream_find(to, &stream));
+    return stream_find(from, &stream);
+}
+
+EXPORT CUresult cuStreamAttachMemAsync(Stream *handle, CUdeviceptr pointer, size_t size, unsigned flags) {
+    Stream *stream;
+    (void)size;
+    NEED(stream_find(handle, &stream));
+    NEED_VALUE(pointer && (flags == 1 || flags == 2 || flags == 4));
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuEventDestroy_v2(Event *event) {
-    CUresult result = need_init();
-    if (result) return result;
-    if (!registry_remove(event, HANDLE_EVENT)) return CUDA_ERROR_INVALID_HANDLE;
-    free(event);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventDestroy(Event *event) { return cuEventDestroy_v2(event); }
-
-EXPORT CUresult cuEventRecord(Event *event, Stream *stream) {
-    CUresult result = need_event(event);
-    if (!result) result = need_stream(stream);
-    if (!result) event->recorded = host_nanoseconds();
+EXPORT CUresult cuStreamWaitEvent(Stream *handle, Event *event, unsigned flags) {
+    Stream *stream;
+    NEED(stream_find(handle, &stream));
+    NEED(need_event(event));
+    NEED_VALUE(flags <= 1);
+    CUresult result = capture_wait(stream, event);
+    if (result != CUDA_ERROR_NOT_READY) return result;
+    Task nothing = {.kind = TASK_EMPTY};
+    lock_take();
+    Work *work = event->work;
+    if (work) work->references++;
+    lock_release();
+    if (!work) return CUDA_SUCCESS;
+    result = stream_enqueue(stream, &nothing, &work, 1, NULL);
+    work_release(work);
     return result;
 }
 
-EXPORT CUresult cuEventRecordWithFlags(Event *event, Stream *stream, unsigned flags) {
-    return flags <= 1 ? cuEventRecord(event, stream) : CUDA_ERROR_INVALID_VALUE;
+EXPORT CUresult cuLaunchHostFunc(Stream *handle, HostFunction *function, void *data) {
+    Stream *stream;
+    NEED(stream_find(handle, &stream));
+    NEED_VALUE(function);
+    Task task = {.kind = TASK_HOST, .host = {function, data}};
+    return stream_submit(stream, &task);
 }
 
-EXPORT CUresult cuEventQuery(Event *event) { return need_event(event); }
-EXPORT CUresult cuEventSynchronize(Event *event) { return need_event(event); }
-
-EXPORT CUresult cuEventElapsedTime(float *milliseconds, Event *start, Event *end) {
-    CUresult result = need_event(start);
-    if (!result) result = need_event(end);
-    if (result) return result;
-    if (!milliseconds) return CUDA_ERROR_INVALID_VALUE;
-    if ((start->flags | end->flags) & EVENT_DISABLE_TIMING) return CUDA_ERROR_INVALID_HANDLE;
-    if (!start->recorded || !end->recorded) return CUDA_ERROR_INVALID_HANDLE;
-    *milliseconds = (float)((double)(int64_t)(end->recorded - start->recorded) * 1e-6);
-    return CUDA_SUCCESS;
+EXPORT CUresult cuStreamAddCallback(Stream *handle, StreamCallback *function, void *data, unsigned flags) {
+    Stream *stream;
+    NEED(stream_find(handle, &stream));
+    NEED_VALUE(function && !flags);
+    NEED(capture_forbids(stream));
+    Task task = {.kind = TASK_CALLBACK, .callback = {function, handle, data}};
+    return stream_enqueue(stream, &task, NULL, 0, NULL);
 }
 
-EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, Event *start, Event *end) {
-    return cuEventElapsedTime(milliseconds, start, end);
+/* ---- values in memory: GEQ, EQ, AND, NOR when waiting ---- */
+
+static CUresult value_op(Stream *handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned flags, bool wait) {
+    Stream *stream;
+    NEED(stream_find(handle, &stream));
+    NEED_VALUE(address && address % bytes == 0 && memory_reachable((uintptr_t)address, bytes));
+    if (flags > (wait ? 3u : 1u)) return CUDA_ERROR_NOT_SUPPORTED;
+    Task task = {.kind = TASK_VALUE, .value = {(void *)(uintptr_t)address, value, bytes, flags, wait}};
+    return stream_submit(stream, &task);
 }
+
+#define VALUE_OP(name, Type, wait)                                                      \
+    EXPORT CUresult name(Stream *stream, CUdeviceptr address, Type value, unsigned flags) {       \
+        return value_op(stream, address, value, sizeof value, flags, wait);                       \
+    }                                                                                             \
+    EXPORT CUresult name##_ptsz(Stream *stream, CUdeviceptr address, Type value, unsigned flags) { \
+        return name(stream ? stream : STREAM_PER_THREAD, address, value, flags);                  \
+    }
+
+VALUE_OP(cuStreamWaitValue32_v2, uint32_t, true)
+VALUE_OP(cuStreamWaitValue64_v2, uint64_t, true)
+VALUE_OP(cuStreamWriteValue32_v2, uint32_t, false)
+VALUE_OP(cuStreamWriteValue64_v2, uint64_t, false)

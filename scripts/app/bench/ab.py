@@ -16,9 +16,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from scripts.app.bench.compare import FORMS, CompareResult, read_margin, write_picture
-from scripts.app.bench.run import read_count, read_job
+from scripts.app.bench.run import read_job
 from scripts.app.bench.trial import TrialJob, attempt, conditions_here, new_runs, trial_of
 from scripts.app.context import Staged, Workspace, staged_runtime
+from scripts.app.options import read_count
 from scripts.bench.compare import Comparison, compare
 from scripts.bench.picture import signed
 from scripts.bench.trials import Runs, Trial, write_record

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.app.context import Workspace
+from scripts.app.options import read_count
 from scripts.bench.compare import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
 from scripts.bench.compare import compare as compare_runs
 from scripts.bench.picture import as_svg, draw
@@ -20,6 +21,8 @@ from scripts.osal.user_path import user_path
 from scripts.serialize import pick
 
 #: The forms a picture is written in, by the ends of its name.
+#: No run has more iterations.
+MOST_WARMUP: Final = 1_000_000_000
 FORMS: Final = (".svg", ".png")
 #: Verdicts that do not speak against the candidate.
 GOOD: Final = frozenset({CompareVerdict.BETTER, CompareVerdict.SAME})
@@ -107,7 +110,7 @@ def compare(
         runs,
         baseline=old,
         candidate=new,
-        warmup=_whole(warmup) if warmup else runs.warmup,
+        warmup=read_count(warmup, option="warmup", least=0, most=MOST_WARMUP) if warmup else runs.warmup,
         primary=name,
         margin=read_margin(margin),
     )
@@ -181,13 +184,6 @@ def _read_primary(text: str, runs: Runs) -> tuple[str, str]:
         hint = f"name a metric of the record ({', '.join(runs.metrics)}), perhaps with :higher or :lower"
         raise UsageError("bad-primary", f"--primary={text} cannot be read", hint=hint)
     return name or runs.primary or next(iter(runs.metrics)), direction
-
-
-def _whole(text: str) -> int:
-    """Read ``--warmup``."""
-    if not text.isdecimal():
-        raise UsageError("bad-number", f"--warmup={text}: a whole number from 0")
-    return int(text)
 
 
 def _draw(path: Path, compared: Comparison) -> str:

@@ -24,6 +24,7 @@ from scripts.app.bench.trial import (
     trial_of,
 )
 from scripts.app.context import Staged, Workspace, staged_runtime
+from scripts.app.options import read_count
 from scripts.app.stack_process import read_seconds
 from scripts.bench.own_workload import read_own_workload
 from scripts.bench.trials import Runs, write_record
@@ -152,17 +153,6 @@ def read_job(workload: str, *, size: str, timeout: str) -> TrialJob:
     known = find_workload(workload)
     seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
     return TrialJob(workload=known, size=read_size(size, known), seconds=seconds)
-
-
-def read_count(text: str, *, option: str, most: int) -> int:
-    """Read a number of things.
-
-    Raises:
-        UsageError: it is no whole number from 1 to ``most``.
-    """
-    if not (text.isdecimal() and 1 <= int(text) <= most):
-        raise UsageError("bad-number", f"--{option}={text}: a whole number from 1 to {most}")
-    return int(text)
 
 
 def save_record(ws: Workspace, runs: Runs, *, name: str) -> Path:

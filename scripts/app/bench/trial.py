@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
+from scripts.app.options import read_count
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import redactor_of, revision_of, run_ours
 from scripts.app.wrap.plan import WrapRequest, plan_run
@@ -117,9 +118,7 @@ def read_size(text: str, workload: Workload) -> int:
     Raises:
         UsageError: it is no whole number from 1 to the largest.
     """
-    if text and not (text.isdecimal() and 1 <= int(text) <= workload.largest):
-        raise UsageError("bad-size", f"--size={text}: a whole number from 1 to {workload.largest}")
-    return int(text or workload.size)
+    return read_count(text, option="size", most=workload.largest) if text else workload.size
 
 
 SEED: Final = 20260101

@@ -46,7 +46,7 @@ class LoadedLibraries(Struct, frozen=True, kw_only=True):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Say what was seen; nothing where nothing can be said."""
+        """Say what was seen; nothing where nothing is known."""
         said = []
         if self.from_stack or self.from_elsewhere:
             ours = ", ".join(Path(one.path).name for one in self.from_stack) or "none"

@@ -34,7 +34,7 @@ from scripts.osal.output_file import write_output
 from scripts.osal.process import name_exit
 from scripts.osal.process_result import ProcessResult
 from scripts.preflight.places import Places
-from scripts.serialize import jsonable
+from scripts.serialize import pick
 
 if TYPE_CHECKING:
     from scripts.app.wrap.loaded import LoadedLibraries
@@ -177,40 +177,20 @@ class WrapResult(Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, object]:
         """Return plain data, not redacted."""
         return {
-            "program": str(self.program),
-            "args": list(self.args),
-            "command_line": self.line,
-            "cwd": str(self.cwd),
-            "stack": self.stack,
-            "runtime": self.runtime,
-            "via": str(self.via),
-            "reason": self.reason,
-            "environment": [
-                {"name": c.name, "action": c.action, "value": c.value, "why": c.why}
-                for c in self.environ.changes
-            ],
-            "outcome": self.outcome,
-            "exit_code": self.exit_code,
+            **pick(self, "program args command_line=line cwd stack runtime via reason"),
+            **pick(self, "environment=environ.changes outcome exit_code"),
             "exit": None if self.exit is None else self._exit_json(self.exit),
-            "placed": list(self.placement.files),
-            "placed_in": str(self.placement.target) if self.placement.target is not None else None,
-            "left": list(self.placement.left),
-            "lost": self.placement.lost,
-            "pending": list(self.placement.pending),
+            **pick(self, "placed=placement.files placed_in=placement.target left=placement.left"),
+            **pick(self, "lost=placement.lost pending=placement.pending"),
             "notes": [*self.notes, *self.ending],
-            "loaded": None if self.loaded is None else jsonable(self.loaded),
-            "trace": None if self.trace is None else self.trace.to_json(),
+            **pick(self, "loaded trace"),
         }
 
     def _exit_json(self, ended: ProcessResult) -> dict[str, object]:
         return {
-            "code": ended.code,
+            **pick(ended, "code received_signals=received processes dialogs log=log_note"),
             "name": name_exit(ended.code, platform=self.platform),
             "seconds": round(ended.seconds, 3),
-            "received_signals": list(ended.received),
-            "processes": ended.processes,
-            "dialogs": [{"title": d.title, "text": d.text} for d in ended.dialogs],
-            "log": ended.log_note,
         }
 
     @property

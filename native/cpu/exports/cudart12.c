@@ -1,0 +1,3 @@
+#include "../stubs.h"
+#define NOT_SUPPORTED_CODE 801
+#include "cudart12.h"

@@ -1,0 +1,2 @@
+extern const int NVRTC_RELEASE;
+const int NVRTC_RELEASE = 13;

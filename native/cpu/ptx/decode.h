@@ -1,0 +1,137 @@
+/* The decoder of function bodies; its parts share this state. */
+#ifndef PTX_DECODE_H
+#define PTX_DECODE_H
+
+#include "module.h"
+#include "rare.h"
+
+enum { OPERANDS = 16, VECTOR_MOST = 8, PARTS = 24 };
+
+enum symbol_kind { SYMBOL_REGISTER, SYMBOL_RANGE, SYMBOL_VARIABLE, SYMBOL_LABEL, SYMBOL_PROTOTYPE, SYMBOL_TARGETS };
+struct symbol {
+    uint8_t kind, type, space, count; /* count: elements of a vector register, 1 otherwise */
+    uint32_t at;                      /* ref, offset in the frame's local memory, or instruction */
+    uint32_t range;
+    uint32_t *members; /* refs of a range's registers, 0 while unused */
+    struct variable *variable;
+    struct text list; /* of .branchtargets */
+    uint32_t scope;
+    uint32_t results, arguments;
+};
+
+struct scope {
+    struct names names;
+    uint32_t parent;
+};
+
+enum operand_kind {
+    O_NONE, O_SINK, O_REGISTER, O_NUMBER, O_VECTOR, O_ADDRESS, O_VARIABLE, O_FUNCTION, O_SPECIAL, O_LABEL
+};
+struct operand {
+    uint8_t kind, type, selector /* of video instructions: 1 + byte, 8 + half */, special;
+    bool negated;
+    ref at;
+    int64_t plus; /* address: displacement */
+    struct number number;
+    struct symbol *symbol;
+    struct variable *variable;
+    struct function *function;
+    struct word name;
+    uint8_t base_kind;     /* of an address: O_REGISTER, O_VARIABLE, O_NUMBER */
+    uint32_t count, first; /* of a vector: its elements in decoder.elements */
+};
+
+/* An opcode taken apart. */
+struct opcode {
+    struct word whole, base;
+    struct word parts[PARTS]; /* what has no field of its own here */
+    uint32_t part_count;
+    enum type types[4];
+    uint32_t type_count;
+    uint8_t rounding, space, vector;
+    bool has_rounding, integral, has_space;
+    uint32_t flags; /* F_FTZ, F_SAT, F_RELU, F_NAN, F_SATFINITE */
+    bool approx, full, carry;
+};
+
+struct decoder {
+    struct program *p;
+    struct ptx_error *error;
+    struct function *f;
+    struct unit *u;
+    struct text t;
+    unsigned line;
+    uint32_t code; /* index in p->codes */
+    struct scope *scopes;
+    uint32_t scope, scope_count, scope_room;
+    struct chunk *chunks; /* memory of symbols, given back at the end */
+    struct label_use {
+        uint32_t ins, scope, list; /* list: 1 + index in p->refs instead of ins.target */
+        struct word name;
+        unsigned line;
+    } *uses;
+    uint32_t use_count, use_room;
+    uint32_t *dynamic; /* instructions whose imm counts from the place of dynamic shared memory */
+    uint32_t dynamic_count, dynamic_room;
+    struct constant_slot {
+        uint64_t value;
+        ref at;
+        uint8_t bytes;
+    } *slots;
+    uint32_t slot_room, slot_used;
+    struct operand operands[OPERANDS], second[OPERANDS], elements[OPERANDS * VECTOR_MOST];
+    uint32_t operand_count, element_count;
+    struct opcode op;
+    ref guard;
+    ref carry; /* the function's carry flags; 0: not used yet */
+    bool indirect;
+};
+
+/* Each returns false after it has reported an error. */
+bool bad(struct decoder *d, enum ptx_result result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool unsupported(struct decoder *d);
+void *keep(struct decoder *d, size_t bytes);
+bool grow(void *array, uint32_t *room, uint32_t needed, size_t size); /* array: address of a pointer */
+
+struct ins *emit(struct decoder *d, enum kind kind);
+struct ins *emit_run(struct decoder *d, run_fn run);
+ref register_new(struct decoder *d, unsigned bytes); /* 0 bytes: a predicate; 0 when there is no memory */
+ref constant(struct decoder *d, uint64_t value, unsigned bytes);
+uint32_t code_of(struct decoder *d, struct function *f);
+struct symbol *symbol_find(const struct decoder *d, struct word name);
+bool shared_place(struct decoder *d, struct variable *v);
+bool needs_dynamic(struct decoder *d, uint32_t ins);
+bool label_use(struct decoder *d, struct word name, uint32_t ins, uint32_t list);
+
+bool function_taken(struct decoder *d, struct function *f);
+
+/* operands.c */
+bool opcode_parse(struct decoder *d, struct word w);
+bool opcode_has(const struct opcode *op, const char *part);
+bool operands_parse(struct decoder *d);
+bool operand_parse(struct decoder *d, struct operand *o);
+bool source(struct decoder *d, const struct operand *o, enum type type, ref *out); /* a value of exactly that size */
+bool source_letter(struct decoder *d, const struct operand *o, char letter, ref *out);
+bool source_any(struct decoder *d, const struct operand *o, enum type type, ref *out, unsigned *bytes); /* as wide as it is, at least the type */
+bool destination(struct decoder *d, const struct operand *o, enum type type, ref *out);
+bool destination_any(struct decoder *d, const struct operand *o, enum type type, ref *out, unsigned *bytes);
+bool predicate_source(struct decoder *d, const struct operand *o, ref *out);
+bool predicate_destination(struct decoder *d, const struct operand *o, ref *out);
+bool address(struct decoder *d, const struct operand *o, struct ins *n);
+bool list_put(struct decoder *d, uint32_t value);
+unsigned type_bytes(enum type t);
+
+/* forms*.c: one function for each kind of instruction */
+typedef bool (*form_fn)(struct decoder *d);
+struct form {
+    const char *name;
+    form_fn decode;
+};
+extern const struct form FORMS_MEMORY[], FORMS_CONTROL[], FORMS_VALUE[], FORMS_MATRIX[];
+bool form_warp_sync(struct decoder *d);
+bool form_video(struct decoder *d);
+bool form_cluster_wait(struct decoder *d);
+bool form_operation(struct decoder *d); /* found by name among the vector operations */
+bool instruction_decode(struct decoder *d);
+
+#endif

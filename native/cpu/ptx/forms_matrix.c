@@ -1,0 +1,205 @@
+/* What the lanes of a warp do together: how each is decoded. */
+#include "decode.h"
+
+static bool base_is(const struct decoder *d, const char *name) { return word_is(d->op.base, name); }
+static bool count_is(struct decoder *d, uint32_t least, uint32_t most) {
+    if (d->operand_count >= least && d->operand_count <= most) return true;
+    return bad(d, PTX_INVALID_PTX, "%.*s has the wrong number of operands", (int)(d->op.whole.size < 100 ? d->op.whole.size : 100), d->op.whole.at);
+}
+
+bool form_warp_sync(struct decoder *d) {
+    ref mask;
+    if (!count_is(d, 1, 1) || !source(d, &d->operands[0], T_B32, &mask)) return false;
+    emit_run(d, run_warp_sync)->e = mask;
+    return true;
+}
+
+/* barrier.cluster.wait with one block is a barrier of that block. */
+bool form_cluster_wait(struct decoder *d) {
+    ref id = constant(d, 15, 4);
+    struct ins *n = emit_run(d, run_barrier);
+    n->a = id, n->count = 0;
+    return true;
+}
+
+/* shfl{.sync}.mode.b32 d|p, a, b, c{, mask}; ins.e: the mask, 0 without .sync */
+static bool form_shuffle(struct decoder *d) {
+    static const char *const MODES[] = {"up", "down", "bfly", "idx"};
+    bool sync = opcode_has(&d->op, "sync");
+    uint8_t mode = 255;
+    for (uint8_t i = 0; i < 4; i++)
+        if (opcode_has(&d->op, MODES[i])) mode = i;
+    if (mode == 255 || !count_is(d, sync ? 5 : 4, sync ? 5 : 4)) return unsupported(d);
+    ref to, p = 0, a, b, c, mask = 0;
+    if (!source(d, &d->operands[1], T_B32, &a) || !source(d, &d->operands[2], T_U32, &b) || !source(d, &d->operands[3], T_U32, &c)) return false;
+    if (sync && !source(d, &d->operands[4], T_B32, &mask)) return false;
+    if (!destination(d, &d->operands[0], T_B32, &to)) return false;
+    if (d->second[0].kind && !predicate_destination(d, &d->second[0], &p)) return false;
+    struct ins *n = emit_run(d, run_shuffle);
+    n->d = to, n->a = a, n->b = b, n->c = c, n->e = mask, n->mode = mode, n->target = p;
+    n->from = sync;
+    return true;
+}
+
+/* `uni` says nothing elsewhere and is not kept: look for it in the whole opcode. */
+static bool has_uni(struct word w) {
+    for (uint32_t i = 0; i + 4 <= w.size; i++)
+        if (memcmp(w.at + i, ".uni", 4) == 0) return true;
+    return false;
+}
+
+/* vote{.sync}.all/any/uni.pred p, {!}a{, mask}; vote.ballot.b32 d, {!}a{, mask} */
+static bool form_vote(struct decoder *d) {
+    static const char *const MODES[] = {"all", "any", "uni", "ballot"};
+    bool sync = opcode_has(&d->op, "sync");
+    uint8_t mode = 255;
+    for (uint8_t i = 0; i < 4; i++)
+        if (opcode_has(&d->op, MODES[i])) mode = i;
+    if (mode == 255 && has_uni(d->op.whole)) mode = 2;
+    if (mode == 255 || !count_is(d, sync ? 3 : 2, sync ? 3 : 2)) return unsupported(d);
+    ref to, a, mask = 0;
+    if (!predicate_source(d, &d->operands[1], &a) || (sync && !source(d, &d->operands[2], T_B32, &mask))) return false;
+    if (!(mode == 3 ? destination(d, &d->operands[0], T_B32, &to) : predicate_destination(d, &d->operands[0], &to))) return false;
+    struct ins *n = emit_run(d, run_vote);
+    n->d = to, n->a = a, n->e = mask, n->mode = mode, n->from = sync;
+    return true;
+}
+
+static bool form_match(struct decoder *d) {
+    bool all = opcode_has(&d->op, "all");
+    if (!count_is(d, 3, 3) || !d->op.type_count) return false;
+    ref to, p = 0, a, mask;
+    enum type type = d->op.types[0];
+    if (!source(d, &d->operands[1], type, &a) || !source(d, &d->operands[2], T_B32, &mask) || !destination(d, &d->operands[0], T_B32, &to)) return false;
+    if (d->second[0].kind && !predicate_destination(d, &d->second[0], &p)) return false;
+    struct ins *n = emit_run(d, run_match);
+    n->d = to, n->a = a, n->e = mask, n->mode = all, n->target = p, n->bytes = TYPES[type].bytes, n->from = 1;
+    return true;
+}
+
+static bool form_redux(struct decoder *d) {
+    static const char *const MODES[] = {"add", "and", "or", "xor", "min", "max"};
+    uint8_t mode = 255;
+    for (uint8_t i = 0; i < 6; i++)
+        if (opcode_has(&d->op, MODES[i])) mode = i;
+    if (mode == 255 || !count_is(d, 3, 3) || !d->op.type_count) return unsupported(d);
+    enum type type = d->op.types[0];
+    ref to, a, mask;
+    if (TYPES[type].bytes != 4) return unsupported(d);
+    if (!source(d, &d->operands[1], type, &a) || !source(d, &d->operands[2], T_B32, &mask) || !destination(d, &d->operands[0], type, &to)) return false;
+    struct ins *n = emit_run(d, run_reduce);
+    n->d = to, n->a = a, n->e = mask, n->mode = mode, n->type = (uint8_t)type, n->from = 1;
+    n->flags = d->op.flags | (opcode_has(&d->op, "abs") ? F_ABS : 0);
+    return true;
+}
+
+static bool form_activemask(struct decoder *d) {
+    ref to;
+    if (!count_is(d, 1, 1) || !destination(d, &d->operands[0], T_B32, &to)) return false;
+    emit_run(d, run_active_mask)->d = to;
+    return true;
+}
+
+/* elect.sync d|p, mask */
+static bool form_elect(struct decoder *d) {
+    ref to, p = 0, mask;
+    if (!count_is(d, 2, 2) || !source(d, &d->operands[1], T_B32, &mask) || !destination(d, &d->operands[0], T_B32, &to)) return false;
+    if (d->second[0].kind && !predicate_destination(d, &d->second[0], &p)) return false;
+    struct ins *n = emit_run(d, run_elect);
+    n->d = to, n->e = mask, n->target = p, n->from = 1;
+    return true;
+}
+
+/* ---- matrices ---- */
+
+static bool put_registers(struct decoder *d, const struct operand *o, enum type type, bool write, uint32_t *count) {
+    ref refs[VECTOR_MOST];
+    uint32_t many = o->kind == O_VECTOR ? o->count : 1;
+    for (uint32_t i = 0; i < many; i++) {
+        const struct operand *e = o->kind == O_VECTOR ? &d->elements[o->first + i] : o;
+        if (!(write ? destination(d, e, type, &refs[i]) : source(d, e, type, &refs[i]))) return false;
+    }
+    for (uint32_t i = 0; i < many; i++)
+        if (!list_put(d, refs[i])) return false;
+    *count = many;
+    return true;
+}
+
+/* ldmatrix, stmatrix .m8n8.xN{.trans}.b16 */
+static bool form_matrix_memory(struct decoder *d) {
+    bool write = base_is(d, "stmatrix");
+    if (!opcode_has(&d->op, "m8n8") || !count_is(d, 2, 2) || d->op.types[0] != T_B16) return unsupported(d);
+    uint32_t many = opcode_has(&d->op, "x4") ? 4 : opcode_has(&d->op, "x2") ? 2 : opcode_has(&d->op, "x1") ? 1 : 0, count, list = d->p->ref_count;
+    if (!many || !put_registers(d, &d->operands[write], T_B32, !write, &count) || count != many) return unsupported(d);
+    uint32_t at = d->p->ref_count - count;
+    (void)list;
+    struct ins *n = emit_run(d, write ? run_matrix_store : run_matrix_load);
+    n->list = at, n->count = (uint8_t)many, n->bytes = 16, n->space = d->op.space;
+    n->flags = opcode_has(&d->op, "trans") ? F_TRANS : 0;
+    return address(d, &d->operands[!write], n);
+}
+
+static bool form_movmatrix(struct decoder *d) {
+    ref a, to;
+    if (!opcode_has(&d->op, "m8n8") || !opcode_has(&d->op, "trans") || !count_is(d, 2, 2)) return unsupported(d);
+    if (!source(d, &d->operands[1], T_B32, &a) || !destination(d, &d->operands[0], T_B32, &to)) return false;
+    struct ins *n = emit_run(d, run_matrix_transpose);
+    n->d = to, n->a = a;
+    return true;
+}
+
+static uint32_t number_after(struct word w, char letter) {
+    uint32_t value = 0;
+    for (uint32_t i = 0; i < w.size; i++)
+        if (w.at[i] == letter)
+            for (i++; i < w.size && i < 8 && w.at[i] >= '0' && w.at[i] <= '9'; i++) value = value * 10 + (uint32_t)(w.at[i] - '0');
+    return value;
+}
+
+/* mma.sync.aligned.mMnNkK.row.col{.satfinite}{.op.popc}.d.a.b.c: list has the registers of d, a, b, c in this order. */
+static bool form_mma(struct decoder *d) {
+    struct word shape = {0};
+    for (uint32_t i = 0; i < d->op.part_count; i++)
+        if (d->op.parts[i].size > 4 && d->op.parts[i].at[0] == 'm' && number_after(d->op.parts[i], 'k')) shape = d->op.parts[i];
+    bool bits = opcode_has(&d->op, "b1"), fours = opcode_has(&d->op, "u4") || opcode_has(&d->op, "s4");
+    if (!shape.size || !count_is(d, 4, 4) || opcode_has(&d->op, "sp") || opcode_has(&d->op, "block_scale")) return unsupported(d);
+    struct mma_shape m = {.m = number_after(shape, 'm'), .n = number_after(shape, 'n'), .k = number_after(shape, 'k')};
+    enum type accumulate = d->op.types[0];
+    if (bits || fours) {
+        if (accumulate != T_S32) return unsupported(d);
+        m.bits = bits ? 1 : 4;
+        uint32_t seen = 0;
+        for (uint32_t i = 0; i < d->op.part_count; i++) {
+            bool is_signed = word_is(d->op.parts[i], "s4");
+            if (is_signed || word_is(d->op.parts[i], "u4")) seen++ ? (m.b_signed = is_signed) : (m.a_signed = is_signed);
+        }
+        m.kind = bits ? (opcode_has(&d->op, "and") ? 2 : 1) : 0;
+    } else {
+        if (d->op.type_count != 4 || d->op.types[3] != accumulate) return unsupported(d);
+        m.a_type = d->op.types[1], m.b_type = d->op.types[2];
+        m.bits = 8 * TYPES[m.a_type].bytes;
+        m.a_signed = m.a_type == T_S8, m.b_signed = m.b_type == T_S8;
+    }
+    if (!mma_shape_known(&m, accumulate)) return unsupported(d);
+    bool wide = accumulate == T_F64;
+    uint32_t counts[4], at;
+    for (int k = 0; k < 4; k++)
+        if (!put_registers(d, &d->operands[k], wide ? T_B64 : T_B32, k == 0, &counts[k])) return false;
+    at = d->p->ref_count - counts[0] - counts[1] - counts[2] - counts[3];
+    uint32_t each = wide ? 1 : 32 / m.bits, results = m.m * m.n / 32 / (accumulate == T_F16 ? 2 : 1);
+    if (counts[0] != results || counts[3] != results || counts[1] != m.m * m.k / 32 / each || counts[2] != m.n * m.k / 32 / each)
+        return bad(d, PTX_INVALID_PTX, "%.*s has vectors of the wrong size", (int)(d->op.whole.size < 100 ? d->op.whole.size : 100), d->op.whole.at);
+    uint32_t shape_at = d->p->ref_count;
+    uint32_t words[] = {m.m, m.n, m.k, m.bits, m.a_type, m.b_type, m.a_signed | m.b_signed << 1 | m.kind << 2};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!list_put(d, words[i])) return false;
+    struct ins *n = emit_run(d, run_mma);
+    n->list = at, n->target = shape_at, n->type = (uint8_t)accumulate, n->flags = d->op.flags;
+    return true;
+}
+
+const struct form FORMS_MATRIX[] = {
+    {"shfl", form_shuffle}, {"vote", form_vote}, {"match", form_match}, {"redux", form_redux}, {"activemask", form_activemask},
+    {"elect", form_elect}, {"ldmatrix", form_matrix_memory}, {"stmatrix", form_matrix_memory}, {"movmatrix", form_movmatrix},
+    {"mma", form_mma}, {NULL, NULL},
+};

@@ -1,0 +1,328 @@
+/* The loop that runs a warp, and its loads and stores. Included by variant.h. */
+
+
+static void blend(void *d_, const void *s_, uint32_t mask, unsigned bytes) {
+#define BLEND(T)                                                                  \
+    {                                                                             \
+        T *d = d_;                                                                \
+        const T *s = s_;                                                          \
+        FOR_LANES d[i] = mask >> i & 1 ? s[i] : d[i];                             \
+    }
+    switch (bytes) {
+    case 1: BLEND(u8) break;
+    case 2: BLEND(u16) break;
+    case 4: BLEND(u32) break;
+    case 8: BLEND(u64) break;
+    default: EACH_LANE(i, mask) memcpy((u8 *)d_ + 16 * i, (const u8 *)s_ + 16 * i, 16);
+    }
+#undef BLEND
+}
+
+static void select_lanes(void *d_, const void *a_, const void *b_, uint32_t chosen, unsigned bytes) {
+#define SELECT(T)                                                                 \
+    {                                                                             \
+        T *d = d_;                                                                \
+        const T *a = a_, *b = b_;                                                 \
+        FOR_LANES d[i] = chosen >> i & 1 ? a[i] : b[i];                           \
+    }
+    if (bytes == 2) SELECT(u16)
+    else if (bytes == 4) SELECT(u32)
+    else SELECT(u64)
+#undef SELECT
+}
+
+static void run_vec(struct warp *w, const struct ins *n, uint32_t mask) {
+    u8 *d = at(w, n->d);
+    void *to = mask == ALL_LANES ? d : w->scratch;
+    n->vec(to, at(w, n->a), at(w, n->b), at(w, n->c), n);
+    if (mask != ALL_LANES) blend(d, w->scratch, mask, n->bytes);
+}
+
+static void run_compare(struct warp *w, const struct ins *n, uint32_t mask) {
+    uint32_t yes = n->compare(at(w, n->a), at(w, n->b), n), no = ~yes;
+    if (n->mode) {
+        uint32_t c = predicate(w, n->c);
+        yes = n->mode == 1 ? yes & c : n->mode == 2 ? yes | c : yes ^ c;
+        no = n->mode == 1 ? no & c : n->mode == 2 ? no | c : no ^ c;
+    }
+    uint32_t *p = predicate_at(w, n->d), *q = predicate_at(w, n->e);
+    *q = (*q & ~mask) | (no & mask);
+    *p = (*p & ~mask) | (yes & mask);
+}
+
+/* ---- memory ---- */
+
+/* Addresses of all lanes; those of idle lanes are copies of a running one's, so that reading them does no harm. */
+static bool locate(struct warp *w, const struct ins *n, uint32_t mask, uint64_t *restrict out, bool write) {
+    unsigned total = (unsigned)n->bytes * n->count;
+    if (n->mode == SHARED_REG32) {
+        const u32 *base = (const u32 *)(const void *)at(w, n->a);
+        uint32_t offset[LANES], plus = (uint32_t)n->imm, most = 0, bits = 0, first = base[__builtin_ctz(mask)];
+        FOR_LANES offset[i] = (mask >> i & 1 ? base[i] : first) + plus;
+        FOR_LANES most = offset[i] > most ? offset[i] : most;
+        FOR_LANES bits |= offset[i];
+        uint64_t start = (uint64_t)(uintptr_t)w->block->shared;
+        if (!(bits & (total - 1)) && most + (uint64_t)total <= w->block->shared_bytes && !w->block->checker) {
+            FOR_LANES out[i] = start + offset[i];
+            return true;
+        }
+        return addresses_of(w, n, mask, total, write, out);
+    }
+    if (n->space == SPACE_SHARED || w->block->checker) return addresses_of(w, n, mask, total, write, out);
+    uint64_t plus = (uint64_t)n->imm;
+    if (n->mode == FROM_REG64) {
+        const u64 *base = (const u64 *)(const void *)at(w, n->a);
+        FOR_LANES out[i] = base[i] + plus;
+    } else if (n->mode == FROM_FRAME) {
+        FOR_LANES out[i] = w->current->local[i] + plus;
+    } else if (n->mode == ABSOLUTE) {
+        if (n->space == SPACE_PARAM) plus += (uint64_t)(uintptr_t)w->block->launch->parameters;
+        FOR_LANES out[i] = plus;
+        if (n->space == SPACE_PARAM || range_known(w, plus, plus + total)) return true;
+        return addresses_check(w, n, mask, out, total, write);
+    } else {
+        const u32 *base = (const u32 *)(const void *)at(w, n->a);
+        FOR_LANES out[i] = base[i] + plus;
+    }
+    uint64_t first = out[__builtin_ctz(mask)], bits = 0, other = 0;
+    if (mask != ALL_LANES) FOR_LANES out[i] = mask >> i & 1 ? out[i] : first;
+    FOR_LANES other |= out[i] ^ (first + (uint64_t)(i * (int)total));
+    if (!other) {
+        if (!(first & (total - 1)) && range_known(w, first, first + LANES * total)) return true;
+        return addresses_check(w, n, mask, out, total, write);
+    }
+    uint64_t low = first, high = first;
+    FOR_LANES low = (int64_t)out[i] < (int64_t)low ? out[i] : low;
+    FOR_LANES high = (int64_t)out[i] > (int64_t)high ? out[i] : high;
+    FOR_LANES bits |= out[i];
+    if (!(bits & (total - 1)) && range_known(w, low, high + total)) return true;
+    return addresses_check(w, n, mask, out, total, write);
+}
+
+#define MEMORY(T, address) (*(T *)(uintptr_t)(address))
+
+static void load_plain(u8 *d_, const uint64_t *from, uint32_t mask, unsigned bytes, unsigned offset) {
+#define LOAD(T)                                                                                            \
+    {                                                                                                      \
+        T *d = (T *)(void *)d_;                                                                            \
+        if (mask == ALL_LANES)                                                                             \
+            for (int i = 0; i < LANES; i++) d[i] = MEMORY(T, from[i] + offset);                            \
+        else EACH_LANE(i, mask) d[i] = MEMORY(T, from[i] + offset);                                        \
+    }
+    switch (bytes) {
+    case 1: LOAD(u8) break;
+    case 2: LOAD(u16) break;
+    case 4: LOAD(u32) break;
+    case 8: LOAD(u64) break;
+    default: EACH_LANE(i, mask) memcpy(d_ + 16 * i, (const void *)(uintptr_t)(from[i] + offset), 16);
+    }
+#undef LOAD
+}
+
+static void load_extended(u8 *d, const uint64_t *from, uint32_t mask, const struct ins *n, unsigned offset) {
+    EACH_LANE(i, mask) {
+        uint64_t value = 0;
+        memcpy(&value, (const void *)(uintptr_t)(from[i] + offset), n->bytes);
+        unsigned shift = 64 - 8 * n->bytes;
+        if (TYPES[n->type].kind == 's') value = (uint64_t)((int64_t)(value << shift) >> shift);
+        memcpy(d + (size_t)n->from * i, &value, n->from);
+    }
+}
+
+/* Words from shared memory, the inner loop of many kernels: false when anything about them is unusual. */
+static bool load_shared_words(struct warp *w, const struct ins *n) {
+    const u32 *base = (const u32 *)(const void *)at(w, n->a);
+    u32 *d = (u32 *)(void *)at(w, n->d), plus = (u32)n->imm, offset[LANES] __attribute__((aligned(32))), most = 0, bits = 0;
+    const uint8_t *from = w->block->shared;
+    FOR_LANES offset[i] = base[i] + plus;
+    FOR_LANES most = offset[i] > most ? offset[i] : most;
+    FOR_LANES bits |= offset[i];
+    if (bits & 3 || most + 4ull > w->block->shared_bytes || w->block->checker) return false;
+    for (int i = 0; i < LANES; i++) d[i] = *(const u32 *)(const void *)(from + offset[i]);
+    return true;
+}
+
+/* One value for all lanes: parameters and constants. */
+static bool load_uniform(struct warp *w, const struct ins *n) {
+    uint64_t from = (uint64_t)n->imm + (n->space == SPACE_PARAM ? (uint64_t)(uintptr_t)w->block->launch->parameters : 0);
+    if (n->space != SPACE_PARAM && (!range_known(w, from, from + n->bytes) || from & (n->bytes - 1u) || w->block->checker)) return false;
+    if (n->bytes == 4) {
+        u32 *d = (u32 *)(void *)at(w, n->d), value = MEMORY(u32, from);
+        FOR_LANES d[i] = value;
+    } else {
+        u64 *d = (u64 *)(void *)at(w, n->d), value = MEMORY(u64, from);
+        FOR_LANES d[i] = value;
+    }
+    return true;
+}
+
+static bool load_simple(struct warp *w, const struct ins *n) {
+    if (n->mode == SHARED_REG32) return n->bytes == 4 && load_shared_words(w, n);
+    return n->mode == ABSOLUTE && n->space != SPACE_SHARED && (n->bytes == 4 || n->bytes == 8) && load_uniform(w, n);
+}
+
+/* ins.from: bytes of the registers */
+static bool load(struct warp *w, const struct ins *n, uint32_t mask) {
+    uint64_t from[LANES] __attribute__((aligned(32)));
+    if (mask == ALL_LANES && n->count == 1 && n->bytes == n->from && !n->flags && load_simple(w, n)) return true;
+    if (!locate(w, n, mask, from, false)) return false;
+    if (n->flags & F_POLL) w->polled = true;
+    const uint32_t *list = w->block->launch->program->refs + n->list;
+    bool full = !(n->flags & F_FENCE) && mask == ALL_LANES && from[LANES - 1] - from[0] == (uint64_t)((LANES - 1) * n->bytes) && n->count == 1;
+    if (full && n->bytes == n->from && n->bytes < 16) {
+        uint64_t other = 0;
+        FOR_LANES other |= from[i] ^ (from[0] + (uint64_t)(i * n->bytes));
+        if (!other) return memcpy(at(w, n->d), (const void *)(uintptr_t)from[0], (size_t)LANES * n->bytes), true;
+    }
+    for (unsigned k = 0; k < n->count; k++) {
+        u8 *d = at(w, n->count == 1 ? n->d : list[k]);
+        if (n->bytes == n->from) load_plain(d, from, mask, n->bytes, k * n->bytes);
+        else load_extended(d, from, mask, n, k * n->bytes);
+    }
+    if (n->flags & F_FENCE) __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return true;
+}
+
+static void store_plain(const u8 *s_, const uint64_t *to, uint32_t mask, unsigned bytes, unsigned step, unsigned offset) {
+#define STORE(T)                                                                                           \
+    {                                                                                                      \
+        if (mask == ALL_LANES && step == bytes)                                                            \
+            for (int i = 0; i < LANES; i++) MEMORY(T, to[i] + offset) = ((const T *)(const void *)s_)[i];  \
+        else EACH_LANE(i, mask) MEMORY(T, to[i] + offset) = *(const T *)(const void *)(s_ + (size_t)step * i); \
+    }
+    switch (bytes) {
+    case 1: STORE(u8) break;
+    case 2: STORE(u16) break;
+    case 4: STORE(u32) break;
+    case 8: STORE(u64) break;
+    default: EACH_LANE(i, mask) memcpy((void *)(uintptr_t)(to[i] + offset), s_ + 16 * i, 16);
+    }
+#undef STORE
+}
+
+static bool store(struct warp *w, const struct ins *n, uint32_t mask) {
+    uint64_t to[LANES] __attribute__((aligned(32)));
+    if (!locate(w, n, mask, to, true)) return false;
+    if (n->flags & F_FENCE) __atomic_thread_fence(__ATOMIC_RELEASE);
+    const uint32_t *list = w->block->launch->program->refs + n->list;
+    bool full = mask == ALL_LANES && n->count == 1 && n->bytes == n->from && n->bytes < 16;
+    if (full && to[LANES - 1] - to[0] == (uint64_t)((LANES - 1) * n->bytes)) {
+        uint64_t other = 0;
+        FOR_LANES other |= to[i] ^ (to[0] + (uint64_t)(i * n->bytes));
+        if (!other) return memcpy((void *)(uintptr_t)to[0], at(w, n->d), (size_t)LANES * n->bytes), true;
+    }
+    for (unsigned k = 0; k < n->count; k++)
+        store_plain(at(w, n->count == 1 ? n->d : list[k]), to, mask, n->bytes, n->from, k * n->bytes);
+    return true;
+}
+
+/* ---- shuffles of whole warps ---- */
+
+static uint32_t shuffle(void *d_, const void *a_, const void *b_, const void *c_, int mode) {
+    const u32 *b = b_, *c = c_;
+    u32 *d = d_, a[LANES] __attribute__((aligned(32))), from[LANES] __attribute__((aligned(32)));
+    uint8_t inside[LANES] __attribute__((aligned(32)));
+    memcpy(a, a_, sizeof a);
+    for (int i = 0; i < LANES; i++) {
+        u32 lane = (u32)i, segment = c[i] >> 8 & 31, by = b[i] & 31, last = (lane & segment) | (c[i] & 31 & ~segment);
+        s32 j = mode == 0 ? (s32)(lane - by) : mode == 1 ? (s32)(lane + by) : mode == 2 ? (s32)(lane ^ by) : (s32)((lane & segment) | (by & ~segment));
+        u32 right = mode == 0 ? j >= (s32)last : j <= (s32)last;
+        inside[i] = (uint8_t)right;
+        from[i] = right ? (u32)j & 31 : lane;
+    }
+    for (int i = 0; i < LANES; i++) d[i] = a[from[i]];
+    return pack_bits(inside);
+}
+
+/* ---- control ---- */
+
+/* Jumps back cost time: that of the lanes that wait for others, and that of other warps. True: look anew who runs. */
+static bool jump_back(struct warp *w) {
+    int32_t cost = w->polled ? 64 : 1;
+    w->polled = false;
+    w->slice -= cost;
+    if (w->divergent) w->turn -= cost;
+    return w->slice <= 0 || w->turn <= 0;
+}
+
+/* The lanes with the lower instruction go on, the others wait. True: look anew who runs. */
+static bool branch(struct warp *w, const struct ins *n, uint32_t mask, uint32_t *pc) {
+    uint32_t stay = w->active & ~mask, next = *pc + 1, target = n->target;
+    if (!mask) return *pc = next, false;
+    bool back = target <= *pc;
+    if (stay) {
+        uint32_t wait = back ? stay : mask, wait_at = back ? next : target;
+        EACH_LANE(i, wait) w->pcs[i] = wait_at;
+        w->active &= ~wait;
+        w->horizon = wait_at < w->horizon ? wait_at : w->horizon;
+        w->divergent = true;
+        *pc = back ? target : next;
+    } else {
+        *pc = target;
+    }
+    return back && jump_back(w);
+}
+
+static void with_rounding(struct warp *w, const struct ins *n, uint32_t mask) {
+    int before = rounding_set(n->rounding);
+    run_vec(w, n, mask);
+    rounding_restore(before);
+}
+
+static void post_process(struct warp *w, const struct ins *n, uint32_t mask) {
+    if (n->kind != K_VEC_ROUNDED) return;
+    result_clamp(at(w, n->d), n->type, n->flags, mask);
+}
+
+/* Run the chosen lanes until they end, wait, or others have to be looked at. */
+static void run_group(struct warp *w) {
+    const struct ins *code = w->code;
+    uint32_t pc = w->pc;
+    while (pc < w->horizon) {
+        const struct ins *n = code + pc;
+        uint32_t mask = w->active;
+        if (n->guard) mask &= predicate(w, n->guard);
+        if (!mask) {
+            pc++;
+            continue;
+        }
+        switch (n->kind) {
+        case K_VEC:
+            run_vec(w, n, mask);
+            break;
+        case K_VEC_ROUNDED:
+            with_rounding(w, n, mask);
+            post_process(w, n, mask);
+            break;
+        case K_COMPARE:
+            run_compare(w, n, mask);
+            break;
+        case K_SELECT: {
+            void *to = mask == ALL_LANES ? at(w, n->d) : w->scratch;
+            select_lanes(to, at(w, n->a), at(w, n->b), predicate(w, n->c), n->bytes);
+            if (mask != ALL_LANES) blend(at(w, n->d), w->scratch, mask, n->bytes);
+            break;
+        }
+        case K_LOAD:
+            if (load(w, n, mask)) break;
+            return;
+        case K_STORE:
+            if (store(w, n, mask)) break;
+            return;
+        case K_BRANCH:
+            if (!branch(w, n, mask, &pc)) continue;
+            warp_place(w, w->active, pc);
+            return;
+        default:
+            w->pc = pc;
+            if (n->run(w, n, mask)) break;
+            return;
+        }
+        pc++;
+    }
+    warp_place(w, w->active, pc);
+}
+
+static void interpret(struct warp *w) {
+    while (warp_select(w)) run_group(w);
+}

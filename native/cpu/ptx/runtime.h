@@ -1,0 +1,167 @@
+/* A running launch: blocks, their warps of 32 lanes, the frames of their functions. */
+#ifndef PTX_RUNTIME_H
+#define PTX_RUNTIME_H
+
+#include "module.h"
+
+#include <string.h>
+
+#define ALL_LANES 0xffffffffu
+
+/* Registers of one call of a function, for the lanes that made it. Each lane knows where it returns to. */
+struct frame {
+    struct frame *parent[LANES];
+    uint32_t return_pc[LANES];
+    uint64_t local[LANES]; /* host address of the lane's part of local memory */
+    uint64_t top[LANES];   /* where the lane's memory from alloca begins; it grows down from the end */
+    uint32_t live;         /* lanes that use this frame */
+    uint32_t code, depth;
+    struct frame *next_free;
+    uint8_t *registers;
+};
+
+enum { PARKED_NOT, PARKED_COLLECTIVE, PARKED_BARRIER };
+
+struct warp {
+    uint8_t *base[2]; /* registers of the running frame, constants */
+    struct frame *current;
+    uint32_t pc, active; /* of the running lanes */
+    uint32_t horizon;    /* the lowest instruction at which other lanes wait to be joined */
+    int32_t turn;        /* jumps back left before other lanes get a turn */
+    int32_t slice;       /* jumps back left before another warp gets a turn */
+    bool divergent;      /* other lanes could run now */
+    bool polled;         /* read or changed memory that others may change since the last jump back */
+    const struct ins *code;
+    struct block *block;
+    uint32_t started;                    /* lanes that the block has */
+    uint32_t alive, collective, barrier; /* lanes that have not ended; those parked at a collective or a barrier */
+    uint32_t forced;                     /* lanes whose collective runs with whoever is there */
+    uint32_t pcs[LANES];
+    struct frame *frames[LANES];
+    const struct ins *barrier_at[LANES]; /* the barrier instruction at which a lane is parked */
+    uint32_t barrier_id[LANES];
+    bool barrier_together; /* all lanes are parked at one: that of lane 0 */
+    uint32_t index;
+    uint32_t thread[3][LANES];
+    uint8_t *local; /* of all lanes */
+    uint64_t local_bytes; /* of one lane */
+    struct frame *free_frames;
+    uint8_t scratch[1024] __attribute__((aligned(64)));
+};
+
+struct barrier {
+    uint32_t expected, arrived; /* threads; 0 expected: all that have not ended */
+    uint32_t trues, voters;     /* of bar.red */
+};
+
+struct checker;
+struct worker;
+struct block {
+    struct launch *launch;
+    struct worker *worker;
+    uint32_t id[3];
+    uint64_t index;
+    uint8_t *shared;
+    uint64_t shared_bytes;
+    uint32_t warp_count, live_threads;
+    struct warp **warps;
+    struct barrier barriers[16];
+    bool done;
+    bool progressed;
+    struct checker *checker;
+    struct block *next;
+};
+
+enum { RANGES = 8, GRID_BYTES = 64 };
+struct worker {
+    struct launch *launch;
+    struct {
+        uint64_t begin, end;
+    } known[RANGES]; /* allocations that may be read and written */
+    uint32_t next_range;
+    struct block *resident, *spare;
+    uint32_t index;
+};
+
+struct launch {
+    const struct ptx_launch *asked;
+    struct function *function;
+    struct program *program;
+    uint8_t *parameters;
+    uint8_t *grid_memory; /* GRID_BYTES behind the parameters */
+    uint64_t parameter_bytes;
+    uint64_t shared_bytes, dynamic_at;
+    uint32_t threads, warps; /* of a block */
+    uint64_t blocks, next_block;
+    uint64_t finished; /* blocks */
+    uint32_t stop;     /* an error was met: everyone ends */
+    uint32_t checks, workers;
+    uint64_t id;
+    struct ptx_error *error;
+};
+
+enum { CHECK_MEMORY = 1, CHECK_RACE = 2, CHECK_SYNC = 4 };
+
+static inline uint8_t *at(const struct warp *w, ref r) { return w->base[r & REF_CONST] + (r & ~(uint32_t)REF_BITS); }
+static inline uint32_t predicate(const struct warp *w, ref r) {
+    uint32_t bits;
+    memcpy(&bits, at(w, r), 4);
+    return r & REF_NOT ? ~bits : bits;
+}
+static inline uint32_t *predicate_at(const struct warp *w, ref r) { return (uint32_t *)(void *)at(w, r); }
+
+/* One lane's value of up to 8 bytes. */
+static inline uint64_t lane_get(const struct warp *w, ref r, unsigned bytes, int lane) {
+    uint64_t value = 0;
+    memcpy(&value, at(w, r) + (size_t)bytes * (unsigned)lane, bytes < 8 ? bytes : 8);
+    return value;
+}
+static inline void lane_set(const struct warp *w, ref r, unsigned bytes, int lane, uint64_t value) {
+    memcpy(at(w, r) + (size_t)bytes * (unsigned)lane, &value, bytes < 8 ? bytes : 8);
+}
+
+/* Go through the lanes of a mask. */
+#define EACH_LANE(i, mask) \
+    for (uint32_t left_##i = (mask), i = 0; left_##i && (i = (uint32_t)__builtin_ctz(left_##i), 1); left_##i &= left_##i - 1)
+
+/* Report an error at an instruction and stop the launch. Always false. */
+bool raise_error(struct warp *w, const struct ins *n, enum ptx_result result, uint64_t address, int lane, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* memory.c: slow ways, and everything with state */
+bool range_known(const struct warp *w, uint64_t low, uint64_t high); /* inside an allocation met before */
+bool addresses_check(struct warp *w, const struct ins *n, uint32_t mask, const uint64_t *addresses, unsigned bytes, bool write);
+bool addresses_of(struct warp *w, const struct ins *n, uint32_t mask, unsigned bytes, bool write, uint64_t *out);
+
+/* schedule.c */
+bool warp_select(struct warp *w); /* choose the lanes to run; false: none can */
+void warp_place(struct warp *w, uint32_t lanes, uint32_t pc); /* where these lanes go on */
+void warp_end_lanes(struct warp *w, uint32_t lanes);
+/* Does a collective have all lanes it names? Sets *lanes to those that take part; else parks the running ones. */
+bool warp_gather(struct warp *w, const struct ins *n, uint32_t mask, uint32_t wanted, uint32_t *lanes);
+struct frame *frame_new(struct warp *w, uint32_t code);
+void frame_leave(struct warp *w, struct frame *f, uint32_t lanes);
+void barrier_recheck(struct block *b);
+void blocks_run(struct worker *k);
+bool block_init(struct block *b);
+void block_free(struct block *b);
+
+uint64_t host_attribute(int which, uint64_t otherwise);
+void host_print(const char *bytes, size_t size);
+extern struct ptx_host the_host;
+
+/* check.c: the optional checks of CUDA_AMD_CPU_CHECK */
+uint32_t checks_asked(void);
+struct checker *checker_new(const struct block *b);
+void checker_reset(const struct block *b);
+void checker_free(struct checker *c);
+bool check_access(struct warp *w, const struct ins *n, uint32_t mask, const uint64_t *addresses, unsigned bytes, bool write);
+bool check_barrier(struct warp *w, const struct ins *n, uint32_t mask, uint64_t count);
+void checker_begin(const struct block *b);
+
+/* memory that kernels allocate with malloc */
+bool heap_add(void *memory, size_t bytes);
+void heap_remove(void *memory);
+bool heap_contains(uint64_t address, uint64_t *begin, uint64_t *end);
+
+#endif

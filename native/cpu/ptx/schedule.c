@@ -1,0 +1,271 @@
+/* Who runs next: lanes within a warp, warps within a block, blocks on the machine's threads. */
+#include "host.h"
+#include "rare.h"
+
+#include <stdlib.h>
+
+enum { TURN = 4096, SLICE = 8192, PATIENCE = 64 /* rounds before another block is begun beside spinning ones */, RESIDENT = 64 };
+
+/* ---- frames ---- */
+
+struct frame *frame_new(struct warp *w, uint32_t code) {
+    const struct program *p = w->block->launch->program;
+    struct frame **at = &w->free_frames, *f;
+    while (*at && (*at)->code != code) at = &(*at)->next_free;
+    if ((f = *at)) {
+        *at = f->next_free;
+    } else {
+        size_t head = (sizeof *f + 63) & ~(size_t)63;
+        f = host_aligned_alloc(head + p->codes[code].register_bytes);
+        if (!f) return NULL;
+        f->registers = (uint8_t *)f + head;
+        memset(f->registers, 0, p->codes[code].register_bytes);
+    }
+    f->code = code;
+    f->live = f->depth = 0;
+    return f;
+}
+
+void frame_leave(struct warp *w, struct frame *f, uint32_t lanes) {
+    f->live &= ~lanes;
+    if (f->live) return;
+    f->next_free = w->free_frames;
+    w->free_frames = f;
+}
+
+/* Take lanes of another frame of the same function into this one. */
+static void frame_merge(struct warp *w, struct frame *to, struct frame *from, uint32_t lanes) {
+    const struct program *p = w->block->launch->program;
+    const struct code *c = &p->codes[to->code];
+    EACH_LANE(i, lanes) {
+        to->parent[i] = from->parent[i];
+        to->return_pc[i] = from->return_pc[i];
+        to->local[i] = from->local[i];
+        to->top[i] = from->top[i];
+        w->frames[i] = to;
+    }
+    for (uint32_t k = 0; k < c->register_count; k++) {
+        uint8_t *a = to->registers + c->registers[k].at, *b = from->registers + c->registers[k].at;
+        size_t bytes = c->registers[k].bytes;
+        if (bytes) {
+            EACH_LANE(i, lanes) memcpy(a + bytes * i, b + bytes * i, bytes);
+        } else {
+            uint32_t x, y;
+            memcpy(&x, a, 4), memcpy(&y, b, 4);
+            x = (x & ~lanes) | (y & lanes);
+            memcpy(a, &x, 4);
+        }
+    }
+    to->live |= lanes;
+    frame_leave(w, from, lanes);
+}
+
+/* ---- lanes ---- */
+
+void warp_place(struct warp *w, uint32_t lanes, uint32_t pc) {
+    if (lanes == ALL_LANES) for (int i = 0; i < LANES; i++) w->pcs[i] = pc;
+    else EACH_LANE(i, lanes) w->pcs[i] = pc;
+}
+
+/* The deepest call first, in it the lowest instruction: lanes that left a loop or a branch wait for the others. */
+static uint32_t lowest(const struct warp *w, uint32_t lanes) {
+    uint32_t best = (uint32_t)__builtin_ctz(lanes);
+    EACH_LANE(i, lanes) {
+        uint32_t depth = w->frames[i]->depth, most = w->frames[best]->depth;
+        if (depth > most || (depth == most && w->pcs[i] < w->pcs[best])) best = i;
+    }
+    return best;
+}
+
+static void run_next(struct warp *w, struct frame *f, uint32_t pc, uint32_t group, uint32_t others, uint32_t horizon) {
+    w->turn = TURN;
+    w->divergent = others != 0;
+    w->horizon = horizon;
+    w->active = group;
+    w->pc = pc;
+    w->current = f;
+    w->base[0] = f->registers;
+}
+
+/* All lanes of a full warp at one place: the usual case. */
+static bool in_step(const struct warp *w) {
+    uint32_t other = 0;
+    uintptr_t elsewhere = 0;
+    for (int i = 0; i < LANES; i++) other |= w->pcs[i] ^ w->pcs[0];
+    for (int i = 0; i < LANES; i++) elsewhere |= (uintptr_t)w->frames[i] ^ (uintptr_t)w->frames[0];
+    return !other && !elsewhere;
+}
+
+bool warp_select(struct warp *w) {
+    uint32_t can = w->alive & ~w->collective & ~w->barrier;
+    if (!can || w->slice <= 0 || __atomic_load_n(&w->block->launch->stop, __ATOMIC_RELAXED)) return false;
+    if (can == ALL_LANES && in_step(w)) return run_next(w, w->frames[0], w->pcs[0], ALL_LANES, 0, UINT32_MAX), true;
+    bool turn = w->turn <= 0 && (can & ~w->active);
+    uint32_t best = lowest(w, turn ? can & ~w->active : can), pc = w->pcs[best], horizon = UINT32_MAX;
+    struct frame *f = w->frames[best];
+    uint32_t group = 0;
+    EACH_LANE(i, can) {
+        if (w->pcs[i] == pc && w->frames[i]->depth == f->depth) group |= 1u << i;
+        else if (w->frames[i]->depth == f->depth && w->pcs[i] > pc && w->pcs[i] < horizon) horizon = w->pcs[i];
+    }
+    EACH_LANE(i, group)
+        if (w->frames[i] != f) {
+            uint32_t same = 0;
+            EACH_LANE(k, group) same |= w->frames[k] == w->frames[i] ? 1u << k : 0;
+            frame_merge(w, f, w->frames[i], same);
+        }
+    run_next(w, f, pc, group, can & ~group, turn ? UINT32_MAX : horizon);
+    return true;
+}
+
+void warp_end_lanes(struct warp *w, uint32_t lanes) {
+    bool together = !w->current->depth && w->current->live == lanes;
+    if (together) frame_leave(w, w->current, lanes);
+    else EACH_LANE(i, lanes) {
+        for (struct frame *f = w->frames[i], *parent; f; f = parent) {
+            parent = f->parent[i];
+            frame_leave(w, f, 1u << i);
+        }
+    }
+    w->alive &= ~lanes;
+    w->block->live_threads -= (uint32_t)__builtin_popcount(lanes);
+    barrier_recheck(w->block);
+}
+
+bool warp_gather(struct warp *w, const struct ins *n, uint32_t mask, uint32_t wanted, uint32_t *lanes) {
+    uint32_t here = mask, pc = (uint32_t)(n - w->code);
+    wanted &= w->alive;
+    uint32_t forced = w->forced & mask;
+    w->forced &= ~mask;
+    if (wanted & ~here) {
+        uint32_t depth = w->current->depth;
+        EACH_LANE(i, w->collective & wanted) if (w->pcs[i] == pc && w->frames[i]->depth == depth) here |= 1u << i;
+    }
+    if ((wanted & ~here) && !forced) {
+        warp_place(w, w->active & ~mask, pc + 1);
+        warp_place(w, mask, pc);
+        w->collective |= mask;
+        return false;
+    }
+    uint32_t joined = here & ~mask;
+    EACH_LANE(i, joined)
+        if (w->frames[i] != w->current) {
+            uint32_t same = 0;
+            EACH_LANE(k, joined) same |= w->frames[k] == w->frames[i] ? 1u << k : 0;
+            frame_merge(w, w->current, w->frames[i], same);
+        }
+    if (joined) { /* they go on behind this instruction, where they meet the others */
+        w->collective &= ~joined;
+        warp_place(w, joined, pc + 1);
+        if (w->horizon > pc + 1) w->horizon = pc + 1;
+        w->divergent = true;
+    }
+    *lanes = here;
+    return true;
+}
+
+/* Nothing in the block can run: the collectives that wait go on with the lanes they have. */
+static bool force_collectives(struct block *b) {
+    bool any = false;
+    for (uint32_t k = 0; k < b->warp_count; k++) {
+        struct warp *w = b->warps[k];
+        if (!w->collective) continue;
+        uint32_t best = lowest(w, w->collective), same = 0;
+        EACH_LANE(i, w->collective) if (w->pcs[i] == w->pcs[best] && w->frames[i]->depth == w->frames[best]->depth) same |= 1u << i;
+        w->forced |= same;
+        w->collective &= ~same;
+        any = true;
+    }
+    return any;
+}
+
+/* ---- blocks ---- */
+
+enum round { ROUND_DONE, ROUND_RAN, ROUND_STUCK };
+
+static enum round block_round(struct block *b) {
+    bool ran = false, alive = false;
+    for (uint32_t k = 0; k < b->warp_count; k++) {
+        struct warp *w = b->warps[k];
+        if (!(w->alive & ~w->collective & ~w->barrier)) continue;
+        w->slice = SLICE;
+        operations()->interpret(w);
+        ran = true;
+        if (b->launch->stop) return ROUND_DONE;
+    }
+    for (uint32_t k = 0; k < b->warp_count; k++) alive |= b->warps[k]->alive != 0;
+    return !alive ? ROUND_DONE : ran ? ROUND_RAN : ROUND_STUCK;
+}
+
+static bool block_stuck(struct block *b) {
+    if (force_collectives(b)) return true;
+    struct warp *w = b->warps[0];
+    for (uint32_t k = 0; k < b->warp_count && !w->alive; k++) w = b->warps[k];
+    int lane = __builtin_ctz(w->alive | 1u << 31);
+    raise_error(w, w->barrier_at[lane] ? w->barrier_at[lane] : w->code, PTX_TIMEOUT, 0, lane, "every thread of the block waits at a barrier for more threads than there are");
+    return false;
+}
+
+/* The next block of the grid, in order; NULL: none is left, or an error was met. */
+static struct block *begin_block(struct worker *k) {
+    struct launch *l = k->launch;
+    if (__atomic_load_n(&l->stop, __ATOMIC_RELAXED)) return NULL;
+    uint64_t index = __atomic_fetch_add(&l->next_block, 1, __ATOMIC_RELAXED);
+    if (index >= l->blocks) return NULL;
+    struct block *b = k->spare;
+    if (b) k->spare = b->next;
+    else if ((b = calloc(1, sizeof *b))) b->launch = l, b->worker = k;
+    if (b) b->index = index;
+    if (b && block_init(b)) return b;
+    if (b) block_free(b);
+    engine_lock();
+    if (!l->stop) fail(l->error, PTX_OUT_OF_MEMORY, 0, "there is no memory for the kernel's threads");
+    __atomic_store_n(&l->stop, 1, __ATOMIC_RELAXED);
+    engine_unlock();
+    return NULL;
+}
+
+static uint32_t add_resident(struct worker *k, uint32_t count, uint32_t wanted) {
+    while (count < wanted) {
+        struct block *b = begin_block(k);
+        if (!b) break;
+        struct block **last = &k->resident;
+        while (*last) last = &(*last)->next;
+        b->next = NULL;
+        *last = b;
+        count++;
+    }
+    return count;
+}
+
+void blocks_run(struct worker *k) {
+    struct launch *l = k->launch;
+    uint64_t share = l->asked->cooperative ? (l->blocks + l->workers - 1) / l->workers : 1;
+    uint32_t wanted = share > UINT32_MAX ? UINT32_MAX : (uint32_t)share, spun = 0;
+    uint32_t count = add_resident(k, 0, wanted);
+    while (count && !l->stop) {
+        bool ended = false;
+        for (struct block **at = &k->resident, *b; (b = *at);) {
+            enum round round = block_round(b);
+            if (l->stop) break;
+            if (round == ROUND_STUCK && !block_stuck(b)) break;
+            if (round == ROUND_DONE) {
+                *at = b->next;
+                b->next = k->spare;
+                k->spare = b;
+                count--;
+                ended = true;
+                continue;
+            }
+            at = &b->next;
+        }
+        spun = ended ? 0 : spun + 1;
+        if (spun > PATIENCE) host_yield();
+        /* Blocks that spin may wait for one that has not begun. */
+        if (spun && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted++;
+        if (ended && !l->asked->cooperative) wanted = count ? count : 1;
+        if (!l->asked->cooperative) count = add_resident(k, count, wanted);
+    }
+    for (struct block *b = k->resident, *next; b; b = next) next = b->next, block_free(b);
+    for (struct block *b = k->spare, *next; b; b = next) next = b->next, block_free(b);
+}

@@ -1,0 +1,249 @@
+/* Special registers, and the functions that every kernel can call: vprintf, __assertfail, malloc, free. */
+#include "rare.h"
+#include "host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const NAMES[S_COUNT] = {
+    [S_TID_X] = "%tid.x", [S_TID_Y] = "%tid.y", [S_TID_Z] = "%tid.z", [S_NTID_X] = "%ntid.x", [S_NTID_Y] = "%ntid.y",
+    [S_NTID_Z] = "%ntid.z", [S_CTAID_X] = "%ctaid.x", [S_CTAID_Y] = "%ctaid.y", [S_CTAID_Z] = "%ctaid.z",
+    [S_NCTAID_X] = "%nctaid.x", [S_NCTAID_Y] = "%nctaid.y", [S_NCTAID_Z] = "%nctaid.z", [S_LANEID] = "%laneid",
+    [S_WARPID] = "%warpid", [S_NWARPID] = "%nwarpid", [S_SMID] = "%smid", [S_NSMID] = "%nsmid", [S_GRIDID] = "%gridid",
+    [S_CLOCK] = "%clock", [S_CLOCK_HI] = "%clock_hi", [S_CLOCK64] = "%clock64", [S_GLOBALTIMER] = "%globaltimer",
+    [S_GLOBALTIMER_LO] = "%globaltimer_lo", [S_GLOBALTIMER_HI] = "%globaltimer_hi", [S_LANEMASK_EQ] = "%lanemask_eq",
+    [S_LANEMASK_LT] = "%lanemask_lt", [S_LANEMASK_LE] = "%lanemask_le", [S_LANEMASK_GT] = "%lanemask_gt",
+    [S_LANEMASK_GE] = "%lanemask_ge", [S_WARP_SZ] = "WARP_SZ", [S_DYNAMIC_SHARED] = "%dynamic_smem_size",
+    [S_TOTAL_SHARED] = "%total_smem_size",
+};
+/* A cluster has one block here. */
+static const struct {
+    const char *name;
+    enum special special;
+} OTHERS[] = {
+    {"%cluster_ctaid.x", S_ZERO}, {"%cluster_ctaid.y", S_ZERO}, {"%cluster_ctaid.z", S_ZERO}, {"%cluster_ctarank", S_ZERO},
+    {"%cluster_nctaid.x", S_ONE}, {"%cluster_nctaid.y", S_ONE}, {"%cluster_nctaid.z", S_ONE}, {"%cluster_nctarank", S_ONE},
+    {"%clusterid.x", S_CTAID_X}, {"%clusterid.y", S_CTAID_Y}, {"%clusterid.z", S_CTAID_Z}, {"%nclusterid.x", S_NCTAID_X},
+    {"%nclusterid.y", S_NCTAID_Y}, {"%nclusterid.z", S_NCTAID_Z}, {"%is_explicit_cluster", S_ZERO}, {"%aggr_smem_size", S_TOTAL_SHARED},
+    {"%reserved_smem_offset_begin", S_ZERO}, {"%reserved_smem_offset_end", S_ZERO}, {"%reserved_smem_offset_cap", S_ZERO},
+    {"%current_graph_exec", S_ZERO},
+};
+
+enum special special_named(struct word w) {
+    for (int i = 1; i < S_COUNT; i++)
+        if (NAMES[i] && word_is(w, NAMES[i])) return (enum special)i;
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
+        if (word_is(w, OTHERS[i].name)) return OTHERS[i].special;
+    if (w.size > 3 && memcmp(w.at, "%pm", 3) == 0) return S_ZERO;
+    if (word_is(w, "%envreg1")) return S_GRID_HIGH;
+    if (word_is(w, "%envreg2")) return S_GRID_LOW;
+    return w.size > 7 && memcmp(w.at, "%envreg", 7) == 0 ? S_ZERO : SPECIAL_NONE;
+}
+
+/* Where cooperative groups count the blocks that have arrived: %envreg1 and %envreg2 hold its address. */
+static uint64_t grid_memory(const struct launch *l) { return l->asked->cooperative ? (uint64_t)(uintptr_t)l->grid_memory : 0; }
+
+static uint64_t special_value(const struct warp *w, uint32_t special, uint32_t lane) {
+    const struct block *b = w->block;
+    const struct ptx_launch *asked = b->launch->asked;
+    if (special >= S_TID_X && special <= S_TID_Z) return w->thread[special - S_TID_X][lane];
+    if (special >= S_NTID_X && special <= S_NTID_Z) return asked->block[special - S_NTID_X];
+    if (special >= S_CTAID_X && special <= S_CTAID_Z) return b->id[special - S_CTAID_X];
+    if (special >= S_NCTAID_X && special <= S_NCTAID_Z) return asked->grid[special - S_NCTAID_X];
+    uint32_t bit = 1u << lane;
+    switch (special) {
+    case S_LANEID: return lane;
+    case S_WARPID: return w->index;
+    case S_NWARPID: return b->warp_count;
+    case S_SMID: return b->worker->index;
+    case S_NSMID: return host_attribute(PTX_SM_COUNT, 1);
+    case S_GRIDID: return b->launch->id;
+    case S_CLOCK: case S_CLOCK64: case S_GLOBALTIMER: case S_GLOBALTIMER_LO: return host_nanoseconds();
+    case S_CLOCK_HI: case S_GLOBALTIMER_HI: return host_nanoseconds() >> 32;
+    case S_LANEMASK_EQ: return bit;
+    case S_LANEMASK_LT: return bit - 1;
+    case S_LANEMASK_LE: return bit | (bit - 1);
+    case S_LANEMASK_GT: return ~(bit | (bit - 1));
+    case S_LANEMASK_GE: return ~(bit - 1);
+    case S_WARP_SZ: return LANES;
+    case S_ONE: return 1;
+    case S_GRID_LOW: return grid_memory(b->launch);
+    case S_GRID_HIGH: return grid_memory(b->launch) >> 32;
+    case S_DYNAMIC_SHARED: return asked->shared_bytes;
+    case S_TOTAL_SHARED: return b->shared_bytes;
+    default: return 0;
+    }
+}
+
+bool run_special(struct warp *w, const struct ins *n, uint32_t mask) {
+    bool time = n->mode >= S_CLOCK && n->mode <= S_GLOBALTIMER_HI;
+    uint64_t now = time ? special_value(w, n->mode, 0) : 0; /* one time for all lanes */
+    if (time) w->polled = true;
+    if (mask == ALL_LANES && n->bytes == 4 && n->mode <= S_NCTAID_Z) { /* what every kernel begins with */
+        uint32_t *to = (uint32_t *)(void *)at(w, n->d), value = (uint32_t)special_value(w, n->mode, 0);
+        if (n->mode <= S_TID_Z) memcpy(to, w->thread[n->mode - S_TID_X], sizeof w->thread[0]);
+        else for (int i = 0; i < LANES; i++) to[i] = value;
+        return true;
+    }
+    EACH_LANE(i, mask) lane_set(w, n->d, n->bytes, (int)i, time ? now : special_value(w, n->mode, i));
+    return true;
+}
+
+/* ---- text that kernels hand over ---- */
+
+static bool byte_at(struct warp *w, const struct ins *n, uint64_t address, int lane, char *out) {
+    uint64_t addresses[LANES];
+    addresses[lane] = address;
+    if (!range_known(w, address, address + 1) && !addresses_check(w, n, 1u << lane, addresses, 1, false)) return false;
+    *out = *(const char *)(uintptr_t)address;
+    return true;
+}
+
+static bool text_at(struct warp *w, const struct ins *n, uint64_t address, int lane, char *out, size_t room) {
+    for (size_t i = 0; i + 1 < room; i++) {
+        if (!byte_at(w, n, address + i, lane, &out[i])) return false;
+        if (!out[i]) return true;
+    }
+    out[room - 1] = 0;
+    return true;
+}
+
+static uint64_t argument(struct warp *w, const struct call *c, uint32_t k, uint32_t lane) {
+    if (k >= c->arguments) return 0;
+    const struct place *p = &c->actuals[c->results + k];
+    uint64_t value = 0;
+    if (p->space == SPACE_LOCAL) memcpy(&value, (void *)(uintptr_t)(w->current->local[lane] + p->at), 8);
+    else value = lane_get(w, p->at, p->bytes, (int)lane);
+    return value;
+}
+
+static void give_result(struct warp *w, const struct call *c, uint32_t lane, uint64_t value, unsigned bytes) {
+    if (!c->results) return;
+    const struct place *p = &c->actuals[0];
+    if (p->space == SPACE_LOCAL) memcpy((void *)(uintptr_t)(w->current->local[lane] + p->at), &value, bytes);
+    else lane_set(w, p->at, p->bytes, (int)lane, value);
+}
+
+/* ---- vprintf ---- */
+
+struct output {
+    char bytes[4096];
+    size_t used;
+};
+
+static void put(struct output *o, const char *text, size_t size) {
+    size_t room = sizeof o->bytes - o->used;
+    if (size > room) size = room;
+    memcpy(o->bytes + o->used, text, size);
+    o->used += size;
+}
+
+/* One conversion: flags, width and precision as C has them; each argument takes 4 or 8 bytes, aligned. */
+static bool put_converted(struct warp *w, const struct ins *n, int lane, struct output *o, const char *spec, size_t size, uint64_t *arguments) {
+    char format[40], text[512] = "", string[1024];
+    char kind = spec[size - 1];
+    bool is_long = false, is_double = strchr("fFeEgGaA", kind) != NULL, is_text = kind == 's' || kind == 'p';
+    size_t used = 0;
+    int stars[2] = {0, 0}, star_count = 0;
+    for (size_t i = 0; i + 1 < size && used < sizeof format - 8; i++) {
+        if (spec[i] == '*' && star_count < 2) {
+            uint32_t value;
+            char first;
+            *arguments = (*arguments + 3) & ~3ull;
+            if (!byte_at(w, n, *arguments, lane, &first) || !byte_at(w, n, *arguments + 3, lane, &first)) return false;
+            memcpy(&value, (void *)(uintptr_t)*arguments, 4);
+            stars[star_count++] = (int)value % 500;
+            *arguments += 4;
+            used += (size_t)snprintf(format + used, sizeof format - used, "%d", stars[star_count - 1]);
+            continue;
+        }
+        is_long |= spec[i] == 'l' || spec[i] == 'z' || spec[i] == 'j' || spec[i] == 't';
+        if (!strchr("lzjtqhL", spec[i])) format[used++] = spec[i];
+    }
+    unsigned bytes = is_double || is_text || is_long ? 8 : 4;
+    *arguments = (*arguments + bytes - 1) & ~(uint64_t)(bytes - 1);
+    uint64_t value = 0;
+    char probe;
+    if (!byte_at(w, n, *arguments, lane, &probe) || !byte_at(w, n, *arguments + bytes - 1, lane, &probe)) return false;
+    memcpy(&value, (void *)(uintptr_t)*arguments, bytes);
+    *arguments += bytes;
+    const char *tail = is_long && !is_double && !is_text && kind != 'c' ? "ll" : "";
+    snprintf(format + used, sizeof format - used, "%s%c", tail, kind);
+    if (kind == 's') {
+        if (!text_at(w, n, value, lane, string, sizeof string)) return false;
+        snprintf(text, sizeof text, format, string);
+    } else if (is_double) {
+        double real;
+        memcpy(&real, &value, 8);
+        snprintf(text, sizeof text, format, real);
+    } else if (kind == 'p') {
+        snprintf(text, sizeof text, "0x%llx", (unsigned long long)value);
+    } else if (is_long) {
+        snprintf(text, sizeof text, format, (long long)value);
+    } else {
+        snprintf(text, sizeof text, format, (int)value);
+    }
+    put(o, text, strlen(text));
+    return true;
+}
+
+static bool print(struct warp *w, const struct ins *n, uint32_t lane, uint64_t format_at, uint64_t arguments, uint32_t *printed) {
+    char format[2048];
+    struct output *o = malloc(sizeof *o);
+    bool right = o && text_at(w, n, format_at, (int)lane, format, sizeof format);
+    if (o) o->used = 0;
+    *printed = 0;
+    for (const char *p = format; right && *p;) {
+        size_t plain = strcspn(p, "%");
+        put(o, p, plain);
+        p += plain;
+        if (!*p) break;
+        size_t size = 1 + strspn(p + 1, "-+ #0123456789.*lhzjtqL");
+        if (!p[size]) break;
+        size++;
+        if (strchr("diouxXcsfFeEgGaAp", p[size - 1]) && size < 32) {
+            right = put_converted(w, n, (int)lane, o, p, size, &arguments);
+            ++*printed;
+        } else {
+            put(o, p + (p[size - 1] == '%' ? size - 1 : 0), p[size - 1] == '%' ? 1 : size);
+        }
+        p += size;
+    }
+    if (right) host_print(o->bytes, o->used);
+    free(o);
+    return right;
+}
+
+static bool assert_failed(struct warp *w, const struct ins *n, const struct call *c, uint32_t lane) {
+    char message[200], file[200], function[100];
+    if (!text_at(w, n, argument(w, c, 0, lane), (int)lane, message, sizeof message) || !text_at(w, n, argument(w, c, 1, lane), (int)lane, file, sizeof file) ||
+        !text_at(w, n, argument(w, c, 3, lane), (int)lane, function, sizeof function))
+        return false;
+    return raise_error(w, n, PTX_ASSERT, 0, (int)lane, "%.150s:%u: %.80s: assertion `%.150s` failed", file, (unsigned)argument(w, c, 2, lane), function, message);
+}
+
+/* Memory that kernels allocate for themselves ends with the process, as a GPU's heap ends with its context. */
+static uint64_t device_malloc(struct warp *w, uint64_t bytes) {
+    void *memory = bytes && bytes < (1u << 30) ? host_aligned_alloc(bytes) : NULL;
+    if (memory && !heap_add(memory, bytes)) host_aligned_free(memory), memory = NULL;
+    (void)w;
+    return (uint64_t)(uintptr_t)memory;
+}
+
+bool run_builtin(struct warp *w, const struct ins *n, uint32_t mask, const struct call *c) {
+    EACH_LANE(i, mask) {
+        uint32_t printed = 0;
+        uint64_t first = argument(w, c, 0, i);
+        switch (c->builtin) {
+        case BUILTIN_PRINT:
+            if (!print(w, n, i, first, argument(w, c, 1, i), &printed)) return false;
+            give_result(w, c, i, printed, 4);
+            break;
+        case BUILTIN_ASSERT: return assert_failed(w, n, c, i);
+        case BUILTIN_MALLOC: give_result(w, c, i, device_malloc(w, first), 8); break;
+        default:
+            if (first) heap_remove((void *)(uintptr_t)first);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,3 @@
+/* For every processor. */
+#define VARIANT OPERATIONS_BASE
+#include "variant.h"

@@ -1,0 +1,406 @@
+"""Small PTX programs: memory, control flow, calls, barriers, what lanes do together, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.native_cpu import no_compiler
+from tests.native_ptx import Module, PtxError, printed
+
+pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")
+HEAD = ".version 8.8\n.target sm_90\n.address_size 64\n"
+U32, U64, F32, F16 = np.uint32, np.uint64, np.float32, np.float16
+S32 = np.int32
+
+
+def module(body: str, before: str = "") -> str:
+    """A kernel ``k(input, output)`` with its pointers in %in and %out, and a few registers."""
+    return f"""{HEAD}{before}
+.visible .entry k(.param .u64 input, .param .u64 output)
+{{
+  .reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<30>; .reg .f32 %f<10>; .reg .b64 %rd<20>; .reg .f64 %d<4>;
+  .reg .b64 %in, %out, %off4, %off8, %in4, %out4;
+  ld.param.u64 %in, [input]; ld.param.u64 %out, [output];
+  cvta.to.global.u64 %in, %in; cvta.to.global.u64 %out, %out;
+  .reg .b32 %t; mov.u32 %t, %tid.x; mul.wide.u32 %off4, %t, 4; mul.wide.u32 %off8, %t, 8;
+  add.s64 %in4, %in, %off4; add.s64 %out4, %out, %off4;
+{body}
+  ret;
+}}
+"""
+
+
+def run(text: str, data: np.ndarray, out: np.ndarray, threads: int = 1, **more: object) -> np.ndarray:
+    data, out = np.ascontiguousarray(data), out.copy()
+    with Module(text) as loaded:
+        loaded.launch("k", [data, out], block=(threads, 1, 1), **more)  # type: ignore[arg-type] # the options of launch
+    return out
+
+
+def u32(*values: int) -> np.ndarray:
+    return np.array(values, np.int64).astype(U32)
+
+
+LANES = np.arange(32, dtype=U32)
+ADD = """.func (.param .b32 result) plus(.param .b32 a, .param .b32 b)
+{ .reg .b32 %x, %y; ld.param.u32 %x, [a]; ld.param.u32 %y, [b]; add.u32 %x, %x, %y; st.param.b32 [result], %x; ret; }
+"""
+
+#: name: (kernel body, before it, input, expected output)
+SINGLE: dict[str, tuple[str, str, np.ndarray, np.ndarray]] = {
+    "load and store": ("ld.global.u32 %r0, [%in]; st.global.u32 [%out], %r0;", "", u32(7), u32(7)),
+    "load with an offset": ("ld.u32 %r0, [%in+4]; ld.u32 %r1, [%in+-0]; st.u32 [%out], %r0; st.u32 [%out+4], %r1;", "", u32(1, 2), u32(2, 1)),
+    "a negative offset": ("add.s64 %in, %in, 8; ld.u32 %r0, [%in+-4]; st.u32 [%out], %r0;", "", u32(1, 2, 3), u32(2)),
+    "a wider register": ("ld.global.s8 %r0, [%in]; st.global.u32 [%out], %r0;", "", np.array([-3, 0, 0, 0], np.int8), u32(-3)),
+    "a narrower store": ("ld.global.u32 %r0, [%in]; st.global.u8 [%out], %r0;", "", u32(0x1234), np.array([0x34, 0], np.uint8)),
+    "vectors": ("ld.global.v2.u32 {%r0, %r1}, [%in]; st.global.v2.u32 [%out], {%r1, %r0};", "", u32(1, 2), u32(2, 1)),
+    "vectors of four": ("ld.global.v4.u32 {%r0, %r1, %r2, _}, [%in]; st.global.v4.u32 [%out], {%r2, %r1, %r0, 9};", "",
+                        u32(1, 2, 3, 4), u32(3, 2, 1, 9)),
+    "vectors of bytes": ("ld.global.v4.u8 {%h0, %h1, %h2, %h3}, [%in]; st.global.v4.u8 [%out], {%h3, %h2, %h1, %h0};", "",
+                         np.array([1, 2, 3, 4], np.uint8), np.array([4, 3, 2, 1], np.uint8)),
+    "vector registers": (".reg .v2 .u32 %v; ld.global.v2.u32 %v, [%in]; add.u32 %r0, %v.x, 10; mov.u32 %v.x, %v.y; mov.u32 %v.y, %r0;"
+                         "st.global.v2.u32 [%out], %v;", "", u32(1, 2), u32(2, 11)),
+    "vector moves": (".reg .v4 .u16 %v; ld.global.v4.u8 {%h0, %h1, %h2, %h3}, [%in]; mov.v4.u16 %v, {%h1, %h2, %h3, %h0};"
+                     "mov.v4.u16 {%h0, %h1, %h2, %h3}, %v; mov.v4.u16 {%h0, %h1, %h2, %h3}, {%h1, %h0, %h3, %h2};"
+                     "st.global.v4.u8 [%out], {%h0, %h1, %h2, %h3};", "", np.array([1, 2, 3, 4], np.uint8), np.array([3, 2, 1, 4], np.uint8)),
+    "a vector packed": (".reg .v2 .u32 %v; ld.global.v2.u32 %v, [%in]; mov.b64 %rd0, %v; st.global.b64 [%out], %rd0;", "", u32(1, 2), u32(1, 2)),
+    "128 bits": (".reg .b128 %q, %s; ld.global.b128 %q, [%in]; mov.b128 {%rd0, %rd1}, %q; mov.b128 %s, {%rd1, %rd0}; st.global.b128 [%out], %s;", "",
+                 np.array([1, 2], U64), np.array([2, 1], U64)),
+    "local memory": (".local .align 8 .b8 box[16]; ld.global.u32 %r0, [%in]; st.local.u32 [box+4], %r0; ld.local.u32 %r1, [box+4]; st.global.u32 [%out], %r1;",
+                     "", u32(5), u32(5)),
+    "a generic local address": (".local .align 8 .b8 box[16]; mov.u64 %rd0, box; cvta.local.u64 %rd1, %rd0; st.u32 [%rd1+8], 6; ld.local.u32 %r0, [%rd0+8];"
+                                "st.global.u32 [%out], %r0;", "", u32(0), u32(6)),
+    "shared memory": (".shared .align 4 .b8 box[16]; st.shared.u32 [box+4], 3; mov.u32 %r1, box; ld.shared.u32 %r0, [%r1+4]; mov.u64 %rd0, box;"
+                      "cvta.shared.u64 %rd0, %rd0; ld.u32 %r2, [%rd0+4]; add.u32 %r0, %r0, %r2; st.global.u32 [%out], %r0;", "", u32(0), u32(6)),
+    "constants": ("ld.const.u32 %r0, [table+4]; mov.u64 %rd0, table; cvta.const.u64 %rd0, %rd0; ld.u32 %r1, [%rd0]; st.global.v2.u32 [%out], {%r0, %r1};",
+                  ".const .align 4 .u32 table[3] = {10, 20, 30};\n", u32(0), u32(20, 10)),
+    "negative and float constants": ("ld.const.s32 %r0, [a]; ld.const.f32 %f0, [b]; st.global.u32 [%out], %r0; st.global.f32 [%out+4], %f0;",
+                                     ".const .s32 a = -5;\n.const .f32 b = 0f3F800000;\n", u32(0), u32(-5, 0x3F800000)),
+    "addresses in globals": ("ld.global.u64 %rd0, [pointer]; ld.u32 %r0, [%rd0]; st.global.u32 [%out], %r0;",
+                             ".global .align 4 .u32 cells[4] = {1, 2, 3};\n.global .align 8 .u64 pointer = generic(cells)+8;\n", u32(0), u32(3)),
+    "masks in globals": ("ld.global.u64 %rd0, [pointer]; ld.u32 %r0, [%rd0]; st.global.u32 [%out], %r0;",
+                         ".global .align 4 .u32 cell = 77;\n.global .align 8 .u8 pointer[8] = {0xFF(cell), 0xFF00(cell), 0xFF0000(cell), 0xFF000000(cell), "
+                         "0xFF00000000(cell), 0xFF0000000000(cell), 0xFF000000000000(cell), 0xFF00000000000000(cell)};\n", u32(0), u32(77)),
+    "branches": ("ld.global.u32 %r0, [%in]; setp.lt.u32 %p0, %r0, 5; @%p0 bra SMALL; mov.u32 %r1, 1; bra.uni END; SMALL: mov.u32 %r1, 2; END:"
+                 "st.global.u32 [%out], %r1;", "", u32(3), u32(2)),
+    "loops": ("mov.u32 %r0, 0; mov.u32 %r1, 0; LOOP: add.u32 %r0, %r0, %r1; add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, 100; @%p0 bra LOOP;"
+              "st.global.u32 [%out], %r0;", "", u32(0), u32(4950)),
+    "indexed branches": ("ld.global.u32 %r0, [%in]; TABLE: .branchtargets A, B, C; brx.idx %r0, TABLE; A: mov.u32 %r1, 1; bra END; B: mov.u32 %r1, 2; bra END;"
+                         "C: mov.u32 %r1, 3; END: st.global.u32 [%out], %r1;", "", u32(1), u32(2)),
+    "nested scopes": ("mov.u32 %r0, 1; { .reg .b32 %r0; mov.u32 %r0, 2; bra L; L: } { bra L; mov.u32 %r0, 9; L: } st.global.u32 [%out], %r0;", "", u32(0), u32(1)),
+    "a call": ("{ .param .b32 a; .param .b32 b; .param .b32 c; ld.global.u32 %r0, [%in]; st.param.b32 [a], %r0; st.param.b32 [b], 4;"
+               "call.uni (c), plus, (a, b); ld.param.b32 %r1, [c]; } st.global.u32 [%out], %r1;", ADD, u32(3), u32(7)),
+    "a call with registers": ("ld.global.u32 %r0, [%in]; call (%r1), twice, (%r0); st.global.u32 [%out], %r1;",
+                              ".func (.reg .u32 r) twice(.reg .u32 a) { add.u32 r, a, a; ret; }\n", u32(3), u32(6)),
+    "several results": ("ld.global.u32 %r0, [%in]; call (%r1, %r2), both, (%r0, 100); st.global.v2.u32 [%out], {%r1, %r2};",
+                        ".func (.reg .u32 r, .reg .u32 s) both(.reg .u32 a, .reg .u32 b) { add.u32 r, a, b; sub.u32 s, b, a; ret; }\n", u32(3), u32(103, 97)),
+    "a vector passed": (".reg .v2 .u32 %v; ld.global.v2.u32 %v, [%in]; call (%v), swap, (%v); st.global.v2.u32 [%out], %v;",
+                        ".func (.reg .v2 .u32 r) swap(.reg .v2 .u32 a) { mov.u32 r.x, a.y; mov.u32 r.y, a.x; ret; }\n", u32(1, 2), u32(2, 1)),
+    "an indirect call": ("{ .param .b32 a; .param .b32 b; .param .b32 c; mov.u64 %rd0, plus; st.param.b32 [a], 1; st.param.b32 [b], 2;"
+                         "P: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _); call (c), %rd0, (a, b), P; ld.param.b32 %r0, [c]; }"
+                         "st.global.u32 [%out], %r0;", ADD, u32(0), u32(3)),
+    "a call through a table": ("{ .param .b32 a; .param .b32 b; .param .b32 c; ld.global.u64 %rd0, [functions+8]; st.param.b32 [a], 1; st.param.b32 [b], 2;"
+                               "P: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _); call (c), %rd0, (a, b), P; ld.param.b32 %r0, [c]; }"
+                               "st.global.u32 [%out], %r0;", ADD + ".global .align 8 .u64 functions[2] = {0, plus};\n", u32(0), u32(3)),
+    "parameters of a kernel's body": ("{ .param .b32 x; st.param.b32 [x], 12; ld.param.b32 %r0, [x]; } st.global.u32 [%out], %r0;", "", u32(0), u32(12)),
+    "a parameter's address": ("mov.b64 %rd0, input; ld.param.u64 %rd1, [%rd0]; ld.u32 %r0, [%rd1]; cvta.param.u64 %rd0, %rd0; ld.u64 %rd1, [%rd0+8];"
+                              "st.u32 [%rd1], %r0;", "", u32(8), u32(8)),
+    "alloca": ("alloca.u64 %rd0, 64, 16; st.local.u32 [%rd0+8], 5; cvta.local.u64 %rd1, %rd0; ld.u32 %r0, [%rd1+8]; st.global.u32 [%out], %r0;", "", u32(0), u32(5)),
+    "spaces": (".shared .b32 box; .local .b32 cell; mov.u64 %rd0, box; cvta.shared.u64 %rd0, %rd0; mov.u64 %rd1, cell; cvta.local.u64 %rd1, %rd1;"
+               "isspacep.shared %p0, %rd0; isspacep.global %p1, %rd0; isspacep.local %p2, %rd1; isspacep.global %p3, %in; isspacep.shared %p4, %in;"
+               "selp.u32 %r0, 1, 0, %p0; selp.u32 %r1, 2, 0, %p1; selp.u32 %r2, 4, 0, %p2; selp.u32 %r3, 8, 0, %p3; selp.u32 %r4, 16, 0, %p4;"
+               "add.u32 %r0, %r0, %r1; add.u32 %r0, %r0, %r2; add.u32 %r0, %r0, %r3; add.u32 %r0, %r0, %r4; st.global.u32 [%out], %r0;", "", u32(0), u32(13)),
+    "cache hints": ("ld.global.nc.L1::no_allocate.L2::128B.v2.u32 {%r0, %r1}, [%in]; createpolicy.fractional.L2::evict_last.b64 %rd0, 1.0;"
+                    "ld.global.L2::cache_hint.u32 %r2, [%in], %rd0; st.global.cs.u32 [%out], %r1; st.volatile.global.u32 [%out+4], %r2;"
+                    "prefetch.global.L2 [%in]; discard.global.L2 [%in], 128; applypriority.global.L2::evict_normal [%in], 128;", "", u32(1, 2), u32(2, 1)),
+    "ordered accesses": ("ld.acquire.gpu.global.u32 %r0, [%in]; st.release.sys.global.u32 [%out], %r0; fence.acq_rel.gpu; membar.gl; ld.relaxed.cta.u32 %r1, [%out];"
+                         "fence.proxy.async; ld.mmio.relaxed.sys.global.u32 %r1, [%in]; nanosleep.u32 20;", "", u32(4), u32(4)),
+    "expressions": ("mov.u32 %r0, (1 + 2) * 4 - 0x3; mov.u32 %r1, !0; st.global.v2.u32 [%out], {%r0, %r1};", "", u32(0), u32(9, 1)),
+    "special registers": ("mov.u32 %r0, %ntid.x; mov.u32 %r1, %nctaid.x; add.u32 %r0, %r0, WARP_SZ; mov.u32 %r2, %laneid; add.u32 %r0, %r0, %r2; mov.u64 %rd0, %globaltimer;"
+                          "mov.u32 %r3, %clock; mov.u64 %rd1, %clock64; mov.u32 %r4, %warpid; mov.u32 %r5, %smid; st.global.v2.u32 [%out], {%r0, %r1};", "", u32(0), u32(33, 1)),
+    "asynchronous copies": (".shared .align 16 .b8 box[64]; mov.u32 %r0, box; cp.async.ca.shared.global [%r0], [%in], 16; cp.async.cg.shared.global [%r0+16], [%in], 16, 4;"
+                            "cp.async.commit_group; cp.async.wait_group 0; ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%r0]; ld.shared.v2.u32 {%r5, %r6}, [%r0+16];"
+                            "st.global.v2.u32 [%out], {%r2, %r4}; st.global.v2.u32 [%out+8], {%r5, %r6};", "", u32(1, 2, 3, 4), u32(2, 4, 1, 0)),
+    "barriers in memory": (".shared .align 8 .b64 bar; mbarrier.init.shared.b64 [bar], 1; mbarrier.arrive.shared.b64 %rd0, [bar]; mbarrier.test_wait.shared.b64 %p0, [bar], %rd0;"
+                           "selp.u32 %r0, 1, 0, %p0; st.global.u32 [%out], %r0;", "", u32(0), u32(1)),
+    "a guard": ("ld.global.u32 %r0, [%in]; setp.eq.u32 %p0, %r0, 3; @!%p0 st.global.u32 [%out], 1; @%p0 st.global.u32 [%out], 2;", "", u32(3), u32(2)),
+    "sad, and prmt": ("ld.global.u32 %r0, [%in]; prmt.b32 %r1, %r0, 0, 0x0123; st.global.u32 [%out], %r1;", "", u32(0x01020304), u32(0x04030201)),
+    "old addresses": ("ld.global.u32 %r0, cells[4]; st.global.u32 [%out], %r0;", ".global .u32 cells[2] = {5, 6};\n", u32(0), u32(6)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_one_thread(name: str) -> None:
+    body, before, data, want = SINGLE[name]
+    got = run(module(body, before), data, np.zeros_like(want))
+    assert got.tolist() == want.tolist()
+
+
+#: name: (body, expected of 32 threads that each read their own word)
+WARP: dict[str, tuple[str, Sequence[int]]] = {
+    "lane masks": ("mov.u32 %r1, %lanemask_lt; mov.u32 %r2, %lanemask_ge; xor.b32 %r1, %r1, %r2;", [0xFFFFFFFF] * 32),
+    "shuffle up": ("shfl.sync.up.b32 %r1|%p0, %r0, 1, 0, -1; @!%p0 add.u32 %r1, %r1, 100;", [100, *range(31)]),
+    "shuffle down": ("shfl.sync.down.b32 %r1|%p0, %r0, 2, 31, -1;", [*range(2, 32), 30, 31]),
+    "shuffle by bits": ("shfl.sync.bfly.b32 %r1, %r0, 5, 31, -1;", [i ^ 5 for i in range(32)]),
+    "shuffle to a lane": ("shfl.sync.idx.b32 %r1, %r0, 3, 0x181f, -1;", [i // 8 * 8 + 3 for i in range(32)]),
+    "shuffle without members": ("shfl.idx.b32 %r1, %r0, 7, 31;", [7] * 32),
+    "ballot": ("and.b32 %r2, %r0, 1; setp.eq.u32 %p0, %r2, 1; vote.sync.ballot.b32 %r1, %p0, -1;", [0xAAAAAAAA] * 32),
+    "votes": ("setp.lt.u32 %p0, %r0, 32; vote.sync.all.pred %p1, %p0, -1; vote.sync.any.pred %p2, !%p0, -1; vote.sync.uni.pred %p3, %p0, -1;"
+              "selp.u32 %r1, 1, 0, %p1; @%p2 add.u32 %r1, %r1, 2; @%p3 add.u32 %r1, %r1, 4;", [5] * 32),
+    "active lanes": ("setp.lt.u32 %p0, %r0, 4; mov.u32 %r1, 0; @!%p0 bra END; activemask.b32 %r1; END:", [15] * 4 + [0] * 28),
+    "match any": ("and.b32 %r2, %r0, 3; match.any.sync.b32 %r1, %r2, -1;", [0x11111111 << i % 4 for i in range(32)]),
+    "match all": ("mov.u32 %r2, 5; match.all.sync.b32 %r1|%p0, %r2, -1; @!%p0 mov.u32 %r1, 1;", [0xFFFFFFFF] * 32),
+    "reductions": ("redux.sync.add.u32 %r1, %r0, -1; redux.sync.max.s32 %r2, %r0, -1; add.u32 %r1, %r1, %r2;", [496 + 31] * 32),
+    "an elected lane": ("elect.sync %r1|%p0, -1; @%p0 add.u32 %r1, %r1, 50;", [50] + [0] * 31),
+    "halves of a warp": ("setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW; shfl.sync.bfly.b32 %r1, %r0, 1, 31, 0xffff0000; bra END;"
+                         "LOW: shfl.sync.bfly.b32 %r1, %r0, 2, 31, 0xffff; END: bar.warp.sync -1;", [i ^ 2 for i in range(16)] + [i ^ 1 for i in range(16, 32)]),
+    "meeting after a branch": ("setp.lt.u32 %p0, %r0, 16; @%p0 bra NEXT; add.u32 %r0, %r0, 1; NEXT: shfl.sync.idx.b32 %r1, %r0, 31, 31, -1;", [32] * 32),
+    "loops of different length": ("mov.u32 %r1, 0; mov.u32 %r2, 0; LOOP: setp.ge.u32 %p0, %r2, %r0; @%p0 bra DONE; add.u32 %r1, %r1, %r2; add.u32 %r2, %r2, 1; bra LOOP;"
+                                  "DONE: shfl.sync.idx.b32 %r3, %r1, 5, 31, -1; add.u32 %r1, %r1, %r3;", [i * (i - 1) // 2 + 10 for i in range(32)]),
+    "calls that diverge": ("{ .param .b32 a; .param .b32 b; .param .b32 c; and.b32 %r2, %r0, 1; setp.eq.u32 %p0, %r2, 1; st.param.b32 [a], %r0; st.param.b32 [b], 5;"
+                           "@%p0 call (c), plus, (a, b); @!%p0 st.param.b32 [c], 1; ld.param.b32 %r1, [c]; }", [i + 5 if i % 2 else 1 for i in range(32)]),
+    "atomics return what was": ("atom.global.add.u32 %r1, [%out+128], 1;", list(range(32))),
+    "atomic increments wrap": ("atom.global.inc.u32 %r1, [%out+128], 3;", [i % 4 for i in range(32)]),
+    "exits leave the others": ("setp.gt.u32 %p0, %r0, 3; @%p0 exit; vote.sync.ballot.b32 %r1, 1, -1;", [15] * 4 + [0] * 28),
+    "a transposed matrix": ("movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r0;",
+                            [(i % 4 * 2 * 4 + i // 4 // 2 if i // 4 % 2 == 0 else 0) | ((i % 4 * 2 + 1) * 4 + i // 4 // 2 if i // 4 % 2 == 0 else 0) << 16 for i in range(32)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WARP)
+def test_one_warp(name: str) -> None:
+    body, want = WARP[name]
+    text = module(f"ld.global.u32 %r0, [%in4]; {body} st.global.u32 [%out4], %r1;", ADD)
+    got = run(text, LANES, np.zeros(64, U32), 32)
+    assert got[:32].tolist() == [x & 0xFFFFFFFF for x in want]
+
+
+ATOMS = {
+    "add.u32": (U32, [5], [3], 8), "add.u64": (U64, [5], [1 << 40], 5 + (1 << 40)), "add.f32": (F32, [1.5], [2.25], 3.75),
+    "add.f64": (np.float64, [1.5], [2.25], 3.75), "and.b32": (U32, [12], [10], 8), "or.b64": (U64, [12], [3], 15), "xor.b32": (U32, [12], [10], 6),
+    "min.s32": (S32, [-5], [3], -5), "max.s32": (S32, [-5], [3], 3), "min.u64": (U64, [7], [3], 3), "max.s64": (np.int64, [-7], [-3], -3),
+    "exch.b32": (U32, [1], [9], 9), "exch.b64": (U64, [1], [9], 9), "inc.u32": (U32, [3], [3], 0), "dec.u32": (U32, [0], [3], 3),
+    "add.noftz.f16": (F16, [1.5], [2.25], 3.75),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ATOMS)
+@pytest.mark.parametrize("kind", ["atom", "red"])
+def test_atomics(form: str, kind: str) -> None:
+    dtype, old, value, want = ATOMS[form]
+    if kind == "red" and form.startswith("exch"):
+        pytest.skip("red has no exch")
+    bits = np.dtype(dtype).itemsize * 8
+    register = {16: "%h", 32: "%r", 64: "%rd"}[bits]
+    result = f"{register}1, " if kind == "atom" else ""
+    store = f"st.global.b{bits} [%in+{bits // 8}], {register}1;" if kind == "atom" else ""
+    cells = np.array([old[0], 0], dtype)
+    text = module(
+        f"ld.global.b{bits} {register}0, [%out]; {kind}.global.{form} {result}[%in], {register}0; {store}"
+    )
+    with Module(text) as loaded:
+        loaded.launch("k", [cells, np.array(value, dtype)])
+    assert cells[0] == want
+    assert kind == "red" or cells[1] == old[0]
+
+
+def test_compare_and_swap_in_all_sizes() -> None:
+    text = module(
+        "atom.global.cas.b32 %r0, [%in], 5, 6; atom.global.cas.b64 %rd0, [%in+8], 7, 8; atom.global.cas.b16 %h0, [%in+4], 1, 2;"
+        ".reg .b128 %x, %y, %z; mov.u64 %rd1, 1; mov.u64 %rd2, 2; mov.b128 %x, {%rd1, %rd2}; mov.b128 %y, {%rd2, %rd1}; atom.global.cas.b128 %z, [%in+16], %x, %y;"
+    )
+    cells = np.array([5, 1, 7, 0, 1, 0, 2, 0], U32)
+    with Module(text) as loaded:
+        loaded.launch("k", [cells, cells.copy()])
+    assert cells.tolist() == [6, 2, 8, 0, 2, 0, 1, 0]
+
+
+BARRIERS = {
+    "all": ("bar.sync 0;", 128), "counted": ("bar.sync 1, 128;", 128), "barrier": ("barrier.sync 2;", 100), "aligned": ("barrier.cta.sync.aligned 3;", 96),
+    "arrive": ("setp.lt.u32 %p0, %t, 64; @%p0 bra A; bar.sync 4, 128; bra B; A: bar.arrive 4, 128; B: bar.sync 0;", 128),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BARRIERS)
+def test_barriers_order_shared_memory(name: str) -> None:
+    barrier, threads = BARRIERS[name]
+    body = f"""mov.u32 %r1, box; shl.b32 %r2, %t, 2; add.u32 %r2, %r1, %r2; mul.lo.u32 %r3, %t, 3; st.shared.u32 [%r2], %r3;
+    {barrier} xor.b32 %r4, %t, 1; shl.b32 %r4, %r4, 2; add.u32 %r4, %r1, %r4; ld.shared.u32 %r5, [%r4];
+    mov.u32 %r6, %ntid.x; sub.u32 %r6, %r6, 1; sub.u32 %r6, %r6, %t; shl.b32 %r6, %r6, 2; add.u32 %r6, %r1, %r6; ld.shared.u32 %r7, [%r6];
+    add.u32 %r5, %r5, %r7; st.global.u32 [%out4], %r5;"""
+    got = run(module(body, ".shared .align 4 .b8 box[1024];\n"), u32(0), np.zeros(threads, U32), threads)
+    assert got.tolist() == [3 * (i ^ 1) + 3 * (threads - 1 - i) for i in range(threads)]
+
+
+def test_barrier_reductions() -> None:
+    body = """setp.lt.u32 %p0, %t, 40; bar.red.popc.u32 %r0, 0, %p0; bar.red.and.pred %p1, 0, %p0; bar.red.or.pred %p2, 0, !%p0;
+    barrier.cta.red.popc.u32 %r3, 1, 96, !%p0; selp.u32 %r1, 100, 0, %p1; selp.u32 %r2, 1000, 0, %p2; add.u32 %r0, %r0, %r1; add.u32 %r0, %r0, %r2; mad.lo.u32 %r0, %r3, 10000, %r0;
+    st.global.u32 [%out4], %r0;"""
+    got = run(module(body), u32(0), np.zeros(96, U32), 96)
+    assert set(got.tolist()) == {1040 + 560000}
+
+
+def test_ended_threads_are_not_waited_for() -> None:
+    body = "setp.gt.u32 %p0, %t, 40; @%p0 exit; bar.sync 0; st.global.u32 [%out4], 1;"
+    assert run(module(body), u32(0), np.zeros(96, U32), 96).sum() == 41
+
+
+def test_a_lock_inside_a_warp_does_not_starve() -> None:
+    body = """AGAIN: atom.global.cas.b32 %r0, [%in], 0, 1; setp.ne.u32 %p0, %r0, 0; @%p0 bra AGAIN;
+    ld.volatile.global.u32 %r1, [%out]; add.u32 %r1, %r1, 1; st.volatile.global.u32 [%out], %r1; membar.gl; atom.global.exch.b32 %r2, [%in], 0;"""
+    assert run(module(body), u32(0), u32(0), 128, grid=(4, 1, 1)).tolist() == [512]
+
+
+GRID_BARRIER = """mov.u32 %r9, %tid.x; mov.u32 %r8, %ctaid.x; mov.u32 %r7, %nctaid.x; setp.ne.u32 %p0, %r9, 0; @%p0 bra WAIT;
+    atom.global.add.u32 %r1, [%in], 1; LOOP: ld.acquire.gpu.global.u32 %r2, [%in]; setp.lt.u32 %p1, %r2, %r7; @%p1 bra LOOP;
+    WAIT: bar.sync 0; mul.wide.u32 %rd0, %r8, 4; add.s64 %rd0, %out, %rd0; ld.global.u32 %r3, [%in]; st.global.u32 [%rd0], %r3;"""
+
+
+@pytest.mark.parametrize("cooperative", [True, False])
+def test_all_blocks_can_wait_for_each_other(cooperative: bool) -> None:
+    """Cooperative blocks are resident together; others join when those that run only wait."""
+    got = run(module(GRID_BARRIER), u32(0), np.zeros(40, U32), 64, grid=(40, 1, 1), cooperative=cooperative)
+    assert got.tolist() == [40] * 40
+
+
+def test_blocks_of_three_dimensions() -> None:
+    body = """mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ctaid.y; mov.u32 %r2, %ctaid.z; mov.u32 %r3, %nctaid.x; mov.u32 %r4, %nctaid.y; mad.lo.u32 %r5, %r2, %r4, %r1;
+    mad.lo.u32 %r5, %r5, %r3, %r0; mul.wide.u32 %rd0, %r5, 4; add.s64 %rd0, %out, %rd0; shl.b32 %r1, %r1, 8; shl.b32 %r2, %r2, 16; or.b32 %r0, %r0, %r1; or.b32 %r0, %r0, %r2;
+    st.global.u32 [%rd0], %r0;"""
+    got = run(module(body), u32(0), np.zeros(24, U32), grid=(2, 3, 4))
+    assert got.tolist() == [x | y << 8 | z << 16 for z in range(4) for y in range(3) for x in range(2)]
+
+
+def test_dynamic_shared_memory_follows_the_static_one() -> None:
+    body = "st.shared.u32 [own], 1; st.shared.u32 [more+16], 2; mov.u32 %r1, more; ld.shared.u32 %r2, [%r1+16]; ld.shared.u32 %r3, [own]; st.global.v2.u32 [%out], {%r2, %r3};"
+    before = ".extern .shared .align 16 .b8 more[];\n.shared .align 4 .b32 own;\n"
+    assert run(module(body, before), u32(0), u32(0, 0), shared=32).tolist() == [2, 1]
+
+
+def test_matrix_loads_and_stores() -> None:
+    body = """mov.u32 %r1, box; mad.lo.u32 %r2, %t, 16, %r1; mad.lo.u32 %r4, %t, 4, %r1;
+    ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%in]; st.shared.v4.u32 [%r2], {%r10, %r11, %r12, %r13}; bar.sync 0;
+    ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r2]; stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%r2], {%r5}; bar.sync 0; ld.shared.u32 %r6, [%r4]; st.global.u32 [%out4], %r6;"""
+    text = module(body.replace("[%in];", "[%rd5];").replace("mov.u32 %r1, box;", "mov.u32 %r1, box; mul.wide.u32 %rd4, %t, 16; add.s64 %rd5, %in, %rd4;"),
+                  ".shared .align 16 .b8 box[512];\n")  # fmt: skip
+    values = np.arange(256, dtype=np.uint16)
+    got = run(text, values, np.zeros(32, U32), 32).view(np.uint16)
+    assert got.reshape(8, 8).tolist() == values[:64].reshape(8, 8).T.tolist()
+
+
+# ---- errors ----
+
+ERRORS: dict[str, tuple[str, str, str]] = {
+    "null": ("mov.u64 %rd0, 0; ld.global.u32 %r0, [%rd0];", "illegal-address", "reads 4 bytes at 0x0"),
+    "outside": ("ld.global.u32 %r0, [%in+4096];", "illegal-address", "outside of every allocation"),
+    "half outside": ("ld.global.v4.u32 {%r0, %r1, %r2, %r3}, [%in+16];", "illegal-address", "reads 16 bytes"),
+    "misaligned": ("ld.global.u32 %r0, [%in+2];", "misaligned", "no multiple of 4"),
+    "shared memory that is not there": ("mov.u32 %r1, 64; st.shared.u32 [%r1], 1;", "illegal-address", "shared memory"),
+    "trap": ("trap;", "trap", "trap"),
+    "a bad branch": ("mov.u32 %r0, 7; T: .branchtargets A; brx.idx %r0, T; A:", "illegal-instruction", "branch 7 of 1"),
+    "a call to nowhere": ("P: .callprototype _ (); mov.u64 %rd0, 64; call %rd0, (), P;", "illegal-instruction", "no function"),
+    "a barrier that nobody else reaches": ("bar.sync 0, 64;", "timeout", "waits at a barrier"),
+    "endless recursion": ("call deep, ();", "illegal-address", "stack"),
+    "textures": ("tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [x, {%f4, %f5}];", "unsupported", "tex.2d.v4.f32.f32"),
+    "wmma": ("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r0}, [%in];", "unsupported", "wmma.load"),
+    "wgmma": ("wgmma.fence.sync.aligned;", "unsupported", "wgmma.fence"),
+    "an unknown function": ("call (%r0), nothing, (%r1);", "invalid-ptx", "nothing"),
+    "an unknown register": ("mov.u32 %r0, %nosuch;", "unsupported", "%nosuch"),
+    "a wrong size": ("add.u32 %r0, %r0, %rd0;", "invalid-ptx", "wrong size"),
+    "a missing label": ("bra NOWHERE;", "invalid-ptx", "NOWHERE"),
+    "an open line": ("add.u32 %r0, %r0, 1", "invalid-ptx", ";"),
+}  # fmt: skip
+DEEP = ".func deep() { .local .b8 box[256]; st.local.u8 [box], 1; call deep, (); ret; }\n"
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_say_where_and_why(name: str) -> None:
+    body, kind, words = ERRORS[name]
+    with Module(module("\n" + body + "\n", DEEP)) as loaded, pytest.raises(PtxError) as caught:
+        loaded.launch("k", [np.zeros(7, U32), np.zeros(7, U32)])
+    assert caught.value.kind == kind
+    assert words in caught.value.text
+    assert caught.value.kernel == "k"
+    assert 4 <= caught.value.line <= 17
+
+
+def test_the_thread_that_failed_is_named() -> None:
+    body = "setp.eq.u32 %p0, %t, 37; @%p0 mov.u64 %in4, 12; ld.global.u32 %r0, [%in4];"
+    with Module(module(body)) as loaded, pytest.raises(PtxError) as caught:
+        loaded.launch("k", [np.zeros(64, U32), np.zeros(64, U32)], block=(64, 1, 1))
+    assert (caught.value.kind, caught.value.address, caught.value.thread) == (
+        "illegal-address",
+        12,
+        (37, 0, 0),
+    )
+
+
+def test_a_kernel_that_is_not_supported_does_not_hinder_others() -> None:
+    other = ".visible .entry other() { tex.1d.v4.s32.s32 {a, b, c, d}, [x, {y}]; ret; }\n"
+    assert run(module("st.global.u32 [%out], 1;", other), u32(0), u32(0)).tolist() == [1]
+
+
+def test_printing() -> None:
+    text = module(
+        """.local .align 8 .b8 args[32]; mov.u64 %rd0, args; cvta.local.u64 %rd1, %rd0; st.local.u32 [args], 42; st.local.f64 [args+8], 0d3FF8000000000000;
+        mov.u64 %rd2, word; cvta.global.u64 %rd2, %rd2; st.local.u64 [args+16], %rd2; mov.u64 %rd3, format; cvta.global.u64 %rd3, %rd3;
+        { .param .b64 f; .param .b64 a; .param .b32 n; st.param.b64 [f], %rd3; st.param.b64 [a], %rd1; call.uni (n), vprintf, (f, a); ld.param.b32 %r0, [n]; } st.global.u32 [%out], %r0;""",
+        ".extern .func (.param .b32 n) vprintf(.param .b64 f, .param .b64 a);\n.global .align 1 .b8 word[4] = {97, 98, 99, 0};\n"
+        f".global .align 1 .b8 format[20] = {{{', '.join(str(c) for c in b'%d|%5.2f|%s|100%%')}, 0}};\n",
+    )
+    printed()
+    run(text, u32(0), u32(0))
+    assert printed() == b"42| 1.50|abc|100%"
+
+
+def test_assertions() -> None:
+    text = module(
+        """mov.u64 %rd0, text; cvta.global.u64 %rd0, %rd0; { .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 g; .param .b64 s;
+        st.param.b64 [m], %rd0; st.param.b64 [f], %rd0; st.param.b32 [l], 12; st.param.b64 [g], %rd0; st.param.b64 [s], 1; call.uni __assertfail, (m, f, l, g, s); }""",
+        ".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 g, .param .b64 s);\n.global .align 1 .b8 text[3] = {97, 98, 0};\n",
+    )
+    with Module(text) as loaded, pytest.raises(PtxError) as caught:
+        loaded.launch("k", [u32(0), u32(0)])
+    assert (caught.value.kind, caught.value.text) == ("assert", "ab:12: ab: assertion `ab` failed")
+
+
+def test_linking_finds_what_another_text_defines() -> None:
+    first = module(
+        "{ .param .b32 a; .param .b32 b; .param .b32 c; st.param.b32 [a], 1; ld.global.u32 %r0, [seven]; st.param.b32 [b], %r0; call (c), plus, (a, b); ld.param.b32 %r1, [c]; } st.global.u32 [%out], %r1;",
+        ".extern .func (.param .b32 result) plus(.param .b32 a, .param .b32 b);\n.extern .global .u32 seven;\n",
+    )
+    out = u32(0)
+    with Module(first, HEAD + ".visible " + ADD + ".visible .global .u32 seven = 7;\n") as loaded:
+        loaded.launch("k", [u32(0), out])
+    assert out.tolist() == [8]
+
+
+def test_attributes() -> None:
+    text = HEAD + (
+        ".const .b8 c[12];\n.visible .entry k(.param .u64 a, .param .align 4 .b8 b[12], .param .u8 c) .maxntid 64, 2, 1 { .shared .b8 s[100]; .local .b8 l[40]; "
+        ".reg .b32 %r; mov.u32 %r, s; st.local.b32 [l], %r; ret; }\n.entry fixed() .reqntid 8 { ret; }\n"
+    )
+    with Module(text) as loaded:
+        a = loaded.attributes("k")
+        assert (a.max_threads, a.shared_bytes, a.const_bytes, a.parameters) == (128, 100, 12, 3)
+        assert (a.local_bytes >= 40, a.ptx_version, a.target) == (True, 88, 90)
+        with pytest.raises(PtxError, match="too-large"):
+            loaded.launch("k", [u32(0), u32(0), u32(0)], block=(256, 1, 1))
+        with pytest.raises(PtxError, match="8 x 1 x 1"):
+            loaded.launch("fixed", [], block=(4, 1, 1))
+        assert loaded.variable("c")[1] == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [(".version 8.0\n.target sm_50\n.visible .entry k( {\n", 3), ("hello", 1), ("", 1), (".version 8.0\n.global .b8 a[99999999999999];", 2)],
+    ids=["a broken head", "no PTX", "nothing", "too large"],
+)  # fmt: skip
+def test_texts_that_are_no_ptx_are_refused(text: str, line: int) -> None:
+    with pytest.raises(PtxError) as caught:
+        Module(text)
+    assert caught.value.kind == "invalid-ptx"
+    assert caught.value.line == line
