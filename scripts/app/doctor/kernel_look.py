@@ -20,8 +20,8 @@ from scripts.staging.generations import read_history
 
 #: What a layer answers when a kernel or its module is not there: 500, 999 and 209.
 _SIGNS: Final = re.compile(
-    rb"named symbol not found|CUDA_ERROR_NOT_FOUND|cudaErrorSymbolNotFound|CUDA_ERROR_UNKNOWN|cudaErrorUnknown"
-    rb"|NO_BINARY_FOR_GPU|NoKernelImageForDevice|(?:error|code|result|status)\W{0,12}(?:500|999|209)\b",
+    rb"named symbol not found|CUDA_ERROR_NOT_FOUND|cudaErrorSymbolNotFound|CUDA_ERROR_UNKNOWN"
+    rb"|cudaErrorUnknown|NO_BINARY_FOR_GPU|NoKernelImageForDevice|(?:error|code|result|status)\W{0,12}(?:500|999|209)\b",
     re.IGNORECASE,
 )
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_$]{2,4000}")
