@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from scripts.app.context import Workspace, host_of
 from scripts.app.doctor.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
+from scripts.app.doctor.kernel_look import kernel_lines
 from scripts.app.doctor.machine_look import facts_of, look_around, with_machine
 from scripts.app.wrap.plan import named_program
 from scripts.doctor.beside import Beside, judge_folder
@@ -85,6 +86,7 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "", code: str = "") -> Do
     if program is not None:
         beside = _beside(ws, program, host)
         lines = (*lines, *beside.lines)
+        lines = (*lines, *kernel_lines(ws, program, text))
         facts = replace(facts, overwritten=beside.overwritten)
     if not log:
         return DoctorResult(lines=lines, program=program)
