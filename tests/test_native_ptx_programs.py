@@ -404,3 +404,34 @@ def test_texts_that_are_no_ptx_are_refused(text: str, line: int) -> None:
         Module(text)
     assert caught.value.kind == "invalid-ptx"
     assert caught.value.line == line
+
+
+# ---- CUDA_AMD_CPU_CHECK ----
+
+CHECKED: dict[str, tuple[str, str, str]] = {
+    "memory: shared memory read before it is written": ("memory", "ld.shared.u32 %r0, [box+4]; st.global.u32 [%out], %r0;", "never written"),
+    "memory: local memory read before it is written": (
+        "memory", ".local .b8 own[8]; st.local.u8 [own], 1; ld.local.u8 %r0, [own+1]; st.global.u32 [%out], %r0;", "never written"),
+    "race: two warps write one word": ("race", "st.shared.u32 [box], %t;", "check race"),
+    "race: one warp reads what another writes": (
+        "race", "setp.lt.u32 %p0, %t, 32; @%p0 st.shared.u32 [box], 1; @!%p0 ld.shared.u32 %r0, [box];", "check race"),
+    "sync: half a warp at a barrier": ("sync", "and.b32 %r0, %t, 1; setp.eq.u32 %p0, %r0, 1; @%p0 exit; bar.sync 0;", "check sync"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_checks_find_what_they_are_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check, body, words = CHECKED[name]
+    text = module(body, ".shared .align 4 .b8 box[64];\n")
+    run(text, u32(0), np.zeros(64, U32), 64)  # without the check nothing is wrong
+    monkeypatch.setenv("CUDA_AMD_CPU_CHECK", check)
+    with pytest.raises(PtxError, match=words):
+        run(text, u32(0), np.zeros(64, U32), 64)
+
+
+def test_the_checks_accept_a_right_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_AMD_CPU_CHECK", "memory,race,sync")
+    for name in ("all", "barrier"):
+        test_barriers_order_shared_memory(name)
+    for name in ("shared memory", "local memory", "a generic local address"):
+        test_one_thread(name)
