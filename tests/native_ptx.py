@@ -18,10 +18,21 @@ from scripts.staging.recipe import Output, command_line, read_recipe
 from tests.native_cpu import NATIVE, WINDOWS, host_compiler
 
 HOST = "testing/ptx_host.c"
-RESULTS = (
-    "ok invalid-ptx unsupported not-found out-of-memory invalid-value too-large "
-    "illegal-address misaligned assert trap illegal-instruction timeout"
-).split()
+RESULTS = [
+    "ok",
+    "invalid-ptx",
+    "unsupported",
+    "not-found",
+    "out-of-memory",
+    "invalid-value",
+    "too-large",
+    "illegal-address",
+    "misaligned",
+    "assert",
+    "trap",
+    "illegal-instruction",
+    "timeout",
+]
 Triple = tuple[int, int, int]
 
 
