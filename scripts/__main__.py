@@ -360,7 +360,8 @@ def import_msgspec() -> None:
         return
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # makes its import fail
     try:
-        importlib.import_module("msgspec")
+        with contextlib.suppress(ImportError):  # then what needs it says so
+            importlib.import_module("msgspec")
     finally:
         del sys.modules["typing_extensions"]
 

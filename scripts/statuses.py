@@ -30,9 +30,9 @@ _FACILITY_WIN32: Final = 0x8007
 _SIGNALLED: Final = 128
 _LARGEST_SIGNAL: Final = 64
 _LARGEST_EXIT: Final = 0xFFFF
-#: Of codes that cannot be told apart, the ones that programs really end with.
+#: Of codes that cannot be distinguished, the ones that programs really end with.
 _USUAL: Final = (0xC0000005, 0xC0000409, 0xC0000135, 0xC0000374, 0xC000001D, 0xE06D7363)
-#: Of those that cannot be told apart, so many are worth naming.
+#: Of those that cannot be distinguished, so many are worth naming.
 _MOST: Final = 4
 #: A bare number is looked up in these, in this order.
 _BARE: Final = ("cuda-driver", "cuda-runtime", "hip", "win32", "exit", "errno", "signal", "bugcheck")

@@ -76,7 +76,7 @@ print(json.dumps([reference, spent, after]))
 
 @pytest.mark.posix_only
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in ARCHIVES]
+    "name", [pytest.param(name, marks=[pytest.mark.proof] * (name in SLOW)) for name in ARCHIVES]
 )
 def test_a_bomb_stays_small(name: str, tmp_path: Path) -> None:
     line = [sys.executable, "-c", CHILD, str(ROOT), name, str(tmp_path)]

@@ -148,7 +148,7 @@ TWICE = {"Call", "Library", "Machine"}
 SMALL = {
     "binary.resources",
     "preflight.examine",
-    "preflight.gain",
+    "preflight.better_stack",
 }
 
 

@@ -61,15 +61,15 @@ def total(m: Module) -> None:
     assert np.allclose(out.sum(), x.sum(), rtol=1e-5)
 
 
-I = np.arange(64)
+INDEX = np.arange(64)
 FIBONACCI = np.array([0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89])
 BY_INDEX = {
-    "recursion": FIBONACCI[I % 12],
-    "pointers": np.select([I % 3 == 0, I % 3 == 1], [I + 1, I * 2], I - 7),
-    "virtuals": np.where(I & 1, I + 5, I * I),
-    "returned": I * (I % 20) + I,
-    "heap": I + 3,
-    "switches": np.select([I % 9 == k for k in range(8)], [5 + 0 * I, I * 3, -1 + 0 * I, I << 3, 77 + 0 * I, I ^ 55, I * I, I // 3], I % 5),
+    "recursion": FIBONACCI[INDEX % 12],
+    "pointers": np.select([INDEX % 3 == 0, INDEX % 3 == 1], [INDEX + 1, INDEX * 2], INDEX - 7),
+    "virtuals": np.where(INDEX & 1, INDEX + 5, INDEX * INDEX),
+    "returned": INDEX * (INDEX % 20) + INDEX,
+    "heap": INDEX + 3,
+    "switches": np.select([k == INDEX % 9 for k in range(8)], [5 + 0 * INDEX, INDEX * 3, -1 + 0 * INDEX, INDEX << 3, 77 + 0 * INDEX, INDEX ^ 55, INDEX * INDEX, INDEX // 3], INDEX % 5),
 }  # fmt: skip
 
 

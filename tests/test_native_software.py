@@ -17,7 +17,7 @@ import pytest
 
 from tests.native_cpu import ROOT, environment, no_compiler
 
-pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.posix_only, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.network, pytest.mark.proof, pytest.mark.posix_only, pytest.mark.timeout(1800)]
 
 SOFTWARE = ROOT / "tests" / "software"
 NVCC = shutil.which("nvcc")

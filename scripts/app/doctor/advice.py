@@ -56,7 +56,7 @@ def output_of(failed: object, *, log: str = "") -> bytes:
 
 
 def _ending(failed: object) -> Iterator[str]:
-    """Yield how a program ended, as programs put it, and what its message boxes said."""
+    """Yield how a program ended, as programs put it, and the texts of its message boxes."""
     ended = getattr(failed, "exit", None)
     for dialog in getattr(ended, "dialogs", ()):
         yield f"{dialog.title}: {dialog.text}"

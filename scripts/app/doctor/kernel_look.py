@@ -34,7 +34,7 @@ _LOOKED_AT: Final = "the PTX in the program's files against the table of the sta
 def kernel_lines(ws: Workspace, program: Path, text: bytes) -> tuple[Line, ...]:
     """Say of the kernels that a log names whether the active stack drops them.
 
-    Nothing is said where the log has no sign of a missing kernel, or no stack with a PTX table is active.
+    Empty where the log has no sign of a missing kernel, or no stack with a PTX table is active.
     """
     text = text.replace(b"\0", b"")  # text in two bytes a character is read as well
     now = read_history(ws.stage).active
