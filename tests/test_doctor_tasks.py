@@ -30,7 +30,7 @@ from scripts.cli.parse import Call
 from scripts.cli.present import perform
 from scripts.cli.verbs import VERBS
 from scripts.cli.views.doctor import note_finding
-from scripts.cli.views.checks import show_doctor as show
+from scripts.cli.views.doctor import show_doctor as show
 from scripts.doctor.beside import Maker, maker_of
 from scripts.errors import HostError, LaunchError, UsageError
 from scripts.host.gpu import AMD
