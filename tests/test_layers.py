@@ -147,9 +147,8 @@ def test_programs_of_tests_start_from_a_path_with_a_space() -> None:
 TWICE = {"Call", "Library", "Machine"}
 SMALL = {
     "binary.resources",
-    "osal.console_windows",
     "preflight.examine",
-    "preflight.gain",
+    "preflight.better_stack",
 }
 
 

@@ -22,7 +22,7 @@ from scripts.model import Host, Lock, Stack, StackKind
 from scripts.preflight.better_stack import better_stack
 from scripts.preflight.coverage import Covered, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
-from scripts.preflight.kernels import KernelStore, demangled, ptx_source
+from scripts.preflight.kernels import KernelStore, demangled, differences, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import loading_of
 from scripts.preflight.missing_kernels import BASIS, FileKernels, kernels_of, missing_sentence
@@ -131,6 +131,8 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
                     "unknown": code.unknown,
                     "kernels_lost": code.kernels_lost,
                     "why": code.why or code.uncounted or None,
+                    "complete": code.complete,
+                    "limit": code.limit or None,
                 }
                 for visited in self.examined.closure.visited
                 for code in visited.facts.code
@@ -151,6 +153,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
     def _kernels_json(self) -> dict[str, object]:
         """Return the kernels as plain data: the missing ones by name, with ``listed`` all."""
         table = ptx_source(self.stack.ptx) if self.stack.ptx else None
+        meant = differences(self.stack.ptx) if self.stack.ptx else {}
         return {
             "table": self.stack.ptx or None,
             "source": table,
@@ -158,6 +161,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
             "basis": BASIS,
             "total": sum(file.tally.total for file in self.kernels),
             "missing": sum(len(file.tally.missing) for file in self.kernels),
+            "differences": {rule: why for rule, (why, _) in meant.items()},
             "files": [_file_json(file, listed=self.listed) for file in self.kernels],
         }
 

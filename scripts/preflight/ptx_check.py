@@ -78,7 +78,7 @@ class PtxChecker:
     def verdict(self, table: PtxTable) -> TextVerdict:
         """Hold the text against a release's table."""
         scan = self.scan
-        bad = [{form: why for form in f.forms if (why := table.refusal(form))} for f in scan.functions]
+        bad = [table.refused(f.forms) for f in scan.functions]
         both = zip(scan.functions, bad, strict=True)
         refused = sum(f.forms[form] for f, forms in both for form in forms if form.opcode)
         unusable = _unusable(scan, table)
@@ -89,7 +89,9 @@ class PtxChecker:
         if linking := _linking(scan):
             return TextVerdict(dropped=dropped, linking=linking, refused=refused)
         gone = [_declared(one) for one in scan.outside if _rule(table, "outside", one)]
-        fails = Counter(_later(kept, scan, table))
+        fails: Counter[str] = Counter()
+        for why, number in _later(kept, scan, table):
+            fails[why] += number
         fails.update(_undefined(scan, kept, dropped, gone))
         return TextVerdict(
             dropped=dropped,
@@ -205,21 +207,21 @@ def _body(
     return None
 
 
-def _later(kept: list[PtxFunction], scan: PtxScan, table: PtxTable) -> Iterator[str]:
-    """Yield why later passes refuse the module."""
+def _later(kept: list[PtxFunction], scan: PtxScan, table: PtxTable) -> Iterator[tuple[str, int]]:
+    """Yield why later passes refuse the module, and how often."""
     functions = {f.name for f in scan.functions if not f.kernel}
     rules = [rule for rule in table.rules("special") if rule.effect == "module"]
     for function in kept:
-        for form, number in function.forms.items():
-            if form.opcode == "exit" and not function.kernel:
-                yield from ["exit in a function that is no kernel"] * number
-            if why := table.failure(form):
-                yield from [f"{form.text}: {why}"] * number
+        for form, why in table.failing(function.forms).items():
+            yield f"{form.text}: {why}", function.forms[form]
+        exits = 0 if function.kernel else sum(n for f, n in function.forms.items() if f.opcode == "exit")
+        if exits:
+            yield "exit in a function that is no kernel", exits
         for name in sorted(function.special):
             if any(rule.pattern.fullmatch(name) for rule in rules):
-                yield f"%{name}"
+                yield f"%{name}", 1
         if function.addresses & functions:
-            yield "the address of a function"
+            yield "the address of a function", 1
 
 
 def _undefined(

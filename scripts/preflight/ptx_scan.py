@@ -18,12 +18,18 @@ from msgspec.structs import replace
 
 #: Bodies are read in pieces of this size, so that memory does not grow with them.
 PIECE: Final = 1 << 20
+#: So much of an opcode with its modifiers, and of what structures its operands, is kept: enough to refuse it.
+MAX_FORM: Final = 512
+#: An opcode is looked for at so many places where its letters stand.
+_TRIES: Final = 1000
+#: A longer statement is none that could differ without a word.
+MAX_STATEMENT: Final = 4096
 #: Characters that the lexer of no release takes. A bare ``_`` and a lone ``%`` are looked for apart.
 _ODD: Final = (b"'", b"~", b"&", b"*", b"?", b"#", b"^")
 _WORD: Final = rb"A-Za-z0-9_$"
 _BARE: Final = re.compile(rb"_(?![" + _WORD + rb"])(?<=[^" + _WORD + rb"%.]_)")
 _LINE_COMMENT: Final = re.compile(rb"//[^\n]*")
-_BLOCK_COMMENT: Final = re.compile(rb"/\*.*?\*/", re.DOTALL)
+_BLOCK_COMMENT: Final = re.compile(rb"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _SECTION: Final = re.compile(rb"\.section\s++[^\s{]++\s*+\{[^}]*+(?:\}|\Z)")
 _LINE_INFO: Final = re.compile(rb"\.(?:loc|file)\s[^\n]*")
 _STRING: Final = re.compile(rb'"[^"\n]*"')
@@ -48,7 +54,7 @@ _CALL: Final = re.compile(
     rb"(?<![" + _WORD + rb".%])call(?:\.uni)?\s++(?:\([^()]*+\)\s*+,\s*+)?([" + _WORD + rb"%]+)"
 )
 _ADDRESS: Final = re.compile(
-    rb"(?<![" + _WORD + rb".%])mov\.[bu]\d+\s[^;,]*,\s*([A-Za-z_$][" + _WORD + rb"]*)\s*;"
+    rb"(?<![" + _WORD + rb".%])mov\.[bu]\d{1,3}\s[^;,]{0,200}+,\s*([A-Za-z_$][" + _WORD + rb"]*)\s*;"
 )
 _BEFORE_OPCODE: Final = tuple(bytes([c]) for c in b" \t\n\r;:{}")
 _AFTER_MODIFIERS: Final = tuple(bytes([c]) for c in b" \t\n\r;")
@@ -154,10 +160,15 @@ class PtxScan(Struct, frozen=True, kw_only=True):
     def line_of(self, function: PtxFunction, form: Form) -> int:
         """Return the line on which an opcode with its modifiers first stands in a function."""
         (start, end), word = function.body, form.text.encode()
-        at = self.text.find(word, start, end)
-        while at >= 0 and not self._is_word(at, len(word)):
-            at = self.text.find(word, at + 1, end)
-        return function.line + (self.text.count(b"\n", start, at) if at >= 0 else 0)
+        at = start
+        for _ in range(_TRIES):
+            at = self.text.find(word, at, end)
+            if at < 0:
+                break
+            if self._is_word(at, len(word)):
+                return function.line + self.text.count(b"\n", start, at)
+            at += 1
+        return function.line
 
     def _is_word(self, at: int, length: int) -> bool:
         """Whether what lies at a place is an opcode with all its modifiers."""
@@ -173,7 +184,8 @@ class PtxScan(Struct, frozen=True, kw_only=True):
                 return
             after = self.text[at + len(word) : at + len(word) + 1]
             if after in _AFTER_OPCODE and self.text[at - 1 : at] in _BEFORE_OPCODE:
-                yield " ".join(self.text[at:stop].decode("ascii", "replace").split())
+                if stop - at < MAX_STATEMENT:
+                    yield " ".join(self.text[at:stop].decode("ascii", "replace").split())
                 at = stop
             else:
                 at += len(word)
@@ -306,7 +318,7 @@ def _with_body(
     forms: dict[Form, int] = {}
     for (token, shape), number in counts.items():
         if token:
-            form = _form(token, shape)
+            form = _form(token[:MAX_FORM], shape[:MAX_FORM])
             forms[form] = forms.get(form, 0) + number
     calls = _CALL.findall(text, *body) if any(form.opcode == "call" for form in forms) else ()
     addresses = _ADDRESS.findall(text, *body) if has.functions else ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -76,6 +76,31 @@ class _Pattern(Struct, frozen=True, kw_only=True):
     checks: frozenset[str]
 
 
+class _Known:
+    """Answers by form: most functions hold nothing but forms that are known to be fine."""
+
+    def __init__(self, answer: Callable[[Form], str]) -> None:
+        """``answer`` says what is wrong with a form, empty where nothing is."""
+        self._answer = answer
+        self._seen: set[Form] = set()
+        self._bad: dict[Form, str] = {}
+
+    def of(self, forms: Mapping[Form, int]) -> dict[Form, str]:
+        """Return the forms with which something is wrong, in their order."""
+        if not self._seen.issuperset(forms):
+            if len(self._seen) > MAX_KNOWN:
+                self._seen.clear()
+                self._bad.clear()
+            for form in forms:
+                if form not in self._seen:
+                    self._seen.add(form)
+                    if why := self._answer(form):
+                        self._bad[form] = why
+        if self._bad.keys().isdisjoint(forms):
+            return {}
+        return {form: self._bad[form] for form in forms if form in self._bad}
+
+
 class PtxTable:
     """What one release does with PTX."""
 
@@ -92,8 +117,8 @@ class PtxTable:
             part: tuple(rule for rule in all_rules(part) if self.release in rule.releases)
             for part in ("header", "outside", "special", "later", "ends", "differs")
         }
-        self._refusals: dict[Form, str] = {}
-        self._failures: dict[Form, str] = {}
+        self._refusals = _Known(self._refuse)
+        self._failures = _Known(self._fail)
 
     def rules(self, part: str) -> tuple[Rule, ...]:
         """Return the rules of one part of the file that hold for this release."""
@@ -105,23 +130,20 @@ class PtxTable:
 
     def refusal(self, form: Form) -> str:
         """Say why the parser does not take a form; empty where it does. Types of operands are not checked."""
-        known = self._refusals.get(form)
-        if known is None:
-            if len(self._refusals) > MAX_KNOWN:
-                self._refusals.clear()
-            known = self._refusals[form] = self._refuse(form)
-        return known
+        return self._refusals.of({form: 1}).get(form, "")
 
-    def failure(self, form: Form) -> str:
-        """Say why a form that the parser takes makes the whole module fail later; empty where it does not."""
-        known = self._failures.get(form)
-        if known is None:
-            if len(self._failures) > MAX_KNOWN:
-                self._failures.clear()
-            rest = f"{form.modifiers} {form.shape}"
-            hits = (r for r in self._rules["later"] if form.opcode in r.opcodes and r.pattern.match(rest))
-            known = self._failures[form] = next((rule.why for rule in hits), "")
-        return known
+    def refused(self, forms: Mapping[Form, int]) -> dict[Form, str]:
+        """Return the forms that the parser does not take, in their order, and why."""
+        return self._refusals.of(forms)
+
+    def failing(self, forms: Mapping[Form, int]) -> dict[Form, str]:
+        """Return the forms that the parser takes and that make the whole module fail later, and why."""
+        return self._failures.of(forms)
+
+    def _fail(self, form: Form) -> str:
+        rest = f"{form.modifiers} {form.shape}"
+        hits = (r for r in self._rules["later"] if form.opcode in r.opcodes and r.pattern.match(rest))
+        return next((rule.why for rule in hits), "")
 
     def unified(self, form: Form) -> bool:
         """Whether ``.unified`` behind the address makes this load unsupported."""
