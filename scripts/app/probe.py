@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -23,15 +24,15 @@ from scripts.app.stack_process import read_seconds, redactor_of, revision_of
 from scripts.app.wrap.plan import WrapRequest, plan_run
 from scripts.app.wrap.wrap_types import Inspected
 from scripts.bench.trial_records import judge_run, parse_record
-from scripts.errors import ExitCode, UsageError, WorkspaceError
+from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import AttemptFact, build_document
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
 from scripts.launch.injection import ViaFacts
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.fs import write_atomic
-from scripts.osal.parallel_map import spread
-from scripts.osal.process import Command, capture
-from scripts.osal.process_result import Captured
+from scripts.osal.parallel_map import parallel_map
+from scripts.osal.process import capture
+from scripts.osal.process_result import Captured, Command
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
 from scripts.probing.changes import ProbeChange, ProbeDifference, differences
@@ -140,8 +141,11 @@ def compare_documents(first: str, second: str) -> ProbeResult:
 class ProbeRun:
     """One matrix on one stack."""
 
-    def __init__(self, ws: Workspace, staged: Staged, program: str, limit: float) -> None:
+    def __init__(
+        self, ws: Workspace, staged: Staged, program: str, limit: float, *, waiting: str = UNFINISHED
+    ) -> None:
         """Keep what every attempt needs; the program is looked into once."""
+        self._waiting = ws.stage / waiting
         self.ws, self.staged, self.program, self.limit = ws, staged, program, limit
         self.logs: dict[str, bytes] = {}
         self._seen: Inspected | None = None
@@ -178,10 +182,6 @@ class ProbeRun:
             policies=policies_for(ordered),
         )
 
-    @property
-    def _waiting(self) -> Path:
-        return self.ws.stage / UNFINISHED
-
     def _unfinished(self, begun: ProbeMatrix, names: set[str]) -> ProbeMatrix:
         """Take over what an interrupted run of the same things has left."""
         try:
@@ -208,8 +208,8 @@ class ProbeRun:
                     self._tell(made[-1])
                     advance(1)
 
-            spread(one, together, threads=threads)
-            spread(one, apart, threads=1)
+            parallel_map(one, together, threads=threads)
+            parallel_map(one, apart, threads=1)
         return box[0]
 
     def _save(self, matrix: ProbeMatrix) -> None:
@@ -266,10 +266,10 @@ class ProbeRun:
             f"{a.probe}-{a.number}.log" for a in matrix.attempts if a.result.outcome is not Outcome.PASS
         }
         logs = {name: text for name, text in sorted(self.logs.items()) if name in wanted}
-        for name, text in logs.items():
-            (folder / name).write_bytes(redactor.text(text.decode("utf-8", "replace")).encode("utf-8"))
-        text = redactor.text(json.dumps(matrices.to_json(matrix), indent=1))
-        (folder / "matrix.json").write_bytes((text + "\n").encode("utf-8"))
+        for name, data in logs.items():
+            (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+        whole = redactor.text(json.dumps(matrices.to_json(matrix), indent=1))
+        (folder / "matrix.json").write_bytes((whole + "\n").encode("utf-8"))
         counted = score(matrix.results)
         document = build_document(
             host=self.staged.host,
@@ -380,4 +380,14 @@ def _plain_command(ws: Workspace, program: str, script: Path, probe: Probe) -> C
     return Command(program=path, args=(str(script), probe.name, "--device=cpu"), env=ws.environ)
 
 
-__all__ = ["ProbeResult", "ProbeRun", "WorkspaceError", "compare_documents", "probe"]
+def quick_summary(ws: Workspace, staged: Staged) -> tuple[bool, str]:
+    """Run the quick subset with our own Python, for ``setup`` and ``validate``; right or not, and what was.
+
+    Its document is one of its own. PyTorch's probes are left out where our Python has none.
+    """
+    chosen = [p for p in choose("", quick=True) if not p.torch or find_spec("torch") is not None]
+    run = ProbeRun(ws, staged, sys.executable, 0.0, waiting="reports/unfinished-quick.json")
+    made = run.result(chosen, fresh=True)
+    bad = [r for r in made.results if r.outcome not in {Outcome.PASS, *matrices.ABSENT}]
+    named = "; ".join(f"{r.capability} {r.outcome.value}" for r in bad)
+    return not bad, f"{made.score.passed} of {len(chosen)} passed" + (f"; {named}" if named else "")

@@ -29,7 +29,10 @@ def entry(name: str, parameters: str, body: str, *, directives: str = "", guard:
     pairs = [word.split() for word in parameters.split(",")]
     heads = ", ".join(".param .%s p_%s" % (kind, word) for kind, word in pairs)
     arrays = "".join("    %s\n" % found for found in ARRAY.findall(body))
-    body, loads = ARRAY.sub("", body), "".join("    .reg .%s %%%s;\n" % pair for pair in map(tuple, pairs)) + arrays
+    body, loads = (
+        ARRAY.sub("", body),
+        "".join("    .reg .%s %%%s;\n" % pair for pair in map(tuple, pairs)) + arrays,
+    )
     for kind, word in pairs:
         loads += "    ld.param.%s %%%s, [p_%s];" % (kind, word, word)
         loads += " cvta.to.global.u64 %%%s, %%%s;\n" % (word, word) if kind == "u64" else "\n"
@@ -63,7 +66,9 @@ def several(loads: str, computed: str, count: int, kind: str = "f32") -> str:
     prefix = {"f32": "%f", "f64": "%g"}.get(kind, "%r" if size == 4 else "%d")
     stores = ["mov.u32 %r0, %i;"]
     for number in range(count):
-        stores.append("%s st.global.%s [%%d9], %s%d;" % (at("%d9", "%out", size, "%r0"), kind, prefix, 10 + number))
+        stores.append(
+            "%s st.global.%s [%%d9], %s%d;" % (at("%d9", "%out", size, "%r0"), kind, prefix, 10 + number)
+        )
         stores.append("add.u32 %r0, %r0, %n;")
     parameters = "u64 a, u64 b, u64 c, u64 out, u32 n"
     return entry("run", parameters, loads + "\n" + computed + "\n" + "\n".join(stores))

@@ -6,14 +6,24 @@ import ctypes
 from typing import Any, Tuple
 
 import numpy as np
-from cuda_libraries import Library  # type: ignore[import-not-found]
-from kit import HANDLE, Buffer, Session, from_bf16, growth, to_bf16, u  # type: ignore[import-not-found]
+from cuda_libraries import Library
+from kit import HANDLE, Buffer, Session, from_bf16, growth, to_bf16, u
 
 INVALID, NOT_INITIALIZED = 7, 1
-R_32F, R_64F, R_16F, R_8I, R_16BF, R_32I, COMPUTE_16F, COMPUTE_32F, COMPUTE_32I = 0, 1, 2, 3, 14, 10, 64, 68, 72
+R_32F, R_64F, R_16F, R_8I, R_16BF, R_32I, COMPUTE_16F, COMPUTE_32F, COMPUTE_32I = (
+    0,
+    1,
+    2,
+    3,
+    14,
+    10,
+    64,
+    68,
+    72,
+)
 
 
-class Blas(Library):  # type: ignore[misc]  # see cuda_libraries
+class Blas(Library):
     """cuBLAS with a handle."""
 
     def __init__(self, s: Session) -> None:

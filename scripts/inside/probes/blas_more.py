@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from blas import COMPUTE_32F, R_16F, R_32F, Blas, pointer, scalar, upload, wide  # type: ignore[import-not-found]
-from cuda_libraries import Library  # type: ignore[import-not-found]
-from kit import HANDLE, SIZE, Refused, Session, growth, u  # type: ignore[import-not-found]
+from blas import COMPUTE_32F, R_16F, R_32F, Blas, pointer, scalar, upload, wide
+from cuda_libraries import Library
+from kit import HANDLE, SIZE, Refused, Session, growth, u
 
 
 def level_1(s: Session) -> None:
@@ -46,26 +46,68 @@ def level_2_and_3(s: Session) -> None:
     a, x, y = s.floats(m, n, dtype=kind), s.floats(n, dtype=kind), s.floats(m, dtype=kind)
     one, half = scalar(1, kind), scalar(0.5, kind)
     matrix, left, right = upload(s, a), s.cuda.given(x), s.cuda.given(y)
-    blas.call("cublasDgemv_v2", blas.handle, 0, m, n, pointer(one), matrix.at, m, left.at, 1, pointer(half), right.at, 1)
+    blas.call(
+        "cublasDgemv_v2",
+        blas.handle,
+        0,
+        m,
+        n,
+        pointer(one),
+        matrix.at,
+        m,
+        left.at,
+        1,
+        pointer(half),
+        right.at,
+        1,
+    )
     size = np.abs(a) @ np.abs(x) + np.abs(y)
     s.near("gemv", right.get(kind), a @ x + y / 2, growth(n) * u(kind) * size)
     right.put(y)
-    blas.call("cublasDgemv_v2", blas.handle, 1, m, n, pointer(one), matrix.at, m, right.at, 1, pointer(half), left.at, 1)
-    s.near("gemv transposed", left.get(kind), a.T @ y + x / 2, growth(m) * u(kind) * (np.abs(a.T) @ np.abs(y) + np.abs(x)))
+    blas.call(
+        "cublasDgemv_v2",
+        blas.handle,
+        1,
+        m,
+        n,
+        pointer(one),
+        matrix.at,
+        m,
+        right.at,
+        1,
+        pointer(half),
+        left.at,
+        1,
+    )
+    s.near(
+        "gemv transposed",
+        left.get(kind),
+        a.T @ y + x / 2,
+        growth(m) * u(kind) * (np.abs(a.T) @ np.abs(y) + np.abs(x)),
+    )
     left.put(x)
     blas.call("cublasDger_v2", blas.handle, m, n, pointer(half), right.at, 1, left.at, 1, matrix.at, m)
     outer = a + 0.5 * np.outer(y, x)
-    s.near("ger", matrix.get(kind).reshape(m, n, order="F"), outer, 4 * u(kind) * (np.abs(a) + np.abs(np.outer(y, x))))
+    s.near(
+        "ger",
+        matrix.get(kind).reshape(m, n, order="F"),
+        outer,
+        4 * u(kind) * (np.abs(a) + np.abs(np.outer(y, x))),
+    )
     triangle = np.tril(s.floats(m, m, dtype=kind) / m) + 2 * np.eye(m)
     b = s.floats(m, n, dtype=kind)
     solved = upload(s, b)
     stored = triangle + np.triu(np.full((m, m), np.nan), 1)
-    blas.call("cublasDtrsm_v2", blas.handle, 0, 0, 0, 0, m, n, pointer(one), upload(s, stored).at, m, solved.at, m)
+    blas.call(
+        "cublasDtrsm_v2", blas.handle, 0, 0, 0, 0, m, n, pointer(one), upload(s, stored).at, m, solved.at, m
+    )
     got = solved.get(kind).reshape(m, n, order="F")
     s.near("trsm", triangle @ got, b, 4 * growth(m) * u(kind) * (np.abs(triangle) @ np.abs(got) + np.abs(b)))
     out = upload(s, np.full((m, m), np.nan))
     zero = scalar(0, kind)
-    blas.call("cublasDsyrk_v2", blas.handle, 0, 0, m, n, pointer(one), upload(s, a).at, m, pointer(zero), out.at, m)
+    blas.call(
+        "cublasDsyrk_v2", blas.handle, 0, 0, m, n, pointer(one), upload(s, a).at, m, pointer(zero), out.at, m
+    )
     got, low = out.get(kind).reshape(m, m, order="F"), np.tril_indices(m)
     s.near("syrk", got[low], (a @ a.T)[low], growth(n) * u(kind) * (np.abs(a) @ np.abs(a.T))[low])
     s.need("syrk keeps the other half", np.isnan(got[np.triu_indices(m, 1)]).all(), "it was written")
@@ -75,7 +117,7 @@ def level_2_and_3(s: Session) -> None:
 class Heuristic(ctypes.Structure):
     """``cublasLtMatmulHeuristicResult_t``."""
 
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("algorithm", ctypes.c_uint64 * 8), ("workspace", ctypes.c_size_t), ("state", ctypes.c_int),
         ("waves", ctypes.c_float), ("reserved", ctypes.c_int * 4),
     )  # fmt: skip
@@ -95,7 +137,16 @@ def lt_product(s: Session, lt: Any, handle: HANDLE, kind: int, dtype: Any) -> No
     space, found, result = s.cuda.buffer(1 << 22), ctypes.c_int(), Heuristic()
     most = ctypes.c_uint64(1 << 22)
     lt.call("cublasLtMatmulPreferenceSetAttribute", preference, 1, ctypes.byref(most), SIZE(8))
-    lt.call("cublasLtMatmulAlgoGetHeuristic", handle, description, *layouts, preference, 1, ctypes.byref(result), ctypes.byref(found))
+    lt.call(
+        "cublasLtMatmulAlgoGetHeuristic",
+        handle,
+        description,
+        *layouts,
+        preference,
+        1,
+        ctypes.byref(result),
+        ctypes.byref(found),
+    )
     if not found.value:
         msg = "cublasLtMatmulAlgoGetHeuristic found no algorithm"
         raise Refused(msg)

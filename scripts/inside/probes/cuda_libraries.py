@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from kit import WINDOWS, Api, CallFailed, NotFound, Session, load_first, path_of  # type: ignore[import-not-found]
+from kit import WINDOWS, Api, CallFailed, NotFound, Session, load_first, path_of
 
 #: Versions in the names of files, by the release of CUDA they belong to, newest first.
 VERSIONS: Dict[str, Tuple[Tuple[int, str], ...]] = {
@@ -31,7 +31,7 @@ REFUSALS: Dict[str, Tuple[int, ...]] = {
 }
 
 
-class Library(Api):  # type: ignore[misc]  # see kit
+class Library(Api):
     """One CUDA library."""
 
     def __init__(self, s: Session, name: str) -> None:
@@ -95,5 +95,7 @@ def files(name: str, major: int) -> List[str]:
     if not WINDOWS:
         return ["lib%s.so.%s" % (name, version) for _, version in order]
     if name == "nvrtc":
-        return ["nvrtc64_%s_0.dll" % {"13": "130", "12": "120", "11.2": "112"}[version] for _, version in order]
+        return [
+            "nvrtc64_%s_0.dll" % {"13": "130", "12": "120", "11.2": "112"}[version] for _, version in order
+        ]
     return ["%s64_%s.dll" % (name, version) for _, version in order]

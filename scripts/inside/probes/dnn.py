@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, ClassVar, Dict, Sequence, Tuple
 
 import numpy as np
-from cuda_libraries import Library  # type: ignore[import-not-found]
-from kit import HANDLE, SIZE, Buffer, Refused, Session, growth, u  # type: ignore[import-not-found]
+from cuda_libraries import Library
+from kit import HANDLE, SIZE, Buffer, Refused, Session, growth, u
 
 KINDS = {np.float32: 0, np.float64: 1, np.float16: 2}
 FMA, DEFAULT = 3, 0
@@ -18,13 +18,13 @@ DIRECT = {"Forward": (0, 1, 2), "BackwardData": (0, 1), "BackwardFilter": (0, 1,
 class Performance(ctypes.Structure):
     """``cudnnConvolution...AlgoPerf_t``."""
 
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("algorithm", ctypes.c_int), ("status", ctypes.c_int), ("time", ctypes.c_float), ("memory", ctypes.c_size_t),
         ("determinism", ctypes.c_int), ("math", ctypes.c_int), ("reserved", ctypes.c_int * 3),
     )  # fmt: skip
 
 
-class Dnn(Library):  # type: ignore[misc]  # see cuda_libraries
+class Dnn(Library):
     """cuDNN with a handle."""
 
     def __init__(self, s: Session) -> None:
@@ -54,17 +54,36 @@ class Convolution:
     """One convolution: shapes, its parameters, and the reference in double precision."""
 
     def __init__(
-        self, x: Tuple[int, ...], w: Tuple[int, ...], *, pad: int = 0, stride: int = 1, dilation: int = 1, groups: int = 1
+        self,
+        x: Tuple[int, ...],
+        w: Tuple[int, ...],
+        *,
+        pad: int = 0,
+        stride: int = 1,
+        dilation: int = 1,
+        groups: int = 1,
     ) -> None:
         """Compute the output's shape."""
-        self.x, self.w, self.pad, self.stride, self.dilation, self.groups = x, w, pad, stride, dilation, groups
+        self.x, self.w, self.pad, self.stride, self.dilation, self.groups = (
+            x,
+            w,
+            pad,
+            stride,
+            dilation,
+            groups,
+        )
         sizes = [(x[a] + 2 * pad - dilation * (w[a] - 1) - 1) // stride + 1 for a in (2, 3)]
         self.y = (x[0], w[0], *sizes)
 
     @property
     def label(self) -> str:
         """What its cases are called."""
-        extra = (("pad", self.pad), ("stride", self.stride), ("dilation", self.dilation), ("groups", self.groups))
+        extra = (
+            ("pad", self.pad),
+            ("stride", self.stride),
+            ("dilation", self.dilation),
+            ("groups", self.groups),
+        )
         words = ["%s %d" % pair for pair in extra if pair[1] > (pair[0] != "pad")]
         return "%dx%d %s" % (self.w[2], self.w[3], " ".join(words) or "plain")
 
@@ -94,7 +113,9 @@ class Convolution:
         y = np.zeros(self.y)
         for r, q, seen in self.windows(self.padded(x)):
             for inner, outer in self.parts():
-                y[:, outer] += np.einsum("nchw,kc->nkhw", seen[:, inner], w[outer, :, r, q].astype(np.float64))
+                y[:, outer] += np.einsum(
+                    "nchw,kc->nkhw", seen[:, inner], w[outer, :, r, q].astype(np.float64)
+                )
         return y
 
     def to_input(self, w: Any, dy: Any) -> Any:
@@ -102,7 +123,9 @@ class Convolution:
         dx = self.padded(np.zeros(self.x))
         for r, q, seen in self.windows(dx):
             for inner, outer in self.parts():
-                seen[:, inner] += np.einsum("nkhw,kc->nchw", dy[:, outer].astype(np.float64), w[outer, :, r, q].astype(np.float64))
+                seen[:, inner] += np.einsum(
+                    "nkhw,kc->nchw", dy[:, outer].astype(np.float64), w[outer, :, r, q].astype(np.float64)
+                )
         end = [size - self.pad for size in dx.shape[2:]]
         return dx[:, :, self.pad : end[0], self.pad : end[1]]
 
@@ -111,7 +134,9 @@ class Convolution:
         dw = np.zeros(self.w)
         for r, q, seen in self.windows(self.padded(x)):
             for inner, outer in self.parts():
-                dw[outer, :, r, q] = np.einsum("nkhw,nchw->kc", dy[:, outer].astype(np.float64), seen[:, inner])
+                dw[outer, :, r, q] = np.einsum(
+                    "nkhw,nchw->kc", dy[:, outer].astype(np.float64), seen[:, inner]
+                )
         return dw
 
 
@@ -136,7 +161,11 @@ def convolve(dnn: Dnn, way: str, c: Convolution, dtype: Any, given: Dict[str, An
     dnn.call("cudnnSetConvolution2dDescriptor", description, *sizes, 1, 0)
     dnn.call("cudnnSetConvolutionGroupCount", description, c.groups)
     dnn.call("cudnnSetConvolutionMathType", description, FMA if dtype == np.float32 else DEFAULT)
-    first, second, last = {"Forward": "xwy", "BackwardData": "wyx", "BackwardFilter": "xyw"}[way]
+    first, second, last = {
+        "Forward": ("x", "w", "y"),
+        "BackwardData": ("w", "y", "x"),
+        "BackwardFilter": ("x", "y", "w"),
+    }[way]
     where = (tensors[first], tensors[second], description, tensors[last])
     algorithm = choose(dnn, way, where, dtype)
     size = SIZE()
@@ -155,9 +184,7 @@ def choose(dnn: Dnn, way: str, where: Any, dtype: Any) -> int:
         Refused: it names none.
     """
     found, count = (Performance * 10)(), ctypes.c_int()
-    dnn.call(
-        "cudnnGetConvolution%sAlgorithm_v7" % way, dnn.handle, *where, 10, ctypes.byref(count), found
-    )
+    dnn.call("cudnnGetConvolution%sAlgorithm_v7" % way, dnn.handle, *where, 10, ctypes.byref(count), found)
     fits = [p.algorithm for p in found[: count.value] if p.status == 0]
     if dtype == np.float16:
         fits = [a for a in fits if a in DIRECT[way]]
@@ -200,7 +227,9 @@ def refusals(s: Session) -> None:
     dnn.call("cudnnCreateConvolutionDescriptor", ctypes.byref(description))
     dnn.call("cudnnSetConvolution2dDescriptor", description, 0, 0, 1, 1, 1, 1, 1, 0)
     sizes = [ctypes.c_int() for _ in range(4)]
-    code = dnn.code("cudnnGetConvolution2dForwardOutputDim", description, x, w, *(ctypes.byref(v) for v in sizes))
+    code = dnn.code(
+        "cudnnGetConvolution2dForwardOutputDim", description, x, w, *(ctypes.byref(v) for v in sizes)
+    )
     s.refuses("five channels for three", code)
 
 

@@ -6,8 +6,8 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from dnn import Dnn  # type: ignore[import-not-found]
-from kit import HANDLE, Session, growth, u  # type: ignore[import-not-found]
+from dnn import Dnn
+from kit import HANDLE, Session, growth, u
 
 SPATIAL, EPSILON = 1, 1e-4
 MAX, AVERAGE_WITH, AVERAGE_WITHOUT = 0, 1, 2
@@ -55,7 +55,12 @@ def batch_norm(s: Session) -> None:
     )  # fmt: skip
     to_scale, to_bias = (dy * normal).sum(axes, keepdims=True), dy.astype(np.float64).sum(axes, keepdims=True)
     want = scale * deviation * (dy - to_bias / count - normal * to_scale / count)
-    s.near("gradient of the scale", grads[0].get(kind), to_scale.ravel(), 8 * slack * np.abs(dy * normal).sum(axes))
+    s.near(
+        "gradient of the scale",
+        grads[0].get(kind),
+        to_scale.ravel(),
+        8 * slack * np.abs(dy * normal).sum(axes),
+    )
     s.near("gradient of the bias", grads[1].get(kind), to_bias.ravel(), slack * np.abs(dy).sum(axes))
     s.near("gradient of the input", dx.get(kind, *shape), want, 16 * slack * 4)
 
@@ -63,7 +68,9 @@ def batch_norm(s: Session) -> None:
 def windows(x: Any, size: int, pad: int, stride: int, fill: float) -> Any:
     """Every window of an input, flat, as the last axis."""
     whole = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=fill)
-    view = np.lib.stride_tricks.sliding_window_view(whole, (size, size), axis=(2, 3))[:, :, ::stride, ::stride]
+    view = np.lib.stride_tricks.sliding_window_view(whole, (size, size), axis=(2, 3))[
+        :, :, ::stride, ::stride
+    ]
     return view.reshape(*view.shape[:4], -1)
 
 
@@ -72,7 +79,11 @@ def pooling(s: Session) -> None:
     dnn, shape, size, pad, stride = Dnn(s), (2, 5, 13, 16), 3, 1, 2
     x = s.floats(*shape)
     description, given = dnn.described(x)
-    for case, mode in (("largest", MAX), ("mean with the padding", AVERAGE_WITH), ("mean without", AVERAGE_WITHOUT)):
+    for case, mode in (
+        ("largest", MAX),
+        ("mean with the padding", AVERAGE_WITH),
+        ("mean without", AVERAGE_WITHOUT),
+    ):
         pool, sizes = HANDLE(), [ctypes.c_int() for _ in range(4)]
         dnn.call("cudnnCreatePoolingDescriptor", ctypes.byref(pool))
         dnn.call("cudnnSetPooling2dDescriptor", pool, mode, 1, size, size, pad, pad, stride, stride)
@@ -83,14 +94,29 @@ def pooling(s: Session) -> None:
         if not s.equal(case + ": shape", [v.value for v in sizes], want.shape):
             continue
         target, out = dnn.tensor(want.shape, np.float32), s.cuda.empty(np.float32, *want.shape)
-        dnn.call("cudnnPoolingForward", dnn.handle, pool, dnn.scale(1), description, given.at, dnn.scale(0), target, out.at)
+        dnn.call(
+            "cudnnPoolingForward",
+            dnn.handle,
+            pool,
+            dnn.scale(1),
+            description,
+            given.at,
+            dnn.scale(0),
+            target,
+            out.at,
+        )
         s.near(case, out.get(np.float32, *want.shape), want, 16 * u(np.float32))
         dy, dx = s.floats(*want.shape), s.cuda.empty(np.float32, *shape)
         dnn.call(
             "cudnnPoolingBackward", dnn.handle, pool, dnn.scale(1), target, out.at, target, s.cuda.given(dy).at,
             description, given.at, dnn.scale(0), description, dx.at,
         )  # fmt: skip
-        s.near(case + ": sum of the gradient", dx.get(np.float32).astype(np.float64).sum(), kept(dy, mode, inside), 1e-3)
+        s.near(
+            case + ": sum of the gradient",
+            dx.get(np.float32).astype(np.float64).sum(),
+            kept(dy, mode, inside),
+            1e-3,
+        )
 
 
 def kept(dy: Any, mode: int, inside: Any) -> float:
@@ -108,7 +134,16 @@ def softmax(s: Session) -> None:
     logs -= np.log(np.exp(logs).sum(1, keepdims=True))
     for case, algorithm, want in (("softmax", 1, np.exp(logs)), ("logarithm", 2, logs)):
         dnn.call(
-            "cudnnSoftmaxForward", dnn.handle, algorithm, 1, dnn.scale(1), description, given.at, dnn.scale(0), description, out.at
+            "cudnnSoftmaxForward",
+            dnn.handle,
+            algorithm,
+            1,
+            dnn.scale(1),
+            description,
+            given.at,
+            dnn.scale(0),
+            description,
+            out.at,
         )
         slack = 200 * u(np.float32) * (np.abs(want) + (1e-30 if algorithm == 1 else 1))
         s.near(case, out.get(np.float32, *shape), want, slack + (1e-7 if algorithm == 1 else 0))

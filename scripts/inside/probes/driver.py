@@ -6,14 +6,13 @@ import ctypes
 import re
 from typing import Any
 
-from kit import (  # type: ignore[import-not-found]
+from kit import (
     HANDLE,
     INVALID_VALUE,
     NOT_FOUND,
     SIZE,
     U64,
     WINDOWS,
-    CallFailed,
     Cuda,
     Session,
 )
@@ -53,7 +52,9 @@ def pci_bus_id(s: Session) -> None:
     form = re.fullmatch(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])", found)
     if s.need("domain:bus:device.function", form, repr(found)) and form:
         parts = [int(form.group(n), 16) for n in (1, 2, 3)]
-        s.equal("as the attributes say", parts, [cuda.attribute(n) for n in (PCI_DOMAIN, PCI_BUS, PCI_DEVICE)])
+        s.equal(
+            "as the attributes say", parts, [cuda.attribute(n) for n in (PCI_DOMAIN, PCI_BUS, PCI_DEVICE)]
+        )
     back = ctypes.c_int(-1)
     cuda.call("cuDeviceGetByPCIBusId", ctypes.byref(back), text)
     s.equal("back to the device", back.value, cuda.number.value)
@@ -76,7 +77,9 @@ def driver_api(s: Session) -> None:
         code = cuda.code("cuDeviceGet", ctypes.byref(device), number)
         s.refuses("device %d" % number, code, INVALID_DEVICE)
     value = ctypes.c_int()
-    s.refuses("attribute 99999", cuda.code("cuDeviceGetAttribute", ctypes.byref(value), 99999, cuda.number), 1)
+    s.refuses(
+        "attribute 99999", cuda.code("cuDeviceGetAttribute", ctypes.byref(value), 99999, cuda.number), 1
+    )
     s.refuses("flags for cuInit", cuda.code("cuInit", 7), INVALID_VALUE)
     current = HANDLE()
     cuda.call("cuCtxGetCurrent", ctypes.byref(current))
@@ -117,8 +120,10 @@ def entry_points(s: Session) -> None:
         there = hasattr(cuda.driver.library, exported)
         s.need("%s is exported as %s" % (name, exported), there, "it is not")
         code, address, status = entry_point(cuda, name.encode(), release)
-        s.need("%s as of %d" % (name, release), code == 0 and status == 0 and address, (code, status, address))
-    prototype = ctypes.WINFUNCTYPE if WINDOWS else ctypes.CFUNCTYPE
+        s.need(
+            "%s as of %d" % (name, release), code == 0 and status == 0 and address, (code, status, address)
+        )
+    prototype = getattr(ctypes, "WINFUNCTYPE" if WINDOWS else "CFUNCTYPE")
     address = entry_point(cuda, b"cuDriverGetVersion", cuda.driver_version)[1]
     version = ctypes.c_int()
     asked = prototype(ctypes.c_int, ctypes.c_void_p)(address)(ctypes.addressof(version))
@@ -179,8 +184,6 @@ def bad_handles(s: Session) -> None:
     s.refuses("no kernel to launch", cuda.launch_code(HANDLE(), 1, 1))
     buffer = cuda.given(s.floats(64))
     s.equal("the context still works", len(buffer.bytes()), 256)
-
-
 
 
 PROBES = {

@@ -7,10 +7,10 @@ import time
 from typing import List
 
 import numpy as np
-from assembly import entry  # type: ignore[import-not-found]
-from kernels import number  # type: ignore[import-not-found]
-from kit import SIZE, U64, Session  # type: ignore[import-not-found]
-from memory import free_memory  # type: ignore[import-not-found]
+from assembly import entry
+from kernels import number
+from kit import SIZE, U64, Session
+from memory import free_memory
 
 PAGE = 4096
 
@@ -30,8 +30,12 @@ def pressure(s: Session) -> None:
                 break
             held.append(pointer.value)
             mark(s, pointer.value, piece, len(held))
-        s.need("half of what was free could be taken", len(held) * piece >= free // 2, (len(held), piece, free))
-        s.need("it ended by a refusal", len(held) * piece <= 4 * free, "more than four times as much was given")
+        s.need(
+            "half of what was free could be taken", len(held) * piece >= free // 2, (len(held), piece, free)
+        )
+        s.need(
+            "it ended by a refusal", len(held) * piece <= 4 * free, "more than four times as much was given"
+        )
         wrong = [i for i, place in enumerate(held) if not marked(s, place, piece, i + 1)]
         s.need("every piece kept its bytes", not wrong, wrong)
         s.need("no two pieces overlap", apart(held, piece), "they do")
@@ -46,7 +50,7 @@ def pressure(s: Session) -> None:
 def apart(places: List[int], piece: int) -> bool:
     """Whether the pieces are disjoint."""
     ordered = sorted(places)
-    return all(b - a >= piece for a, b in zip(ordered, ordered[1:]))
+    return all(b - a >= piece for a, b in zip(ordered[:-1], ordered[1:]))
 
 
 def mark(s: Session, place: int, piece: int, value: int) -> None:

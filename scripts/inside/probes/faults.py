@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-from assembly import entry  # type: ignore[import-not-found]
-from images import refused  # type: ignore[import-not-found]
-from kernels import number  # type: ignore[import-not-found]
-from kit import SIZE, U64, Session  # type: ignore[import-not-found]
+from assembly import entry
+from images import refused
+from kernels import number
+from kit import SIZE, U64, Session
 
 FILL = "mad.wide.u32 %d0, %i, 4, %out; st.global.u32 [%d0], %n;"
 STICKY = (700, 715, 716, 717, 718, 719)
@@ -49,7 +49,11 @@ def recovery(s: Session) -> None:
         out = cuda.empty(np.uint32, count)
         s.refuses("a block too large", cuda.launch_code(kernel, 1, 5000, out, number(count)))
         s.refuses("too much memory", cuda.code("cuMemAlloc_v2", ctypes.byref(U64()), SIZE(1 << 55)), 2)
-        s.need("no PTX", refused(s, b".version 7.0\n.target sm_75\n.address_size 64\nnothing\n\0"), "it was accepted")
+        s.need(
+            "no PTX",
+            refused(s, b".version 7.0\n.target sm_75\n.address_size 64\nnothing\n\0"),
+            "it was accepted",
+        )
         cuda.launch(kernel, (count + 127) // 128, 128, out, number(count))
         if not s.equal("turn %d" % turn, out.get(np.uint32), np.full(count, count)):
             return

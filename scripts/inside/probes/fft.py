@@ -6,8 +6,8 @@ import ctypes
 from typing import Any, Optional, Tuple
 
 import numpy as np
-from cuda_libraries import Library  # type: ignore[import-not-found]
-from kit import Session, u  # type: ignore[import-not-found]
+from cuda_libraries import Library
+from kit import Session, u
 
 C2C, R2C, C2R, Z2Z, D2Z, Z2D = 0x29, 0x2A, 0x2C, 0x69, 0x6A, 0x6C
 FORWARD, BACKWARD = -1, 1
@@ -28,7 +28,13 @@ def make(fft: Library, shape: Tuple[int, ...], kind: int, batch: int = 1) -> cty
 
 
 def transform(
-    s: Session, fft: Library, name: str, plan: ctypes.c_int, data: Any, out: Tuple[Any, Tuple[int, ...]], way: Optional[int]
+    s: Session,
+    fft: Library,
+    name: str,
+    plan: ctypes.c_int,
+    data: Any,
+    out: Tuple[Any, Tuple[int, ...]],
+    way: Optional[int],
 ) -> Any:
     """Run a plan on a copy of the data and return what it wrote."""
     source, target = s.cuda.given(data), s.cuda.empty(out[0], *out[1])
@@ -39,7 +45,11 @@ def transform(
     return target.get(out[0], *out[1])
 
 
-SHAPES = {1: ((1024,), (1000,), (97,), (7 * 11 * 13,), (1 << 16,)), 2: ((64, 48), (33, 100)), 3: ((16, 20, 12), (9, 32, 15))}
+SHAPES = {
+    1: ((1024,), (1000,), (97,), (7 * 11 * 13,), (1 << 16,)),
+    2: ((64, 48), (33, 100)),
+    3: ((16, 20, 12), (9, 32, 15)),
+}
 
 
 def dimension(s: Session, rank: int) -> None:
@@ -53,9 +63,16 @@ def dimension(s: Session, rank: int) -> None:
             data = s.floats(*shape, dtype=complex_)
             got = transform(s, fft, name, make(fft, shape, kind), data, (complex_, shape), FORWARD)
             wide = data.astype(np.complex128)
-            s.near("%s %s" % (name, label), got, np.fft.fftn(wide, axes=axes), allowed(data, length, complex_))
+            s.near(
+                "%s %s" % (name, label), got, np.fft.fftn(wide, axes=axes), allowed(data, length, complex_)
+            )
             got = transform(s, fft, name, make(fft, shape, kind), data, (complex_, shape), BACKWARD)
-            s.near("%s %s back" % (name, label), got, np.fft.ifftn(wide, axes=axes) * length, allowed(data, length, complex_))
+            s.near(
+                "%s %s back" % (name, label),
+                got,
+                np.fft.ifftn(wide, axes=axes) * length,
+                allowed(data, length, complex_),
+            )
         for names, kinds, real, complex_ in (
             (("R2C", "C2R"), (R2C, C2R), np.float32, np.complex64), (("D2Z", "Z2D"), (D2Z, Z2D), np.float64, np.complex128),
         ):  # fmt: skip
@@ -89,7 +106,12 @@ def many(s: Session) -> None:
     fft.call("cufftDestroy", plan)
     lines = s.floats(64, 100, dtype=np.complex64)
     got = transform(s, fft, "C2C", make(fft, (100,), C2C, 64), lines, (np.complex64, (64, 100)), FORWARD)
-    s.near("64 lines", got, np.fft.fft(lines.astype(np.complex128), axis=1), allowed(lines[0], 100, np.complex64) * 2)
+    s.near(
+        "64 lines",
+        got,
+        np.fft.fft(lines.astype(np.complex128), axis=1),
+        allowed(lines[0], 100, np.complex64) * 2,
+    )
     place = s.cuda.given(lines)
     plan = make(fft, (100,), C2C, 64)
     fft.call("cufftExecC2C", plan, place.at, place.at, FORWARD)

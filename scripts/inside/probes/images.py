@@ -7,10 +7,10 @@ import struct
 from typing import Sequence, Tuple
 
 import numpy as np
-from assembly import entry  # type: ignore[import-not-found]
-from kernels import number  # type: ignore[import-not-found]
-from kernels_types import capability  # type: ignore[import-not-found]
-from kit import HANDLE, SIZE, Session, ptx  # type: ignore[import-not-found]
+from assembly import entry
+from kernels import number
+from kernels_types import capability
+from kit import HANDLE, SIZE, Session, ptx
 
 WRITE = "mov.u32 %%r1, %d; mad.wide.u32 %%d0, %%i, 4, %%out; st.global.u32 [%%d0], %%r1;"
 SYNTAX, NO_IMAGE, INVALID_IMAGE = 218, 209, 200
@@ -44,7 +44,11 @@ def selection(s: Session) -> None:
     known = [target for target in (75, 80, 86, 89, 90, 100, 120) if target <= here]
     s.need("75 or more", known, here)
     module = HANDLE()
-    for case, targets in (("rising", known), ("falling", known[::-1]), ("with one for no device yet", [*known, 999])):
+    for case, targets in (
+        ("rising", known),
+        ("falling", known[::-1]),
+        ("with one for no device yet", [*known, 999]),
+    ):
         text = [(t, image(t, 1000 + t) if t != 999 else b".version 9.9\n.target sm_999\n\0") for t in targets]
         cuda.call("cuModuleLoadData", ctypes.byref(module), container(text))
         s.equal(case, ran(s, module), 1000 + max(known))
@@ -78,7 +82,9 @@ def refusals(s: Session) -> None:
     for case, text in cases:
         s.need(case, refused(s, text.encode() + b"\0"), "it was accepted, and its kernel launched")
     module = HANDLE()
-    s.refuses("a file that does not exist", s.cuda.code("cuModuleLoad", ctypes.byref(module), b"no such file"), 301)
+    s.refuses(
+        "a file that does not exist", s.cuda.code("cuModuleLoad", ctypes.byref(module), b"no such file"), 301
+    )
     s.cuda.call("cuModuleLoadData", ctypes.byref(module), image(75, 7))
     s.equal("then the right one", ran(s, module), 7)
 

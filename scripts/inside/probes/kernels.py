@@ -6,8 +6,8 @@ import ctypes
 from typing import Any, Tuple
 
 import numpy as np
-from assembly import at, entry, inputs, several  # type: ignore[import-not-found]
-from kit import Session, growth, u  # type: ignore[import-not-found]
+from assembly import at, entry, inputs, several
+from kit import Session, growth, u
 
 COUNT = 20011
 
@@ -46,7 +46,9 @@ def elementwise(s: Session) -> None:
     s.near("fma", got[2], wide, 1.01 * u(np.float32) * np.abs(wide) + 1e-45)
     toward = a.astype(np.float64) - b
     s.near("sub toward zero", got[8], toward, 2.01 * u(np.float32) * np.abs(toward) + 1e-45)
-    s.need("toward zero, never away", (np.abs(got[8].astype(np.float64)) <= np.abs(toward)).all(), "too large")
+    s.need(
+        "toward zero, never away", (np.abs(got[8].astype(np.float64)) <= np.abs(toward)).all(), "too large"
+    )
 
 
 def integers(s: Session) -> None:
@@ -76,14 +78,32 @@ def integers(s: Session) -> None:
         a // b, np.fmod(signed, other), a ^ b ^ c, np.abs(wide.astype(np.int64) - b) + c,
         (signed * other) >> 32, np.maximum(signed, other), wide + b, c + ((wide + b) >> np.uint64(32)),
     ]  # fmt: skip
-    names = "mul.hi mad popc clz brev bfe bfi prmt shf div rem lop3 sad mul.hi.s max.s add.cc addc".split()
+    names = [
+        "mul.hi",
+        "mad",
+        "popc",
+        "clz",
+        "brev",
+        "bfe",
+        "bfi",
+        "prmt",
+        "shf",
+        "div",
+        "rem",
+        "lop3",
+        "sad",
+        "mul.hi.s",
+        "max.s",
+        "add.cc",
+        "addc",
+    ]
     for name, row, right in zip(names, got, want):
         s.equal(name, row, np.asarray(right).astype(np.int64).astype(np.uint32))
 
 
 #: Largest errors allowed: what the PTX reference states for the approximations, doubled; other hardware
 #: approximates otherwise. sin and cos: absolute, in [-pi, pi].
-APPROXIMATE = (
+APPROXIMATE: Tuple[Tuple[str, Any, float, float], ...] = (
     ("ex2.approx.f32 $, %f1", np.exp2, 2.0**-21, 0.0),
     ("lg2.approx.f32 $, %f2", np.log2, 2.0**-21, 2.0**-21),
     ("sin.approx.f32 $, %f1", np.sin, 0.0, 2.0**-19.5),
@@ -267,7 +287,7 @@ def warps(s: Session) -> None:
     cuda.launch(kernel, count // 96, 96, cuda.given(data), out, number(count))
     got, rows, lane = out.get(np.uint32, 12, count), data.reshape(-1, 32), np.arange(32)
     odd = (rows & 1).astype(bool)
-    bits = (np.uint64(1) << np.arange(32).astype(np.uint64))
+    bits = np.uint64(1) << np.arange(32).astype(np.uint64)
     same = (rows & 3)[:, :, None] == (rows & 3)[:, None, :]
     within = np.where(lane + 9 <= 31, lane + 9, lane)
     want = {

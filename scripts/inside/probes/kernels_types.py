@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-from assembly import at, entry, inputs, several  # type: ignore[import-not-found]
-from kernels import number, three_to_many  # type: ignore[import-not-found]
-from kit import SIZE, U64, Refused, Session, from_bf16, ptx, to_bf16, u  # type: ignore[import-not-found]
+from assembly import at, entry, inputs, several
+from kernels import number, three_to_many
+from kit import SIZE, U64, Refused, Session, from_bf16, ptx, to_bf16, u
 
 COUNT = 20011
 MAJOR, MINOR = 75, 76
@@ -90,7 +90,9 @@ def double(s: Session) -> None:
     s.equal("divide", got[2], a / b)
     s.equal("root", got[3], np.sqrt(np.abs(c)))
     exact = a.astype(np.longdouble) * b + c
-    slack = 2.01 * u(np.float64) * np.abs(exact).astype(np.float64) + (2.0**-60 if exact.dtype.itemsize > 8 else 2.0**-52)
+    slack = 2.01 * u(np.float64) * np.abs(exact).astype(np.float64) + (
+        2.0**-60 if exact.dtype.itemsize > 8 else 2.0**-52
+    )
     s.near("fused multiply-add", got[4], exact.astype(np.float64), slack)
     s.equal("through float32", got[5], a.astype(np.float32).astype(np.float64))
 
@@ -111,8 +113,12 @@ def conversions(s: Session) -> None:
     got = three_to_many(s, text, (a, a, a), 9)
     whole = [row.view(np.int32) for row in got]
     low, high = -(2**31), 2**31 - 1
-    for row, (name, function) in enumerate((("nearest", np.rint), ("zero", np.trunc), ("down", np.floor), ("up", np.ceil))):
-        s.equal("to %s" % name, whole[row], np.clip(function(a.astype(np.float64)), low, high).astype(np.int64))
+    for row, (name, function) in enumerate(
+        (("nearest", np.rint), ("zero", np.trunc), ("down", np.floor), ("up", np.ceil))
+    ):
+        s.equal(
+            "to %s" % name, whole[row], np.clip(function(a.astype(np.float64)), low, high).astype(np.int64)
+        )
     s.equal("to a byte, saturated", whole[4] & 255, np.clip(np.rint(a), 0, 255).astype(np.int64))
     s.equal("back", got[5], whole[1].astype(np.float32))
     s.equal("to a whole float", got[6], np.rint(a))
@@ -207,12 +213,18 @@ def globals_(s: Session) -> None:
     new = s.floats(4)
     cuda.call("cuMemcpyHtoD_v2", place, new.tobytes(), SIZE(16))
     cuda.launch(kernel, 8, 128, out, number(count))
-    s.equal("as the host wrote them", out.get(np.float32), (new[index % 4] + table[index % 8]).astype(np.float32))
+    s.equal(
+        "as the host wrote them", out.get(np.float32), (new[index % 4] + table[index % 8]).astype(np.float32)
+    )
     cuda.call("cuModuleGetGlobal_v2", ctypes.byref(place), ctypes.byref(size), module, b"counter")
     value = ctypes.c_uint32()
     cuda.call("cuMemcpyDtoH_v2", ctypes.byref(value), place, SIZE(4))
     s.equal("the counter", value.value, 41 + 2 * count)
-    s.refuses("no such variable", cuda.code("cuModuleGetGlobal_v2", ctypes.byref(place), ctypes.byref(size), module, b"no"), 500)
+    s.refuses(
+        "no such variable",
+        cuda.code("cuModuleGetGlobal_v2", ctypes.byref(place), ctypes.byref(size), module, b"no"),
+        500,
+    )
 
 
 CALLS = """
@@ -301,7 +313,10 @@ def matrix_units(s: Session) -> None:
     out = cuda.empty(np.float32, 32, 4)
     text = ptx(entry("run", "u64 a, u64 b, u64 out, u32 n", TENSOR, guard=False), target="sm_80").decode()
     cuda.launch(cuda.kernel(text[:-1], "run"), 1, 32, cuda.given(left), cuda.given(right), out, number(32))
-    wide, size = a.astype(np.float64) @ b.astype(np.float64), np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+    wide, size = (
+        a.astype(np.float64) @ b.astype(np.float64),
+        np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64)),
+    )
     place = [(group + 8 * (j // 2), pair + j % 2) for j in range(4)]
     want, scale = (np.stack([m[rows, columns] for rows, columns in place], 1) for m in (wide, size))
     s.near("16 by 8", out.get(np.float32, 32, 4), want, 16 * 2 * u(np.float32) * scale)

@@ -14,7 +14,7 @@ import numpy as np
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
-from cuda_calls import (  # type: ignore[import-not-found]  # noqa: E402 - see the line above
+from cuda_calls import (
     WINDOWS,
     Api,
     Array,
@@ -31,7 +31,9 @@ INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED = 1, 500, 801
 #: Bytes before and behind every buffer that must keep their value, and what outputs hold before: NaN.
 GUARD, FENCE, POISON = 512, 0xA5, 0xFF
 
-SIZE, U32, U64, HANDLE = ctypes.c_size_t, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+SIZE = ctypes.c_size_t
+U64 = ctypes.c_uint64
+HANDLE = ctypes.c_void_p
 
 
 class Refused(Exception):  # noqa: N818 - says what happened
@@ -188,7 +190,7 @@ class Buffer:
         self.cuda.driver.call("cuMemFree_v2", self.base)
 
 
-class Cuda(Driver):  # type: ignore[misc]  # see the import
+class Cuda(Driver):
     """The driver with a context on device 0, its buffers and kernels."""
 
     def __init__(self) -> None:
@@ -241,7 +243,9 @@ class Cuda(Driver):  # type: ignore[misc]  # see the import
         """Say which buffers were written around."""
         if self.lost:
             return []
-        return ["memory around buffer %d was written" % i for i, b in enumerate(self.buffers) if not b.intact()]
+        return [
+            "memory around buffer %d was written" % i for i, b in enumerate(self.buffers) if not b.intact()
+        ]
 
     def stream(self, flags: int = 1) -> HANDLE:
         """Make a stream that does not wait for the default one."""
@@ -303,7 +307,7 @@ class Cuda(Driver):  # type: ignore[misc]  # see the import
 def three(size: Any) -> Tuple[int, int, int]:
     """Fill a grid's or block's size up."""
     sizes = (size,) if isinstance(size, int) else tuple(size)
-    return (*sizes, 1, 1)[:3]  # type: ignore[return-value]
+    return (*sizes, 1, 1)[:3]
 
 
 def packed(arguments: Sequence[Any]) -> Tuple[Any, List[Any]]:

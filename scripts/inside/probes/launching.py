@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional, Tuple
+from typing import Any, ClassVar, List, Optional, Tuple
 
 import numpy as np
-from assembly import entry  # type: ignore[import-not-found]
-from kernels import number  # type: ignore[import-not-found]
-from kernels_types import needs  # type: ignore[import-not-found]
-from kit import HANDLE, INVALID_VALUE, NOT_SUPPORTED, SIZE, Cuda, Session, packed, ptx, three  # type: ignore[import-not-found]
+from assembly import entry
+from kernels import number
+from kernels_types import needs
+from kit import HANDLE, INVALID_VALUE, NOT_SUPPORTED, SIZE, Cuda, Session, packed, ptx, three
 
 COOPERATIVE, SERIALIZATION = 2, 6
 TOO_MANY, TOO_LARGE = 701, 720
@@ -21,13 +21,18 @@ FILL = "mad.wide.u32 %d0, %i, 4, %out; st.global.u32 [%d0], %value;"
 class Attribute(ctypes.Structure):
     """``CUlaunchAttribute``: a number, padding to 8, a value of 64 bytes."""
 
-    _fields_ = (("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_int), ("rest", ctypes.c_byte * 60))
+    _fields_: ClassVar[Any] = (
+        ("id", ctypes.c_uint),
+        ("pad", ctypes.c_uint),
+        ("value", ctypes.c_int),
+        ("rest", ctypes.c_byte * 60),
+    )
 
 
 class Config(ctypes.Structure):
     """``CUlaunchConfig``."""
 
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
         ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint),
     )  # fmt: skip
@@ -88,8 +93,12 @@ def bad_launches(s: Session) -> None:
         s.refuses(case, code, INVALID_VALUE, TOO_MANY)
     cuda.call("cuCtxSynchronize")
     s.equal("nothing was written", out.get(np.uint32), np.zeros(count))
-    small = cuda.kernel(entry("run", "u64 out, u32 value, u32 n", FILL, directives=".maxntid 64, 1, 1"), "run")
-    s.refuses("more threads than the kernel allows", cuda.launch_code(small, 1, 65, *given), INVALID_VALUE, TOO_MANY)
+    small = cuda.kernel(
+        entry("run", "u64 out, u32 value, u32 n", FILL, directives=".maxntid 64, 1, 1"), "run"
+    )
+    s.refuses(
+        "more threads than the kernel allows", cuda.launch_code(small, 1, 65, *given), INVALID_VALUE, TOO_MANY
+    )
     cuda.launch(small, 16, 64, *given)
     s.equal("the next launch works", out.get(np.uint32), np.full(count, 5))
 
@@ -105,7 +114,15 @@ def function_attributes(s: Session) -> None:
     cuda = s.cuda
     text = entry("run", "u64 out, u32 n", FORCED, directives=".maxntid 192, 1, 1")
     kernel = cuda.kernel(text, "run")
-    names = {0: "threads", 1: "static shared memory", 2: "constants", 3: "local", 4: "registers", 5: "ptx", 6: "binary"}
+    names = {
+        0: "threads",
+        1: "static shared memory",
+        2: "constants",
+        3: "local",
+        4: "registers",
+        5: "ptx",
+        6: "binary",
+    }
     found = {n: cuda.ask("cuFuncGetAttribute", n, kernel) for n in names}
     s.equal("static shared memory", found[1], 1200)
     s.equal("most threads a block", found[0], 192)
@@ -113,7 +130,9 @@ def function_attributes(s: Session) -> None:
     s.need("no negative sizes", min(found.values()) >= 0, found)
     s.equal("the PTX it was made from", found[5], 75)
     value = ctypes.c_int()
-    s.refuses("an attribute that does not exist", cuda.code("cuFuncGetAttribute", ctypes.byref(value), 999, kernel))
+    s.refuses(
+        "an attribute that does not exist", cuda.code("cuFuncGetAttribute", ctypes.byref(value), 999, kernel)
+    )
 
 
 DYNAMIC = """
@@ -137,7 +156,10 @@ def shared_limits(s: Session) -> None:
     out = cuda.empty(np.uint32, 1)
     for size in (48 * 1024, most):
         if size > 49152:
-            s.refuses("%d bytes before they are allowed" % size, cuda.launch_code(kernel, 1, 128, out, number(size), shared=size))
+            s.refuses(
+                "%d bytes before they are allowed" % size,
+                cuda.launch_code(kernel, 1, 128, out, number(size), shared=size),
+            )
             cuda.call("cuFuncSetAttribute", kernel, 8, size)
             s.equal("the limit is kept", cuda.ask("cuFuncGetAttribute", 8, kernel), size)
         cuda.launch(kernel, 1, 128, out, number(size), shared=size)
@@ -148,7 +170,9 @@ def shared_limits(s: Session) -> None:
 def metadata(s: Session) -> None:
     """A kernel knows its name, its module and where its parameters lie."""
     cuda = s.cuda
-    module = cuda.module(entry("run", "u64 out, u32 value, u32 n", FILL) + entry("other", "u64 out, u32 n", ""))
+    module = cuda.module(
+        entry("run", "u64 out, u32 value, u32 n", FILL) + entry("other", "u64 out, u32 n", "")
+    )
     kernel = cuda.function(module, "run")
     back, name = HANDLE(), ctypes.c_char_p()
     cuda.call("cuFuncGetModule", ctypes.byref(back), kernel)
@@ -175,7 +199,9 @@ def occupancy(s: Session) -> None:
     heavy = cuda.ask(name, kernel, 128, SIZE(40000))
     s.need("one or more", 1 <= heavy <= plain <= 64, (plain, heavy))
     least, block = ctypes.c_int(), ctypes.c_int()
-    cuda.call("cuOccupancyMaxPotentialBlockSize", ctypes.byref(least), ctypes.byref(block), kernel, None, SIZE(0), 0)
+    cuda.call(
+        "cuOccupancyMaxPotentialBlockSize", ctypes.byref(least), ctypes.byref(block), kernel, None, SIZE(0), 0
+    )
     s.need("a block that can be launched", 1 <= block.value <= cuda.attribute(MAX_THREADS), block.value)
     s.need("a grid that fills the device", least.value >= cuda.attribute(SM_COUNT), least.value)
 
@@ -237,7 +263,9 @@ def dependent_launch(s: Session) -> None:
     """A kernel that may start early sees all that the kernel before it wrote, or the launch is refused."""
     needs(s, 90)
     cuda, count = s.cuda, 4096
-    text = entry("produce", "u64 out, u32 value, u32 n", PRODUCER) + entry("consume", "u64 a, u64 out, u32 n", CONSUMER)
+    text = entry("produce", "u64 out, u32 value, u32 n", PRODUCER) + entry(
+        "consume", "u64 a, u64 out, u32 n", CONSUMER
+    )
     module = cuda.module(ptx(text, version="7.8", target="sm_90").decode()[:-1])
     produce, consume = cuda.function(module, "produce"), cuda.function(module, "consume")
     stream, middle, out = cuda.stream(), cuda.empty(np.uint32, count), cuda.empty(np.uint32, count)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, ClassVar
 
-from kit import HANDLE, SIZE, WINDOWS, Api, CallFailed, Refused, Session, load_first, path_of  # type: ignore[import-not-found]
-
+from kit import HANDLE, SIZE, WINDOWS, Api, CallFailed, Refused, Session, load_first, path_of
 
 NOT_SUPPORTED = 3
 
@@ -14,7 +13,11 @@ NOT_SUPPORTED = 3
 class Memory(ctypes.Structure):
     """``nvmlMemory_t``."""
 
-    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
+    _fields_: ClassVar[Any] = (
+        ("total", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    )
 
 
 def nvml(s: Session) -> None:

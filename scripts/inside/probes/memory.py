@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from kit import HANDLE, INVALID_VALUE, SIZE, U64, Cuda, Session  # type: ignore[import-not-found]
+from kit import HANDLE, INVALID_VALUE, SIZE, U64, Cuda, Session
 
 HOST, DEVICE = 1, 2
 
@@ -14,7 +14,7 @@ HOST, DEVICE = 1, 2
 class Copy2D(ctypes.Structure):
     """``CUDA_MEMCPY2D``."""
 
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("src_x", ctypes.c_size_t), ("src_y", ctypes.c_size_t), ("src_type", ctypes.c_uint),
         ("src_host", ctypes.c_void_p), ("src_device", ctypes.c_uint64), ("src_array", ctypes.c_void_p),
         ("src_pitch", ctypes.c_size_t),
@@ -83,7 +83,11 @@ def copies_2d(s: Session) -> None:
 def fills(s: Session) -> None:
     """Bytes, half words and words are set, also on another stream, and nothing beside them."""
     cuda, stream = s.cuda, s.cuda.stream()
-    cases = (("D8", np.uint8, ctypes.c_ubyte), ("D16", np.uint16, ctypes.c_ushort), ("D32", np.uint32, ctypes.c_uint))
+    cases = (
+        ("D8", np.uint8, ctypes.c_ubyte),
+        ("D16", np.uint16, ctypes.c_ushort),
+        ("D32", np.uint32, ctypes.c_uint),
+    )
     for name, kind, c_type in cases:
         value = int(s.rng.integers(1, np.iinfo(kind).max))
         for count in (1, 257, 100003):

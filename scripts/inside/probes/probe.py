@@ -18,9 +18,8 @@ import time
 import traceback
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple
 
-from kit import CallFailed, NotFound, Refused, Session, Unavailable  # type: ignore[import-not-found]
-
-from cuda_calls import EXIT, MARK  # type: ignore[import-not-found]  # kit has put its folder on the path
+from cuda_calls import EXIT, MARK
+from kit import CallFailed, NotFound, Refused, Session, Unavailable
 
 MODULES = (
     "driver",
@@ -71,7 +70,9 @@ def ask(function: Callable[[Session], None], session: Session) -> None:
     except (CallFailed, NotFound, Refused, Unavailable) as error:
         session.say("", error.outcome, str(error))
     except Exception as error:  # noqa: BLE001 - what a library raises is a result
-        session.say("", "error", "%s: %s" % (type(error).__name__, error), trace=traceback.format_exc(limit=-4))
+        session.say(
+            "", "error", "%s: %s" % (type(error).__name__, error), trace=traceback.format_exc(limit=-4)
+        )
 
 
 def report(name: str, session: Session, seconds: float) -> Dict[str, Any]:

@@ -6,8 +6,8 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from cuda_libraries import Library  # type: ignore[import-not-found]
-from kit import HANDLE, Session  # type: ignore[import-not-found]
+from cuda_libraries import Library
+from kit import HANDLE, Session
 
 COUNT = 1 << 18
 KINDS = (("XORWOW", 101), ("Philox", 161), ("MRG32k3a", 121))
@@ -51,7 +51,9 @@ def distributions(s: Session) -> None:
         found = (normal.get(np.float32).astype(np.float64) - 3) / 2
         s.near(name + ": normal mean", found.mean(), 0.0, 6 / np.sqrt(COUNT))
         s.near(name + ": normal variance", found.var(), 1.0, 6 * np.sqrt(2 / COUNT))
-        s.near(name + ": within one deviation", (np.abs(found) < 1).mean(), 0.682689, 6 * np.sqrt(0.2166 / COUNT))
+        s.near(
+            name + ": within one deviation", (np.abs(found) < 1).mean(), 0.682689, 6 * np.sqrt(0.2166 / COUNT)
+        )
 
 
 def seeds(s: Session) -> None:
@@ -63,7 +65,9 @@ def seeds(s: Session) -> None:
         same = (uniform(s, library, kind, 6) == first).mean()
         s.need(name + ": another seed", same < 0.001, same)
     made = HANDLE()
-    s.refuses("a generator that does not exist", library.code("curandCreateGenerator", ctypes.byref(made), 9999))
+    s.refuses(
+        "a generator that does not exist", library.code("curandCreateGenerator", ctypes.byref(made), 9999)
+    )
 
 
 PROBES = {"curand-distributions": distributions, "curand-seeds": seeds}

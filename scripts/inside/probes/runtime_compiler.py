@@ -6,10 +6,10 @@ import ctypes
 from typing import Any, List, Tuple
 
 import numpy as np
-from cuda_libraries import Library  # type: ignore[import-not-found]
-from kernels import number  # type: ignore[import-not-found]
-from kernels_types import capability  # type: ignore[import-not-found]
-from kit import HANDLE, SIZE, Session, Unavailable, u  # type: ignore[import-not-found]
+from cuda_libraries import Library
+from kernels import number
+from kernels_types import capability
+from kit import HANDLE, SIZE, Session, Unavailable, u
 
 SOURCE = b"""
 template <typename T, int factor> __device__ T scaled(T value) { return value * T(factor); }
@@ -81,14 +81,20 @@ def run(s: Session) -> None:
         s.cuda.launch(kernel, 8, 128, s.cuda.given(a), s.cuda.given(b), out, number(count))
         index = np.arange(count) ^ 1
         inside = index < count
-        want = np.where(inside, 3 * a.astype(np.float64)[np.where(inside, index, 0)] + np.sqrt(np.abs(b.astype(np.float64))), -1)
+        want = np.where(
+            inside,
+            3 * a.astype(np.float64)[np.where(inside, index, 0)] + np.sqrt(np.abs(b.astype(np.float64))),
+            -1,
+        )
         s.near(name.decode(), out.get(dtype), want, 8 * u(dtype))
 
 
 def errors(s: Session) -> None:
     """C++ that is wrong does not compile and the log names the line; options that do not exist are refused."""
     library = Library(s, "nvrtc")
-    code, _program, log = compiled(library, b"__global__ void f(int *p)\n{\n    *p = nothing;\n}\n", [target(s, library)])
+    code, _program, log = compiled(
+        library, b"__global__ void f(int *p)\n{\n    *p = nothing;\n}\n", [target(s, library)]
+    )
     s.refuses("an unknown name", code, 6)
     s.need("the log names it and its line", b"nothing" in log and b"(3)" in log, repr(log[:300]))
     code, _program, _log = compiled(library, SOURCE, [b"--no-such-option-at-all"])

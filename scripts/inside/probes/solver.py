@@ -6,14 +6,14 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from cuda_libraries import Library  # type: ignore[import-not-found]
-from kit import HANDLE, Buffer, Session, u  # type: ignore[import-not-found]
+from cuda_libraries import Library
+from kit import HANDLE, Buffer, Session, u
 
 #: A backward-stable factorisation's residual is a small multiple of n u |A|: this one is allowed.
 FACTOR = 20
 
 
-class Solver(Library):  # type: ignore[misc]  # see cuda_libraries
+class Solver(Library):
     """cuSOLVER with a handle, for one type."""
 
     def __init__(self, s: Session, letter: str) -> None:
@@ -118,7 +118,22 @@ def svd(s: Session) -> None:
         work, length = solver.space("gesvd", m, n)
         job = ctypes.c_byte(ord("A"))
         solver.run(
-            "gesvd", job, job, m, n, matrix.at, m, values.at, left.at, m, right.at, n, work.at, length, None, solver.info.at
+            "gesvd",
+            job,
+            job,
+            m,
+            n,
+            matrix.at,
+            m,
+            values.at,
+            left.at,
+            m,
+            right.at,
+            n,
+            work.at,
+            length,
+            None,
+            solver.info.at,
         )
         s.equal(letter + ": info", solver.ended(), 0)
         found, slack = values.get(solver.dtype).astype(np.float64), solver.slack(a)

@@ -6,14 +6,14 @@ import ctypes
 from typing import Any, Tuple
 
 import numpy as np
-from cuda_libraries import Library  # type: ignore[import-not-found]
-from kit import HANDLE, SIZE, Session, growth, u  # type: ignore[import-not-found]
+from cuda_libraries import Library
+from kit import HANDLE, SIZE, Session, growth, u
 
 INDEX_32, COLUMNS, ROWS = 2, 1, 2
 TYPES = {np.float32: 0, np.float64: 1, np.complex64: 4}
 
 
-class Sparse(Library):  # type: ignore[misc]  # see cuda_libraries
+class Sparse(Library):
     """cuSPARSE with a handle, and one random matrix of it."""
 
     def __init__(self, s: Session) -> None:
@@ -34,13 +34,20 @@ def matrix(s: Session, sparse: Sparse, shape: Tuple[int, int], dtype: Any) -> Tu
     found = HANDLE()
     sizes = [ctypes.c_int64(v) for v in (*shape, values.size)]
     sparse.call(
-        "cusparseCreateCsr", ctypes.byref(found), *sizes, *(b.at for b in held), INDEX_32, INDEX_32, 0, TYPES[dtype]
+        "cusparseCreateCsr",
+        ctypes.byref(found),
+        *sizes,
+        *(b.at for b in held),
+        INDEX_32,
+        INDEX_32,
+        0,
+        TYPES[dtype],
     )
     return full, found
 
 
 def spmv(s: Session) -> None:
-    """y = alpha A x + beta y, plain and transposed, in three types."""
+    """Y = alpha A x + beta y, plain and transposed, in three types."""
     sparse = Sparse(s)
     for dtype, kind in TYPES.items():
         full, a = matrix(s, sparse, (301, 203), dtype)
@@ -51,7 +58,17 @@ def spmv(s: Session) -> None:
             for vector, data, size in zip(vectors, (left, out), (x.size, y.size)):
                 sparse.call("cusparseCreateDnVec", ctypes.byref(vector), ctypes.c_int64(size), data.at, kind)
             one, two, space = np.array([1.5], dtype), np.array([-0.5], dtype), SIZE()
-            head = (sparse.handle, operation, HANDLE(one.ctypes.data), a, vectors[0], HANDLE(two.ctypes.data), vectors[1], kind, 0)
+            head = (
+                sparse.handle,
+                operation,
+                HANDLE(one.ctypes.data),
+                a,
+                vectors[0],
+                HANDLE(two.ctypes.data),
+                vectors[1],
+                kind,
+                0,
+            )
             sparse.call("cusparseSpMV_bufferSize", *head, ctypes.byref(space))
             sparse.call("cusparseSpMV", *head, s.cuda.buffer(max(space.value, 4)).at)
             size = 1.5 * np.abs(m) @ np.abs(x) + np.abs(y)
@@ -70,12 +87,27 @@ def spmm(s: Session) -> None:
         b = s.floats(220, n, dtype=dtype)
         want, size = full.astype(np.float64) @ b.astype(np.float64), np.abs(full) @ np.abs(b)
         for order, letter in ((COLUMNS, "F"), (ROWS, "C")):
-            right, out, mats = s.cuda.given(b.ravel(order=letter)), s.cuda.empty(dtype, 150, n), (HANDLE(), HANDLE())
+            right, out, mats = (
+                s.cuda.given(b.ravel(order=letter)),
+                s.cuda.empty(dtype, 150, n),
+                (HANDLE(), HANDLE()),
+            )
             for mat, data, rows in zip(mats, (right, out), (220, 150)):
                 sizes = [ctypes.c_int64(v) for v in (rows, n, rows if order == COLUMNS else n)]
                 sparse.call("cusparseCreateDnMat", ctypes.byref(mat), *sizes, data.at, kind, order)
             one, zero, space = np.array([1], dtype), np.array([0], dtype), SIZE()
-            head = (sparse.handle, 0, 0, HANDLE(one.ctypes.data), a, mats[0], HANDLE(zero.ctypes.data), mats[1], kind, 0)
+            head = (
+                sparse.handle,
+                0,
+                0,
+                HANDLE(one.ctypes.data),
+                a,
+                mats[0],
+                HANDLE(zero.ctypes.data),
+                mats[1],
+                kind,
+                0,
+            )
             sparse.call("cusparseSpMM_bufferSize", *head, ctypes.byref(space))
             sparse.call("cusparseSpMM", *head, s.cuda.buffer(max(space.value, 4)).at)
             got = out.get(dtype).reshape(150, n, order=letter)
@@ -96,12 +128,26 @@ def refusals(s: Session) -> None:
     one, space = np.ones(1, np.float32), SIZE()
     where = HANDLE(one.ctypes.data)
     code = sparse.code(
-        "cusparseSpMV_bufferSize", sparse.handle, 0, where, a, vectors[0], where, vectors[1], 0, 0, ctypes.byref(space)
+        "cusparseSpMV_bufferSize",
+        sparse.handle,
+        0,
+        where,
+        a,
+        vectors[0],
+        where,
+        vectors[1],
+        0,
+        0,
+        ctypes.byref(space),
     )
     if code == 0:
-        code = sparse.code("cusparseSpMV", sparse.handle, 0, where, a, vectors[0], where, vectors[1], 0, 0, data.at)
+        code = sparse.code(
+            "cusparseSpMV", sparse.handle, 0, where, a, vectors[0], where, vectors[1], 0, 0, data.at
+        )
     s.refuses("a vector of 11 for 12 columns", code)
-    s.refuses("no handle", sparse.code("cusparseDestroy", None) or sparse.code("cusparseSetStream", None, None))
+    s.refuses(
+        "no handle", sparse.code("cusparseDestroy", None) or sparse.code("cusparseSetStream", None, None)
+    )
 
 
 PROBES = {"cusparse-spmv": spmv, "cusparse-spmm": spmm, "cusparse-refusals": refusals}

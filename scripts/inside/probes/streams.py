@@ -6,7 +6,7 @@ import ctypes
 from typing import Any, List
 
 import numpy as np
-from kit import HANDLE, SIZE, WINDOWS, Session  # type: ignore[import-not-found]
+from kit import HANDLE, SIZE, WINDOWS, Session
 
 NOT_READY = 600
 #: y = y * factor + step, one thread an element, so that the order of two launches shows.
@@ -29,7 +29,13 @@ again:
 
 def arguments(buffer: Any, count: int, factor: float, step: float, turns: int = 1) -> List[Any]:
     """The kernel's arguments."""
-    return [buffer, ctypes.c_uint32(count), ctypes.c_float(factor), ctypes.c_float(step), ctypes.c_uint32(turns)]
+    return [
+        buffer,
+        ctypes.c_uint32(count),
+        ctypes.c_float(factor),
+        ctypes.c_float(step),
+        ctypes.c_uint32(turns),
+    ]
 
 
 def order(s: Session) -> None:
@@ -63,26 +69,36 @@ def events(s: Session) -> None:
         cuda.call("cuMemcpyDtoDAsync_v2", copy.at, buffer.at, SIZE(4 * count), second)
         cuda.call("cuEventRecord", end, second)
         cuda.call("cuEventSynchronize", end)
-        right = s.equal("turn %d saw what was before the event" % turn, copy.get(np.float32), np.full(count, 0.5))
+        right = s.equal(
+            "turn %d saw what was before the event" % turn, copy.get(np.float32), np.full(count, 0.5)
+        )
         buffer.free()
         copy.free()
         if not right:
             return
     elapsed = elapsed_ms(cuda, begin, end)
     s.need("time passed and is finite", 0 <= elapsed < 60000, elapsed)
-    s.need("the parts are no longer than the whole", elapsed_ms(cuda, begin, middle) <= elapsed + 0.1, elapsed)
+    s.need(
+        "the parts are no longer than the whole", elapsed_ms(cuda, begin, middle) <= elapsed + 0.1, elapsed
+    )
     value = ctypes.c_float()
     code = cuda.code(elapsed_name(cuda), ctypes.byref(value), begin, cuda.event())
     s.refuses("time to an event that was never recorded", code)
     silent = cuda.event(2)
     cuda.call("cuEventRecord", silent, None)
     cuda.call("cuEventSynchronize", silent)
-    s.refuses("time of an event without timing", cuda.code(elapsed_name(cuda), ctypes.byref(value), begin, silent))
+    s.refuses(
+        "time of an event without timing", cuda.code(elapsed_name(cuda), ctypes.byref(value), begin, silent)
+    )
 
 
 def elapsed_name(cuda: Any) -> str:
     """The call under the name that this library has."""
-    return "cuEventElapsedTime" if hasattr(cuda.driver.library, "cuEventElapsedTime") else "cuEventElapsedTime_v2"
+    return (
+        "cuEventElapsedTime"
+        if hasattr(cuda.driver.library, "cuEventElapsedTime")
+        else "cuEventElapsedTime_v2"
+    )
 
 
 def elapsed_ms(cuda: Any, begin: Any, end: Any) -> float:
@@ -95,15 +111,16 @@ def host_function(s: Session) -> None:
     cuda, stream = s.cuda, s.cuda.stream()
     data, seen = s.rng.integers(1, 255, 4096, dtype=np.uint8), []
     back = np.zeros_like(data)
-    prototype = ctypes.WINFUNCTYPE if WINDOWS else ctypes.CFUNCTYPE
+    prototype = getattr(ctypes, "WINFUNCTYPE" if WINDOWS else "CFUNCTYPE")
 
-    @prototype(None, ctypes.c_void_p)  # type: ignore[untyped-decorator]
     def look(_data: Any) -> None:
         seen.append(back.copy())
 
+    called = prototype(None, ctypes.c_void_p)(look)
+
     buffer = cuda.given(data)
     cuda.call("cuMemcpyDtoHAsync_v2", HANDLE(back.ctypes.data), buffer.at, SIZE(4096), stream)
-    cuda.call("cuLaunchHostFunc", stream, look, None)
+    cuda.call("cuLaunchHostFunc", stream, called, None)
     cuda.call("cuMemsetD8Async", buffer.at, ctypes.c_ubyte(0), SIZE(4096), stream)
     cuda.call("cuMemcpyDtoHAsync_v2", HANDLE(back.ctypes.data), buffer.at, SIZE(4096), stream)
     cuda.call("cuStreamSynchronize", stream)
@@ -151,7 +168,9 @@ def refused_capture(s: Session) -> None:
     s.refuses("the end of no capture", cuda.code("cuStreamEndCapture", stream, ctypes.byref(graph_)))
     cuda.call("cuStreamBeginCapture_v2", stream, 0)
     s.refuses("waiting while it captures", cuda.code("cuStreamSynchronize", stream), 900, 901, 906)
-    s.refuses("a capture that was broken", cuda.code("cuStreamEndCapture", stream, ctypes.byref(graph_)), 901, 900)
+    s.refuses(
+        "a capture that was broken", cuda.code("cuStreamEndCapture", stream, ctypes.byref(graph_)), 901, 900
+    )
     s.equal("the stream works again", cuda.code("cuStreamSynchronize", stream), 0)
 
 

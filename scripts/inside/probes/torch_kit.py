@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from kit import WINDOWS, Session, Unavailable, load_first, path_of, u  # type: ignore[import-not-found]
+from kit import WINDOWS, Session, Unavailable, load_first, path_of, u
 
 #: So many bytes are filled with NaN and given back, so that outputs lie in memory that held NaN.
 POISON = 64 << 20
@@ -21,7 +21,7 @@ class Torch:
             Unavailable: there is no PyTorch, or it sees no CUDA device.
         """
         try:
-            import torch  # noqa: PLC0415 - most probes do without, and it takes seconds
+            import torch
         except ImportError as error:
             msg = "no PyTorch here: %s" % error
             raise Unavailable(msg) from None
@@ -49,7 +49,11 @@ class Torch:
         """Leave NaN in the memory that the next tensors get."""
         if self.on_gpu:
             held = [self.torch.full((POISON // 16,), float("nan"), device=self.device) for _ in range(4)]
-            small = [self.torch.full((n,), float("nan"), device=self.device) for n in (128, 1024, 65536) for _ in range(64)]
+            small = [
+                self.torch.full((n,), float("nan"), device=self.device)
+                for n in (128, 1024, 65536)
+                for _ in range(64)
+            ]
             del held, small
 
     def up(self, array: Any, dtype: Any = None) -> Any:
@@ -68,7 +72,11 @@ class Torch:
 
     def u(self, dtype: Any) -> float:
         """The unit roundoff of one of its types."""
-        names = {self.torch.bfloat16: 2.0**-8, self.torch.float16: u(np.float16), self.torch.float64: u(np.float64)}
+        names = {
+            self.torch.bfloat16: 2.0**-8,
+            self.torch.float16: u(np.float16),
+            self.torch.float64: u(np.float64),
+        }
         return float(names.get(dtype, u(np.float32)))
 
     def double(self, tensor: Any) -> Any:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
-from kit import Refused, Session, growth, u  # type: ignore[import-not-found]
-from torch_kit import Torch  # type: ignore[import-not-found]
+from kit import Refused, Session, growth, u
+from torch_kit import Torch
 
 F32 = u(np.float32)
 
 
-def compare(s: Session, t: Torch, case: str, function: Any, inputs: Any, slack: float, **options: Any) -> None:
+def compare(
+    s: Session, t: Torch, case: str, function: Any, inputs: Any, slack: float, **options: Any
+) -> None:
     """Run a function and its gradient on the device, and the same in double precision on the CPU.
 
     The allowance is ``slack`` times one more than the reference's size, for outputs and for gradients.
@@ -27,7 +29,12 @@ def compare(s: Session, t: Torch, case: str, function: Any, inputs: Any, slack: 
     for number, (mine, right) in enumerate(zip(here, there)):
         if mine.grad is not None:
             exact = t.down(right.grad)
-            s.near("%s: gradient %d" % (case, number), t.down(mine.grad), exact, 4 * slack * (np.abs(exact) + np.abs(exact).max() + 1))
+            s.near(
+                "%s: gradient %d" % (case, number),
+                t.down(mine.grad),
+                exact,
+                4 * slack * (np.abs(exact) + np.abs(exact).max() + 1),
+            )
 
 
 def softmax(s: Session) -> None:
@@ -59,7 +66,14 @@ def batch_norm(s: Session) -> None:
     t = Torch(s)
     torch, functional = t.torch, t.torch.nn.functional
     x, w, b = t.up(s.floats(8, 16, 14, 15)), t.up(1 + s.floats(16) / 2), t.up(s.floats(16))
-    compare(s, t, "training", lambda a, c, d: functional.batch_norm(a, None, None, c, d, training=True), [x, w, b], 64 * F32)
+    compare(
+        s,
+        t,
+        "training",
+        lambda a, c, d: functional.batch_norm(a, None, None, c, d, training=True),
+        [x, w, b],
+        64 * F32,
+    )
     layer = torch.nn.BatchNorm2d(16, momentum=0.5).to(t.device)
     layer(x)
     wide = t.down(x)
@@ -89,8 +103,17 @@ def convolution(s: Session) -> None:
         w = t.up(s.floats(12, inner, 3, 3) / 4)
         compare(s, t, case, functional.conv2d, [x, w, b], 2 * growth(600) * F32, **options)
     w = t.up(s.floats(8, 12, 4, 4) / 4)
-    compare(s, t, "transposed", functional.conv_transpose2d, [x, w, b], 2 * growth(600) * F32, stride=2, padding=1)
-    compare(s, t, "one dimension", functional.conv1d, [t.up(s.floats(3, 8, 200)), t.up(s.floats(5, 8, 9) / 4)], 2 * growth(600) * F32)
+    compare(
+        s, t, "transposed", functional.conv_transpose2d, [x, w, b], 2 * growth(600) * F32, stride=2, padding=1
+    )
+    compare(
+        s,
+        t,
+        "one dimension",
+        functional.conv1d,
+        [t.up(s.floats(3, 8, 200)), t.up(s.floats(5, 8, 9) / 4)],
+        2 * growth(600) * F32,
+    )
 
 
 def convolution_half(s: Session) -> None:
@@ -108,9 +131,18 @@ def pooling(s: Session) -> None:
     compare(s, t, "largest", lambda a: functional.max_pool2d(a, 3, 2, 1), [x], 16 * F32)
     compare(s, t, "mean", lambda a: functional.avg_pool2d(a, 3, 2, 1), [x], 16 * F32)
     compare(s, t, "adaptive", lambda a: functional.adaptive_avg_pool2d(a, (5, 7)), [x], 16 * F32)
-    compare(s, t, "upsampled", lambda a: functional.interpolate(a, scale_factor=2, mode="bilinear"), [x], 32 * F32)
+    compare(
+        s, t, "upsampled", lambda a: functional.interpolate(a, scale_factor=2, mode="bilinear"), [x], 32 * F32
+    )
     rows = t.up(s.rng.integers(0, 50, (8, 12)))
-    compare(s, t, "embedding", lambda w: functional.embedding(rows.to(w.device), w), [t.up(s.floats(50, 32))], 16 * F32)
+    compare(
+        s,
+        t,
+        "embedding",
+        lambda w: functional.embedding(rows.to(w.device), w),
+        [t.up(s.floats(50, 32))],
+        16 * F32,
+    )
 
 
 def attention(s: Session, name: str) -> None:
@@ -118,11 +150,13 @@ def attention(s: Session, name: str) -> None:
     t = Torch(s)
     torch = t.torch
     try:
-        from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: PLC0415 - PyTorch may be absent or old
+        from torch.nn.attention import SDPBackend, sdpa_kernel
     except ImportError as error:
         raise Refused(str(error)) from None
     backend = getattr(SDPBackend, name)
-    types = (torch.float32, torch.float16) if name != "FLASH_ATTENTION" else (torch.float16, torch.bfloat16)
+    types: Tuple[Any, ...] = (
+        (torch.float32, torch.float16) if name != "FLASH_ATTENTION" else (torch.float16, torch.bfloat16)
+    )
     if not t.on_gpu:
         types = (torch.float32,)
     for dtype in types:
@@ -132,7 +166,7 @@ def attention(s: Session, name: str) -> None:
             slack = 8 * t.u(dtype) if half else 64 * F32
             case = "%s%s" % (str(dtype).replace("torch.", ""), " causal" if causal else "")
 
-            def ask(a: Any, b: Any, c: Any, causal: bool = causal) -> Any:
+            def ask(a: Any, b: Any, c: Any, causal: Any = causal) -> Any:
                 if a.dtype == torch.float64:
                     return exact_attention(torch, a, b, c, causal=causal)
                 with sdpa_kernel([backend]):

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, Iterator, Tuple
 
 import numpy as np
-from kit import Session  # type: ignore[import-not-found]
-from torch_kit import Torch  # type: ignore[import-not-found]
+from kit import Session
+from torch_kit import Torch
 
 #: A backward-stable method's residual is a small multiple of n u |A|: this one is allowed.
 FACTOR = 20
 
 
-def cases(s: Session, *shape: int, definite: bool = False, symmetric: bool = False) -> Iterator[Tuple[Torch, str, Any, Any, float]]:
+def cases(
+    s: Session, *shape: int, definite: bool = False, symmetric: bool = False
+) -> Iterator[Tuple[Torch, str, Any, Any, float]]:
     """Yield for two types and a batch: the device's matrices, the same in double precision, and the slack."""
     t = Torch(s)
     for name in ("float32", "float64"):
@@ -23,7 +25,13 @@ def cases(s: Session, *shape: int, definite: bool = False, symmetric: bool = Fal
             a = (a + a.transpose(0, 2, 1)) / 2
         x = t.up(a, getattr(t.torch, name))
         wide = t.down(x)
-        yield t, name, x, wide, FACTOR * max(shape) * t.u(x.dtype) * np.linalg.norm(wide, 2, axis=(1, 2)).max()
+        yield (
+            t,
+            name,
+            x,
+            wide,
+            FACTOR * max(shape) * t.u(x.dtype) * np.linalg.norm(wide, 2, axis=(1, 2)).max(),
+        )
 
 
 def flip(a: Any) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from kit import Refused, Session, growth, u  # type: ignore[import-not-found]
-from torch_kit import Torch  # type: ignore[import-not-found]
+from kit import Refused, Session, growth, u
+from torch_kit import Torch
 
 F32 = u(np.float32)
 
@@ -42,12 +42,24 @@ def reductions(s: Session) -> None:
         s.near("sum %d" % axis, t.down(x.sum(axis)), wide.sum(axis), growth(count) * F32 * size)
         s.near("mean %d" % axis, t.down(x.mean(axis)), wide.mean(axis), growth(count) * F32)
         s.near("variance %d" % axis, t.down(x.var(axis)), wide.var(axis, ddof=1), growth(count) * F32 * 2)
-        s.near("norm %d" % axis, t.down(x.norm(dim=axis)), np.linalg.norm(wide, axis=axis), growth(count) * F32 * 8)
+        s.near(
+            "norm %d" % axis,
+            t.down(x.norm(dim=axis)),
+            np.linalg.norm(wide, axis=axis),
+            growth(count) * F32 * 8,
+        )
         s.equal("largest %d" % axis, t.down(x.amax(axis)), wide.max(axis))
         s.equal("where %d" % axis, t.down(x.argmin(axis)), wide.argmin(axis))
         sums = t.down(torch.cumsum(x, axis))
-        s.near("running sum %d" % axis, sums, wide.cumsum(axis), growth(count) * F32 * np.abs(wide).cumsum(axis))
-        s.near("log-sum-exp %d" % axis, t.down(torch.logsumexp(x, axis)), np.log(np.exp(wide).sum(axis)), growth(count) * F32 * 16)
+        s.near(
+            "running sum %d" % axis, sums, wide.cumsum(axis), growth(count) * F32 * np.abs(wide).cumsum(axis)
+        )
+        s.near(
+            "log-sum-exp %d" % axis,
+            t.down(torch.logsumexp(x, axis)),
+            np.log(np.exp(wide).sum(axis)),
+            growth(count) * F32 * 16,
+        )
     s.equal("any", t.down((x > 0.9999).any()), (wide > 0.9999).any())
     s.near("all of it", t.down(x.sum()), wide.sum(), growth(a.size) * F32 * np.abs(wide).sum() / 8)
 
@@ -58,7 +70,7 @@ def product(s: Session, name: str) -> None:
     torch = t.torch
     dtype = getattr(torch, name)
     numpy_type = np.complex64 if name == "complex64" else np.float32
-    draw = lambda *shape: t.up(s.floats(*shape, dtype=numpy_type), dtype)  # noqa: E731 - three letters for a line
+    draw = lambda *shape: t.up(s.floats(*shape, dtype=numpy_type), dtype)
     a, b, c, v = draw(131, 257), draw(257, 65), draw(131, 65), draw(257)
     many, other = draw(5, 33, 70), draw(5, 70, 41)
     cases = (
@@ -69,7 +81,9 @@ def product(s: Session, name: str) -> None:
         first, second = t.down(left), t.down(right)
         want, size = first @ second, np.abs(first) @ np.abs(second)
         # Half types are summed in FP32 and rounded once; splitting a sum may round parts of it, too.
-        slack = 2 * growth(2 * first.shape[-1]) * F32 * size + (4 * one * np.sqrt(first.shape[-1]) if one > F32 else 0)
+        slack = 2 * growth(2 * first.shape[-1]) * F32 * size + (
+            4 * one * np.sqrt(first.shape[-1]) if one > F32 else 0
+        )
         s.near(case, t.down(got), want, slack + 2 * one * np.abs(want))
     want = 0.5 * t.down(c) + 2 * t.down(a) @ t.down(b)
     size = 2 * np.abs(t.down(a)) @ np.abs(t.down(b)) + 1
@@ -87,7 +101,12 @@ def fft(s: Session) -> None:
         x, wide = t.up(a), a.astype(np.complex128)
         slack = 8 * F32 * np.log2(length) * np.sqrt(2 / 3 * length) * 2
         s.near("%dd" % len(axes), t.down(torch.fft.fftn(x, dim=axes)), np.fft.fftn(wide, axes=axes), slack)
-        s.near("%dd back" % len(axes), t.down(torch.fft.ifftn(x, dim=axes)), np.fft.ifftn(wide, axes=axes), slack / np.sqrt(length))
+        s.near(
+            "%dd back" % len(axes),
+            t.down(torch.fft.ifftn(x, dim=axes)),
+            np.fft.ifftn(wide, axes=axes),
+            slack / np.sqrt(length),
+        )
         real = a.real.copy()
         got = torch.fft.rfftn(t.up(real), dim=axes)
         s.near("%dd real" % len(axes), t.down(got), np.fft.rfftn(real.astype(np.float64), axes=axes), slack)
@@ -105,9 +124,16 @@ def sparse(s: Session) -> None:
     want = full.astype(np.float64) @ b
     for case, matrix in (("coordinates", t.up(full).to_sparse()), ("rows", t.up(full).to_sparse_csr())):
         s.near(case, t.down(matrix @ t.up(b)), want, growth(64) * F32 * size + 1e-30)
-        s.near(case + ", a vector", t.down(matrix @ t.up(v)), full.astype(np.float64) @ v, growth(64) * F32 * np.abs(full) @ np.abs(v) + 1e-30)
+        s.near(
+            case + ", a vector",
+            t.down(matrix @ t.up(v)),
+            full.astype(np.float64) @ v,
+            growth(64) * F32 * np.abs(full) @ np.abs(v) + 1e-30,
+        )
         s.equal(case + ", dense again", t.down(matrix.to_dense()), full)
-    twice = torch.sparse_coo_tensor(t.up(np.array([[0, 0, 2], [1, 1, 0]])), t.up(np.array([1.0, 2.0, 4.0], np.float32)), (3, 2))
+    twice = torch.sparse_coo_tensor(
+        t.up(np.array([[0, 0, 2], [1, 1, 0]])), t.up(np.array([1.0, 2.0, 4.0], np.float32)), (3, 2)
+    )
     s.equal("doubled places are added", t.down(twice.coalesce().to_dense()), [[0, 3], [0, 0], [4, 0]])
 
 
@@ -138,7 +164,9 @@ def gather_scatter(s: Session) -> None:
     s.equal("by a mask", t.down(x[x > 0.25]), a[a > 0.25])
     s.equal("where it is", t.down(torch.nonzero(x > 0.9)), np.argwhere(a > np.float32(0.9)))
     counted = s.rng.integers(0, 50, 10000)
-    s.equal("counted", t.down(torch.bincount(t.up(counted), minlength=50)), np.bincount(counted, minlength=50))
+    s.equal(
+        "counted", t.down(torch.bincount(t.up(counted), minlength=50)), np.bincount(counted, minlength=50)
+    )
 
 
 def sorting(s: Session) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict
 
 import numpy as np
-from kit import Session, Unavailable, u  # type: ignore[import-not-found]
-from torch_kit import Torch  # type: ignore[import-not-found]
+from kit import Session, Unavailable, u
+from torch_kit import Torch
 
 F32 = u(np.float32)
 
@@ -15,7 +15,11 @@ def network(torch: Any, seed: int, dtype: Any) -> Any:
     """A small network whose weights depend on the seed alone."""
     draw = np.random.default_rng(seed)
     model = torch.nn.Sequential(
-        torch.nn.Linear(20, 32), torch.nn.Tanh(), torch.nn.Linear(32, 16), torch.nn.GELU(), torch.nn.Linear(16, 3)
+        torch.nn.Linear(20, 32),
+        torch.nn.Tanh(),
+        torch.nn.Linear(32, 16),
+        torch.nn.GELU(),
+        torch.nn.Linear(16, 3),
     ).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -37,7 +41,12 @@ def autograd(s: Session) -> None:
         loss.backward()
         grads.append([t.down(p.grad) for p in (*model.parameters(), data)] + [t.down(loss)])
     for number, (got, want) in enumerate(zip(*grads)):
-        s.near("gradient %d" % number if number < len(grads[0]) - 1 else "loss", got, want, 128 * F32 * (np.abs(want).max() + 0.01))
+        s.near(
+            "gradient %d" % number if number < len(grads[0]) - 1 else "loss",
+            got,
+            want,
+            128 * F32 * (np.abs(want).max() + 0.01),
+        )
     z = t.up(s.floats(50), torch.float64).requires_grad_(True)
     (first,) = torch.autograd.grad((z**3).sum(), z, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), z)
@@ -87,7 +96,11 @@ def amp(s: Session) -> None:
     next(model.parameters()).grad[0, 0] = float("inf")
     scaler.step(optim)
     scaler.update()
-    s.need("a step with an infinity is left out", all(np.array_equal(a, t.down(p)) for a, p in zip(before, model.parameters())), "it was not")
+    s.need(
+        "a step with an infinity is left out",
+        all(np.array_equal(a, t.down(p)) for a, p in zip(before, model.parameters())),
+        "it was not",
+    )
     s.equal("and the scale is halved", scaler.get_scale(), 512.0)
 
 
@@ -149,7 +162,7 @@ def compiled(s: Session) -> None:
     torch = t.torch
     if t.on_gpu:
         try:
-            import triton  # noqa: F401, PLC0415 - only to know whether it is here
+            import triton  # noqa: F401 - only to know whether it is here
         except ImportError as error:
             msg = "no Triton here: %s" % error
             raise Unavailable(msg) from None
@@ -169,7 +182,9 @@ def compiled(s: Session) -> None:
     s.near("output", t.down(got), t.down(want), 512 * F32)
     (got**2).sum().backward()
     (want**2).sum().backward()
-    s.near("gradient", t.down(x.grad), t.down(exact.grad), 2048 * F32 * (np.abs(t.down(exact.grad)).max() + 1))
+    s.near(
+        "gradient", t.down(x.grad), t.down(exact.grad), 2048 * F32 * (np.abs(t.down(exact.grad)).max() + 1)
+    )
 
 
 def memory(s: Session) -> None:
