@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -151,12 +152,11 @@ class ProbeRun:
         self._seen: Inspected | None = None
         self._lock = threading.Lock()
         gpu = staged.host.selected_gpu
-        revision = revision_of(ws)
         self.key = MatrixKey(
             stack=staged.stack.id,
             digest=staged.runtime.digest,
             program=str(program),
-            revision=(revision.commit or "") if revision and not revision.dirty else "",
+            questions=_questions(ws),
             gpu=gpu.name if gpu else "",
         )
 
@@ -188,7 +188,7 @@ class ProbeRun:
             found = matrices.from_json(parse_json(self._waiting.read_bytes()))
         except (OSError, ValueError):
             return begun
-        if found.key != self.key or not self.key.revision:
+        if found.key != self.key:
             return begun
         return begun.with_attempts(a for a in found.attempts if a.probe in names)
 
@@ -350,6 +350,12 @@ def policies_for(results: Sequence[CapabilityResult]) -> dict[str, tuple[str, ..
 def _facts(matrix: ProbeMatrix) -> list[str]:
     devices = {attempt.device for attempt in matrix.attempts if attempt.device}
     return [f"device: {name}" for name in sorted(devices)][:20]
+
+
+def _questions(ws: Workspace) -> str:
+    """Return a digest of the probes themselves, so that answers to other questions are never kept."""
+    files = sorted(ws.root.joinpath(*SCRIPT).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _threads(kind: StackKind) -> int:

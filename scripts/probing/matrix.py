@@ -49,7 +49,7 @@ class MatrixKey(Struct, frozen=True, kw_only=True):
     stack: str
     digest: str
     program: str
-    revision: str = ""
+    questions: str = ""
     gpu: str = ""
 
 

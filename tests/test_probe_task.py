@@ -1,0 +1,122 @@
+"""``invoke probe``: a matrix on the CPU reference with its document; what was interrupted goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.app import probe as task
+from scripts.app.context import Workspace, workspace_from_environ
+from scripts.bench.trial_records import MARK
+from scripts.errors import UsageError
+from scripts.evidence.evidence_io import read_document
+from scripts.model import Outcome
+from scripts.osal.process_result import Captured, Command
+from tests.checkout import Checkout, make_checkout
+from tests.native_cpu import no_compiler
+
+pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Checkout:
+    """One checkout with the CPU reference for all tests here; they only add reports to it."""
+    made = make_checkout(tmp_path_factory.mktemp("probes"), cache=shared_store)
+    made.json("setup")
+    return made
+
+
+@pytest.fixture
+def place(mine: Checkout) -> Workspace:
+    return workspace_from_environ(mine.environ, root=mine.root)
+
+
+class Answers:
+    """Stands in for processes: answers by the probe's name, and remembers who was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.timeouts: list[float] = []
+        self.slow: set[str] = set()
+        self.stop_after = 99
+
+    def __call__(self, command: Command, *, timeout: float) -> Captured:
+        name = next(word for word in command.args if word in task.probes())
+        if len(self.asked) >= self.stop_after:
+            raise KeyboardInterrupt
+        self.asked.append(name)
+        self.timeouts.append(timeout)
+        if name in self.slow:
+            self.slow.discard(name)
+            return Captured(returncode=-9, stdout=b"", stderr=b"", timed_out=True)
+        record = {"outcome": "pass", "cases": 1, "results": [{"case": "a", "outcome": "pass"}]}
+        line = f"{MARK} {json.dumps(record)}\n"
+        return Captured(returncode=0, stdout=b"", stderr=line.encode())
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+    made = Answers()
+    monkeypatch.setattr(task, "capture", made)
+    return made  # type: ignore[return-value]  # a fixture without an end
+
+
+NAMES = "memory-copy,memory-set,memory-pool,memory-accounting"
+
+
+def test_a_matrix_leaves_a_document_with_every_attempt(mine: Checkout) -> None:
+    data: Any = mine.json("probe", "--only=memory-copy,kernel-warps")
+    assert (data["score"]["passed"], data["percent"], data["simulated"]) == (2, 100.0, True)
+    document = read_document(Path(data["evidence"]))
+    assert [r.capability for r in document.results] == ["memory-copy", "kernel-warps"]
+    assert [(a.capability, a.outcome) for a in document.attempts] == [
+        ("memory-copy", Outcome.PASS),
+        ("kernel-warps", Outcome.PASS),
+    ]
+    assert document.simulated
+    assert "cufft-1d" in document.not_exercised
+
+
+def test_what_was_interrupted_goes_on_where_it_stopped(place: Workspace, answers: Answers) -> None:
+    answers.stop_after = 2
+    with pytest.raises(KeyboardInterrupt):
+        task.probe(place, only=NAMES)
+    first, answers.asked, answers.stop_after = list(answers.asked), [], 99
+    result = task.probe(place, only=NAMES)
+    assert sorted(first + answers.asked) == sorted(NAMES.split(","))
+    assert (result.kept, result.score.passed) == (2, 4)
+    answers.asked = []
+    assert task.probe(place, only=NAMES).kept == 0  # a finished one is not taken up
+    assert len(answers.asked) == 4
+
+
+def test_fresh_begins_anew(place: Workspace, answers: Answers) -> None:
+    answers.stop_after = 2
+    with pytest.raises(KeyboardInterrupt):
+        task.probe(place, only=NAMES)
+    answers.asked, answers.stop_after = [], 99
+    assert task.probe(place, only=NAMES, fresh=True).kept == 0
+    assert len(answers.asked) == 4
+
+
+def test_a_probe_without_an_answer_gets_one_longer_attempt(place: Workspace, answers: Answers) -> None:
+    answers.slow = {"memory-set"}
+    result = task.probe(place, only="memory-set", timeout="10")
+    assert answers.timeouts == [10.0, 30.0]
+    assert [a.result.outcome for a in result.attempts] == [Outcome.TIMEOUT, Outcome.PASS]
+    assert result.score.passed == 1
+
+
+def test_two_documents_are_compared(place: Workspace, answers: Answers) -> None:
+    good = task.probe(place, only="memory-set,memory-copy")
+    answers.slow = {"memory-set"}
+    both = task.probe(place, compare=good.evidence, and_=good.evidence)
+    assert (both.exit_code, {d.change.value for d in both.differences}) == (0, {"same"})
+    with pytest.raises(UsageError, match="two documents"):
+        task.probe(place, compare=good.evidence)
+    with pytest.raises(UsageError, match="neither cuda nor cpu"):
+        task.probe(place, device="tpu")
