@@ -146,10 +146,7 @@ def test_programs_of_tests_start_from_a_path_with_a_space() -> None:
 #: Names that still stand twice, and small modules that still have one importer: the lists only get shorter.
 TWICE = {"Call", "Library", "Machine"}
 SMALL = {
-    "binary.resources",
     "osal.console_windows",
-    "preflight.examine",
-    "preflight.gain",
 }
 
 

@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from scripts.binary.search import search_path
 from scripts.preflight.libraries import Part
-from scripts.preflight.needs import Closure, Need, Visited, search_path
+from scripts.preflight.needs import Closure, Need, Visited
 
 
 class Place(Struct, frozen=True, kw_only=True):

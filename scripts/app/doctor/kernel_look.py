@@ -34,7 +34,7 @@ _LOOKED_AT: Final = "the PTX in the program's files against the table of the sta
 def kernel_lines(ws: Workspace, program: Path, text: bytes) -> tuple[Line, ...]:
     """Say of the kernels that a log names whether the active stack drops them.
 
-    Nothing is said where the log has no sign of a missing kernel, or no stack with a PTX table is active.
+    There is no line where the log has no sign of a missing kernel, or no stack with a PTX table is active.
     """
     text = text.replace(b"\0", b"")  # text in two bytes a character is read as well
     now = read_history(ws.stage).active
@@ -53,8 +53,8 @@ def kernel_lines(ws: Workspace, program: Path, text: bytes) -> tuple[Line, ...]:
     if lines or not lost:
         return lines
     worst = max(lost, key=lambda tally: len(tally.missing))
-    said = f"the output names no kernel, but {missing_sentence(worst)}, {BASIS}"
-    return (Line(status=Status.WARN, topic="kernels", text=said, looked_at=_LOOKED_AT),)
+    shown = f"the output names no kernel, but {missing_sentence(worst)}, {BASIS}"
+    return (Line(status=Status.WARN, topic="kernels", text=shown, looked_at=_LOOKED_AT),)
 
 
 def _named(text: bytes, files: list[tuple[str, KernelReport]], stack: StackFacts) -> Iterator[Line]:
