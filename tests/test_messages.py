@@ -64,7 +64,6 @@ ALLOWED: dict[str, tuple[int, int]] = {
     "lock": (128, 3),
     "net": (30, 5),
     "osal": (4, 22),
-    "preflight": (0, 19),
     "staging": (13, 7),
     "store": (29, 10),
 }

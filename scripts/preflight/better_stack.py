@@ -100,7 +100,7 @@ def better_stack(
     """Say what another stack has that this one lacks; empty where it is not better.
 
     A stack that lacks something else instead is not better, and neither is one whose calls were not read.
-    What is unknown of its HIP never counts for it, but is said. The last two are kernels that would be
+    What is unknown of its HIP never counts for it, but is shown. The last two are kernels that would be
     missing, ``None`` where that is unknown.
     """
     if other.api is None and any(item.need.functions for item in then):

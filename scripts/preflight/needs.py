@@ -58,7 +58,7 @@ class Need(Struct, frozen=True, kw_only=True):
 
 
 class Visited(Struct, frozen=True, kw_only=True):
-    """A file that was read: how it is reached, and what it told."""
+    """A file that was read: how it is reached, and what is in it."""
 
     path: Path
     how: str
