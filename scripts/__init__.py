@@ -14,7 +14,7 @@ __version__: Final = "0.1.0"
 #: Layer by layer, lowest first. A name is a module or a sub-package of ``scripts``.
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("serialize",),
-    ("errors", "model"),
+    ("errors", "model", "statuses"),
     ("osal", "binary"),
     ("guards",),
     ("net",),
@@ -34,7 +34,7 @@ ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
 
 #: One owner for each foreign library: nobody else imports it.
 OWNERS: Final[dict[str, tuple[str, ...]]] = {
-    "requests": ("net", "lock"),
+    "requests": ("net",),
     "urllib3": ("net",),
     "truststore": ("net",),
     "tomlkit": ("lock",),

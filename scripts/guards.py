@@ -159,10 +159,19 @@ def _places(start: Folder, names: Callable[[Folder], Iterable[str]]) -> Iterator
         if here.name.lower() not in _table().inner:
             break
         here = above
-    projects = [name for name in names(start) if "." not in name][:PROJECTS]
-    for project in projects:
+    for project in _inner(start, names):
         for parts in BELOW:
             yield start.joinpath(project, *parts)
+
+
+def _inner(folder: Folder, names: Callable[[Folder], Iterable[str]]) -> list[str]:
+    """List what may be a folder in a folder; a thousand files would be listed in vain."""
+    try:
+        with os.scandir(extended_path(Path(folder))) as entries:
+            found = sorted(entry.name for entry in entries if "." not in entry.name and not entry.is_file())
+    except (OSError, ValueError):  # a folder that only ``names`` knows
+        found = [name for name in names(folder) if "." not in name]
+    return found[:PROJECTS]
 
 
 def _is_shared(folder: PurePath) -> bool:
@@ -184,6 +193,6 @@ def _is_program(path: Path) -> bool:
 def _names(folder: Path) -> list[str]:
     """List a folder; what is not there or not ours to read has no names."""
     try:
-        return sorted(entry.name for entry in Path(extended_path(folder)).iterdir())
+        return sorted(os.listdir(extended_path(folder)))  # noqa: PTH208 - a thousand paths cost more
     except (OSError, ValueError):
         return []

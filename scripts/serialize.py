@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -40,7 +39,7 @@ def _item(record: object, word: str) -> tuple[str, object]:
     key, _, path = word.rstrip("?").partition("=")
     value: object = record
     for name in (path or key).split("."):
-        value = None if value is None else attrgetter(name)(value)
+        value = None if value is None else getattr(value, name)
     return key, jsonable(value) if value or not word.endswith("?") else None
 
 

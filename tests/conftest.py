@@ -115,9 +115,13 @@ def pytest_configure(config: pytest.Config) -> None:
 #: Files whose tests are slow proofs; single ones elsewhere carry the marker themselves.
 PROOFS = frozenset(
     {
+        "test_app_stage.py",
+        "test_app_supplied.py",
         "test_app_zig.py",
         "test_binary_fuzz.py",
         "test_compare_calibration.py",
+        "test_compare_tasks.py",
+        "test_doctor_tasks.py",
         "test_exit_codes.py",
         "test_placement_crash.py",
         "test_placement_power.py",

@@ -5,15 +5,21 @@ from __future__ import annotations
 import builtins
 import doctest
 import io
+from pathlib import Path
 
 import pytest
 
-from scripts.app.setup.download_summary import DownloadSummary, require_consent, summarize_downloads
+from scripts.app.setup.download_summary import (
+    DownloadSummary,
+    custom_settings,
+    require_consent,
+    summarize_downloads,
+)
 from scripts.cli import console
 from scripts.cli.console import Out
 from scripts.cli.views.stacks import ask_about
 from scripts.errors import UsageError
-from scripts.model import Artifact, ArtifactFormat, Trust
+from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Stack, StackKind, Trust
 from scripts.store.fetch import FetchAction, FetchPlan
 
 
@@ -81,6 +87,29 @@ def test_without_anybody_to_ask_the_bill_is_the_error() -> None:
         require_consent(OPEN, yes=False, ask=None)
     assert caught.value.reference == "consent-needed"
     assert len(caught.value.context) == len(OPEN.to_download)
+
+
+SETS = summarize_downloads("s", (), ("ZLUDA_CC=8.6",))
+
+
+def test_what_a_custom_lock_sets_is_shown_and_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    agreed, shown = asked(SETS, "n", monkeypatch)
+    assert not agreed
+    assert "ZLUDA_CC=8.6" in shown
+    assert "Use s? [y/N]" in shown
+    with pytest.raises(UsageError, match="sets variables") as caught:
+        require_consent(SETS, yes=False, ask=None)
+    assert caught.value.context == ("the custom lock sets ZLUDA_CC=8.6",)
+    require_consent(SETS, yes=True, ask=None)
+
+
+@pytest.mark.parametrize("custom", [False, True])
+def test_only_a_custom_lock_is_asked_about(tmp_path: Path, *, custom: bool) -> None:
+    policy = EnvPolicy(name="ZLUDA_CC", value="8.6", why="explicit")
+    removed = EnvPolicy(name="CUDA_PATH", value=None, why="none")
+    stack = Stack(id="s", kind=StackKind.TRANSLATION, env=(policy, removed))
+    lock = Lock(path=tmp_path, digest="", artifacts={}, stacks={"s": stack}, custom=custom)
+    assert custom_settings(lock, stack) == (("ZLUDA_CC=8.6",) if custom else ())
 
 
 def test_the_examples_in_the_words_are_true() -> None:

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.doctor.beside import Library, judge_folder
-from scripts.doctor.closure import missing_libraries, missing_lines
 from scripts.doctor.examine import examine
 from scripts.doctor.machine import Line, Machine, StageFact, Status
+from scripts.doctor.missing_dlls import missing_libraries, missing_lines
 from scripts.host.windows import parse_events
 from scripts.model import Gpu, HipRoot, Host
 

@@ -61,11 +61,6 @@ ALLOWED: dict[str, tuple[int, int]] = {
     "__main__.py": (2, 0),  # two commands to paste, after "then run:"
     "cli": (0, 19),
     "doctor": (0, 8),
-    "lock": (128, 3),
-    "net": (30, 5),
-    "osal": (4, 22),
-    "staging": (13, 7),
-    "store": (29, 10),
 }
 
 

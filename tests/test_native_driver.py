@@ -370,14 +370,7 @@ def test_calls_without_code_say_not_supported(cuda: Any) -> None:
     assert cuda.cuTexObjectCreate(None, None, None, None) == NOT_SUPPORTED
 
 
-def test_the_vendors_private_tables_are_refused_in_a_sentence(
-    cuda: Any, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_vendors_private_tables_are_refused(cuda: Any) -> None:
     table = ctypes.c_void_p(7)
-    for _ in range(2):
-        assert cuda.cuGetExportTable(ctypes.byref(table), bytes(16)) == NOT_SUPPORTED
-        assert table.value is None
-    assert capfd.readouterr().err in {
-        "",
-        "CPU reference: NVIDIA's CUDA runtime in this program runs on NVIDIA's driver only\n",
-    }
+    assert cuda.cuGetExportTable(ctypes.byref(table), bytes(16)) == NOT_SUPPORTED
+    assert table.value is None

@@ -9,6 +9,7 @@ import pytest
 
 from tests.native_cpu import no_compiler
 from tests.native_ptx import Module, PtxError, printed
+from tools import ptx_reference as ref
 
 pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")
 HEAD = ".version 8.8\n.target sm_90\n.address_size 64\n"
@@ -21,7 +22,7 @@ def module(body: str, before: str = "") -> str:
     return f"""{HEAD}{before}
 .visible .entry k(.param .u64 input, .param .u64 output)
 {{
-  .reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<30>; .reg .f32 %f<10>; .reg .b64 %rd<20>; .reg .f64 %d<4>;
+  .reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<30>; .reg .f32 %f<10>; .reg .b64 %rd<30>; .reg .f64 %d<4>;
   .reg .b64 %in, %out, %off4, %off8, %in4, %out4;
   ld.param.u64 %in, [input]; ld.param.u64 %out, [output];
   cvta.to.global.u64 %in, %in; cvta.to.global.u64 %out, %out;
@@ -84,6 +85,8 @@ SINGLE: dict[str, tuple[str, str, np.ndarray, np.ndarray]] = {
     "masks in globals": ("ld.global.u64 %rd0, [pointer]; ld.u32 %r0, [%rd0]; st.global.u32 [%out], %r0;",
                          ".global .align 4 .u32 cell = 77;\n.global .align 8 .u8 pointer[8] = {0xFF(cell), 0xFF00(cell), 0xFF0000(cell), 0xFF000000(cell), "
                          "0xFF00000000(cell), 0xFF0000000000(cell), 0xFF000000000000(cell), 0xFF00000000000000(cell)};\n", u32(0), u32(77)),
+    "arrays of rows": ("ld.global.v2.s32 {%r0, %r1}, [rows+8]; ld.global.u32 %r2, [rows+4]; st.global.v2.s32 [%out], {%r0, %r1}; st.global.s32 [%out+8], %r2;",
+                       ".global .align 8 .s32 rows[2][2] = {{-1}, {-3, -4}};\n", u32(0), u32(-3, -4, 0)),
     "branches": ("ld.global.u32 %r0, [%in]; setp.lt.u32 %p0, %r0, 5; @%p0 bra SMALL; mov.u32 %r1, 1; bra.uni END; SMALL: mov.u32 %r1, 2; END:"
                  "st.global.u32 [%out], %r1;", "", u32(3), u32(2)),
     "loops": ("mov.u32 %r0, 0; mov.u32 %r1, 0; LOOP: add.u32 %r0, %r0, %r1; add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, 100; @%p0 bra LOOP;"
@@ -291,6 +294,97 @@ def test_matrix_loads_and_stores() -> None:
     assert got.reshape(8, 8).tolist() == values[:64].reshape(8, 8).T.tolist()
 
 
+MMA: dict[str, tuple[str, int, int, int, str, int]] = {
+    # shape: types, m, k, bits of a factor, kind of the result, registers of the result
+    **{f"m16n8k{k}.row.col.f32.{t}.{t}.f32": (t, 16, k, 16, "f32", 4) for k in (8, 16) for t in ("f16", "bf16")},
+    **{f"m16n8k{k}.row.col.f16.f16.f16.f16": ("f16", 16, k, 16, "f16", 2) for k in (8, 16)},
+    **{f"m16n8k{k}.row.col.f32.tf32.tf32.f32": ("tf32", 16, k, 32, "f32", 4) for k in (4, 8)},
+    "m8n8k4.row.col.f64.f64.f64.f64": ("f64", 8, 4, 64, "f64", 2),
+    **{f"m16n8k{k}.row.col.f64.f64.f64.f64": ("f64", 16, k, 64, "f64", 4) for k in (4, 8, 16)},
+    **{f"m{m}n8k{k}.row.col{s}.s32.{t}.{t}.s32": (t, m, k, 8, "s32", m // 4) for m, k in ((8, 16), (16, 16), (16, 32)) for t in ("s8", "u8") for s in ("", ".satfinite")},
+    **{f"m{m}n8k{k}.row.col.s32.{t}.{t}.s32": (t, m, k, 4, "s32", m // 4) for m, k in ((8, 32), (16, 32), (16, 64)) for t in ("s4", "u4")},
+    **{f"m{m}n8k{k}.row.col.s32.b1.b1.s32.{op}.popc": (op, m, k, 1, "s32", m // 4) for m, k in ((8, 128), (16, 128), (16, 256)) for op in ("xor", "and")},
+    **{f"m16n8k32.row.col.f32.{t}.{t}.f32": (t, 16, 32, 8, "f32", 4) for t in ("e4m3", "e5m2")},
+}  # fmt: skip
+
+
+def factor(
+    rng: np.random.Generator, kind: str, bits: int, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return small values as numbers, and the bits of each."""
+    if kind in ("f16", "bf16", "tf32", "f64", "e4m3", "e5m2"):
+        numbers = rng.integers(-8, 9, shape).astype(np.float64)
+        if kind == "f16":
+            return numbers, numbers.astype(np.float16).view(np.uint16).astype(np.uint64)
+        if kind == "f64":
+            return numbers, numbers.view(np.uint64)
+        words = numbers.astype(np.float32).view(np.uint32).astype(np.uint64)
+        if kind == "bf16":
+            return numbers, words >> 16
+        if kind == "tf32":
+            return numbers, words
+        return numbers, np.array(
+            [[ref.encode(ref.exact(ref.Fraction(x)), kind) for x in row] for row in numbers], np.uint64
+        )
+    low, high = {"s8": (-128, 128), "u8": (0, 256), "s4": (-8, 8), "u4": (0, 16)}.get(kind, (0, 2))
+    numbers = rng.integers(low, high, shape)
+    return numbers.astype(np.float64), numbers.astype(np.int64).astype(np.uint64) & np.uint64((1 << bits) - 1)
+
+
+def spread(bits: np.ndarray, width: int, *, rows: int) -> np.ndarray:
+    """Lay a factor out over lanes and registers: lane // 4 is the row, a register holds neighbours of a row."""
+    each = max(1, 32 // width)
+    groups = [(c, r) for c in range(0, bits.shape[1], 4 * each) for r in range(0, rows, 8)]
+    out = np.zeros((32, len(groups)), np.uint64)
+    for lane in range(32):
+        for k, (column, row) in enumerate(groups):
+            values = bits[row + lane // 4, column + lane % 4 * each : column + lane % 4 * each + each]
+            out[lane, k] = sum(int(v) << (width * i) for i, v in enumerate(values))
+    return out
+
+
+@pytest.mark.parametrize("form", MMA)
+def test_matrix_products(form: str) -> None:
+    kind, m, k, bits, result, count = MMA[form]
+    rng = np.random.default_rng(3)
+    a, a_bits = factor(rng, kind, bits, (m, k))
+    b, b_bits = factor(rng, kind, bits, (8, k))
+    c = rng.integers(-20, 20, (m, 8)).astype(np.float64)
+    product = (
+        np.array([[sum(int(x) ^ int(y) for x, y in zip(r, s, strict=True)) for s in b] for r in a])
+        if kind == "xor"
+        else a @ b.T
+    )
+    fa, fb = spread(a_bits, bits, rows=m), spread(b_bits, bits, rows=8)
+    wide = result == "f64"
+    dtype = {"f32": F32, "f16": F16, "f64": np.float64, "s32": S32}[result]
+    per_lane = m // 4
+    where = [
+        [(lane // 4 + 8 * (i // 2), lane % 4 * 2 + i % 2) for i in range(per_lane)] for lane in range(32)
+    ]
+    start = np.array([[c[at] for at in lane] for lane in where]).astype(dtype)
+    size, register = (8, "%rd") if wide else (4, "%r")
+    data = np.concatenate([np.ascontiguousarray(x.astype(np.uint64 if wide else U32)).view(np.uint8).reshape(32, -1) for x in (fa, fb)]
+                          + [start.view(np.uint8).reshape(32, -1)], axis=1)  # fmt: skip
+    total = data.shape[1] // size
+    names = [f"{register}{i + 6}" for i in range(total)]
+    na, nb = fa.shape[1], fb.shape[1]
+    part = lambda low, high: "{" + ", ".join(names[low:high]) + "}"
+    results = names[na + nb :]
+    body = f"mul.lo.u32 %r0, %t, {data.shape[1]}; cvt.u64.u32 %rd0, %r0; add.s64 %rd0, %in, %rd0; mul.lo.u32 %r0, %t, {len(results) * size}; cvt.u64.u32 %rd1, %r0; add.s64 %rd1, %out, %rd1;"
+    body += "".join(f"ld.global.b{8 * size} {name}, [%rd0+{size * i}];" for i, name in enumerate(names))
+    body += f"mma.sync.aligned.{form} {part(na + nb, total)}, {part(0, na)}, {part(na, na + nb)}, {part(na + nb, total)};"
+    body += "".join(f"st.global.b{8 * size} [%rd1+{size * i}], {name};" for i, name in enumerate(results))
+    got = (
+        run(module(body), data, np.zeros((32, len(results) * size), np.uint8), 32)
+        .view(dtype)
+        .reshape(32, per_lane)
+    )
+    want = np.array([[(product + c)[at] for at in lane] for lane in where])
+    assert got.astype(np.float64).tolist() == want.tolist()
+    assert count == len(results)
+
+
 # ---- errors ----
 
 ERRORS: dict[str, tuple[str, str, str]] = {
@@ -404,3 +498,34 @@ def test_texts_that_are_no_ptx_are_refused(text: str, line: int) -> None:
         Module(text)
     assert caught.value.kind == "invalid-ptx"
     assert caught.value.line == line
+
+
+# ---- CUDA_AMD_CPU_CHECK ----
+
+CHECKED: dict[str, tuple[str, str, str]] = {
+    "memory: shared memory read before it is written": ("memory", "ld.shared.u32 %r0, [box+4]; st.global.u32 [%out], %r0;", "never written"),
+    "memory: local memory read before it is written": (
+        "memory", ".local .b8 own[8]; st.local.u8 [own], 1; ld.local.u8 %r0, [own+1]; st.global.u32 [%out], %r0;", "never written"),
+    "race: two warps write one word": ("race", "st.shared.u32 [box], %t;", "check race"),
+    "race: one warp reads what another writes": (
+        "race", "setp.lt.u32 %p0, %t, 32; @%p0 st.shared.u32 [box], 1; @!%p0 ld.shared.u32 %r0, [box];", "check race"),
+    "sync: half a warp at a barrier": ("sync", "and.b32 %r0, %t, 1; setp.eq.u32 %p0, %r0, 1; @%p0 exit; bar.sync 0;", "check sync"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_checks_find_what_they_are_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check, body, words = CHECKED[name]
+    text = module(body, ".shared .align 4 .b8 box[64];\n")
+    run(text, u32(0), np.zeros(64, U32), 64)  # without the check nothing is wrong
+    monkeypatch.setenv("CUDA_AMD_CPU_CHECK", check)
+    with pytest.raises(PtxError, match=words):
+        run(text, u32(0), np.zeros(64, U32), 64)
+
+
+def test_the_checks_accept_a_right_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_AMD_CPU_CHECK", "memory,race,sync")
+    for name in ("all", "barrier"):
+        test_barriers_order_shared_memory(name)
+    for name in ("shared memory", "local memory", "a generic local address"):
+        test_one_thread(name)

@@ -10,9 +10,9 @@ import pytest
 
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import resolve
-from scripts.lock.upstream import asset_of
 from scripts.lock.writer import format_lock
 from scripts.model import ArtifactFormat, HipSource, StackKind, Trust
+from scripts.net.github import asset_of
 from scripts.preflight.ptx_table import ptx_table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -9,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.errors import ExitCode, LockError
-from scripts.lock.reader import fold, parse_lock, read_lock
+from scripts.lock.reader import parse_lock, read_lock
 from scripts.lock.urls import url_problem
+from scripts.lock.values import nox_name
 from scripts.model import ArtifactFormat, HipSource, Lock, StackKind, Trust
 
 SHA = "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a"
@@ -389,9 +393,89 @@ def test_folding_agrees_with_nox(name: str) -> None:
     from nox.sessions import _normalize_path  # noqa: PLC0415 - the rule we mirror
 
     ascii_name = "".join(c for c in name.lower() if c in "abcdefghijklmnopqrstuvwxyz0123456789-.+")
-    folded = fold(ascii_name)
+    folded = nox_name(ascii_name)
     if folded:
         assert _normalize_path("", ascii_name) == folded
+
+
+HUGE = {
+    "decimal": "size = " + "9" * 5_000,
+    "hexadecimal": "size = 0x" + "f" * 100_000,
+    "64 bits": "size = 9223372036854775808",
+    "float": "size = " + "9" * 5_000 + ".0",
+}
+
+
+@pytest.mark.parametrize("line", HUGE.values(), ids=HUGE)
+def test_a_number_of_any_length_is_refused(line: str) -> None:
+    assert len(refused(swap("size = 12", line)).message) < 200
+
+
+@pytest.mark.parametrize(
+    "line", ["a" + ".a" * 200_000 + " = 1", "[a" + ".a" * 200_000 + "]", "a = {b" + ".b" * 200_000 + " = 1}"]
+)
+def test_deep_keys_are_refused_at_once(line: str) -> None:
+    before = time.process_time()
+    assert refused(f"version = 1\n{line}\n").reference == "lock-too-deep"
+    assert time.process_time() - before < 1
+
+
+def test_a_lock_has_a_size(tmp_path: Path) -> None:
+    assert refused(b"#" * (2 * 1024**2 + 1)).reference == "lock-too-large"
+    path = tmp_path / "pins.lock"
+    path.write_bytes(b"#" * (2 * 1024**2 + 1))
+    with pytest.raises(LockError, match="larger than"):
+        read_lock(path)
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_lock_that_is_a_pipe_or_an_endless_device_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "pins.lock"
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+    with pytest.raises(LockError, match="not a regular file"):
+        read_lock(path)
+
+
+OBEYED = re.findall(
+    r"\w+",
+    """
+    LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES PATH Path PYTHONPATH PYTHONSTARTUP PYTHONHOME
+    PYTHONBREAKPOINT COR_PROFILER CORECLR_ENABLE_PROFILING CORECLR_PROFILER_PATH DOTNET_STARTUP_HOOKS
+    JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS NODE_OPTIONS PERL5OPT PERL5LIB RUBYOPT RUBYLIB BASH_ENV
+    ENV CUDA_INJECTION64_PATH HSA_TOOLS_LIB ROCP_TOOL_LIB VK_LAYER_PATH LIBGL_DRIVERS_PATH OCL_ICD_FILENAMES
+    GCONV_PATH QT_PLUGIN_PATH GIT_SSH_COMMAND CUDA_PATH HIP_PATH ROCM_PATH CUDA_AMD_LOCK COMSPEC SystemRoot
+    """,
+)
+
+
+@pytest.mark.parametrize("name", OBEYED)
+def test_a_lock_sets_no_variable_that_runs_code(name: str) -> None:
+    error = refused(swap("ZLUDA_CC =", f"{name} ="))
+    assert (error.code, error.reference) == (ExitCode.LOCK, "lock-loader-variable")
+    assert error.context[0].endswith(f": stack[0].env.{name}")
+
+
+@pytest.mark.parametrize(
+    "value", ["/srv/x", "C:\\\\x", "..\\\\x", "evil.so", "evil.dll", "$HOME", "%TEMP%", "a/b"]
+)
+def test_a_lock_sets_no_variable_to_a_file(value: str) -> None:
+    assert refused(swap('"8.6"', f'"{value}"')).reference == "lock-loader-variable"
+
+
+PLAIN = {
+    "ZLUDA_CC": "8.6",
+    "HSA_OVERRIDE_GFX_VERSION": "11.0.0",
+    "HIP_VISIBLE_DEVICES": "0,1",
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+    "ROCR_VISIBLE_DEVICES": "",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), PLAIN.items())
+def test_a_lock_sets_what_a_layer_reads(name: str, value: str) -> None:
+    text = swap('ZLUDA_CC = { value = "8.6"', f'{name} = {{ value = "{value}"')
+    assert [p.value for p in parse(text).stacks["layer-sdk"].env if p.name == name] == [value]
 
 
 def test_a_missing_lock_is_named(tmp_path: Path) -> None:

@@ -88,20 +88,20 @@ def test_an_unknown_stack_is_answered_with_near_names_and_all_names() -> None:
     with pytest.raises(UsageError) as caught:
         resolve(lock(), "layer-patchd")
     assert caught.value.reference == "unknown-stack"
-    assert caught.value.hint == "Did you mean layer-patched? Known: layer-patched, native-cuda."
+    assert caught.value.hint == "try layer-patched; known: layer-patched, native-cuda"
 
 
 def test_a_name_like_none_of_them_is_answered_with_all_names() -> None:
     with pytest.raises(UsageError) as caught:
         resolve(lock(), "zzz")
-    assert caught.value.hint == "Known: layer-patched, native-cuda."
+    assert caught.value.hint == "choose one of: layer-patched, native-cuda"
 
 
 def test_an_unknown_option_is_answered_with_the_choices() -> None:
     with pytest.raises(UsageError) as caught:
         resolve(lock(), "layer-patched", with_=("torch",))
     assert caught.value.reference == "unknown-option"
-    assert caught.value.hint == "Choices for --with: again, libtorch."
+    assert caught.value.hint == "choose one for --with: again, libtorch"
 
 
 def test_equal_locks_do_not_differ_whatever_their_layout() -> None:

@@ -204,13 +204,16 @@ def artifacts(draw: st.DrawFn, identity: str) -> Artifact:
     )
 
 
+PLAIN = st.from_regex(r"[a-z0-9:.']{1,9}[a-z]", fullmatch=True)
+
+
 @st.composite
 def locks(draw: st.DrawFn) -> Lock:
     names = draw(st.lists(IDS, max_size=3, unique=True))
     items = {name: draw(artifacts(name)) for name in names}
     stacks = {}
     for name in draw(st.lists(IDS, max_size=2, unique=True)):
-        variables = draw(st.lists(st.from_regex(r"[A-Z_]{1,5}", fullmatch=True), max_size=3, unique=True))
+        variables = draw(st.lists(st.from_regex(r"V[A-Z]{0,3}", fullmatch=True), max_size=3, unique=True))
         stacks[name] = Stack(
             id=name,
             kind=draw(st.sampled_from(StackKind)),
@@ -226,7 +229,7 @@ def locks(draw: st.DrawFn) -> Lock:
             env=tuple(
                 EnvPolicy(
                     name=variable,
-                    value=draw(st.none() | st.just("") | TEXTS),
+                    value=draw(st.none() | st.just("") | PLAIN),
                     why=draw(TEXTS),
                     only=draw(st.sampled_from(["", "check"])),
                 )

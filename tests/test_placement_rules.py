@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 from scripts.errors import ConflictError, JournalError, StagedFileError, TargetError, WorkspaceError
 from scripts.osal.file_operations import Fs
 from scripts.osal.lockfile import LockFile
+from scripts.osal.paths import refusal
 from scripts.osal.process_table import process_start_time
 from scripts.placement import journal as journals
 from scripts.placement.inspect import CREATED, REPLACED, BackupState, CurrentState
@@ -257,7 +258,7 @@ def test_odd_names_come_back(tmp_path: Path, name: str) -> None:
     world.own(f"Büro [1]/{name}", b"theirs") if "\\" not in name else world.own("x", b"")
     world.item("Büro [1]" if "\\" not in name else "", name, b"ours")
     world.settle()
-    if unsafe_path(name):
+    if unsafe_path(name) or refusal(name):
         assert refused(world) == "path-unsafe"
         return
     run_place(world)

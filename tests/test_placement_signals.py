@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.osal.signals import DeferredSignals
+from scripts.osal.signals import DeferredSignals, ForwardedSignals, console_closes
 from scripts.placement.lock import this_process
 from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo
@@ -128,15 +128,30 @@ def test_a_caller_that_handles_signals_keeps_them(world: World) -> None:
 
 def test_a_closed_console_waits_for_the_undo() -> None:
     """Windows ends the process when the handler returns, so it must not return before the work is done."""
-    with DeferredSignals(signals=False) as shield:
+    with DeferredSignals(signals=False):
         answers: list[int] = []
-        told = threading.Thread(target=lambda: answers.append(shield.console_told(2)))
+        told = threading.Thread(target=lambda: answers.append(console_closes(2)))
         told.start()
         told.join(0.2)
         assert told.is_alive()
     told.join(5)
     assert answers == [1]
-    assert DeferredSignals(signals=False).console_told(0) == 0, "Ctrl-C is not ours"
+    with DeferredSignals(signals=False):
+        assert console_closes(0) == 0, "Ctrl-C is not ours"
+    assert console_closes(2) == 0, "nothing is left to finish"
+
+
+def test_a_closed_console_is_told_to_the_outermost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two handlers were active together: the inner one ended the process before the outer one's work."""
+    monkeypatch.setattr("scripts.osal.signals.HOLD", 0.05)
+    sent: list[int] = []
+    with ForwardedSignals() as outer:
+        outer.forward_to(sent.append)
+        with DeferredSignals(signals=False) as inner:
+            inner.lower()
+            assert console_closes(2) == 1
+    assert len(sent) == 1
+    assert inner.noted is None
 
 
 PROGRAM = """

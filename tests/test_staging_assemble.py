@@ -76,7 +76,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 def staged(plan: RuntimePlan, cache: Cache) -> Runtime:
-    return assemble(plan, cache, progress=QUIET)
+    return assemble(plan, cache, progress=QUIET)[0]
 
 
 def test_only_members_are_taken_and_keep_their_places(layer: UnpackedTree, cache: Cache) -> None:
@@ -214,7 +214,7 @@ def test_pruning_waits_for_an_assembly_in_progress(layer: UnpackedTree, cache: C
         assert overheard.said.get(timeout=30).startswith("waiting for another run")
 
     threads: list[threading.Thread] = []
-    runtime = assemble(plan, cache, progress=Meanwhile(prune))
+    runtime, _ = assemble(plan, cache, progress=Meanwhile(prune))
     threads[0].join(30)
     verify_runtime(runtime, progress=QUIET)
 

@@ -96,7 +96,7 @@ def assembled(tmp_path: Path, *packages: dict[str, bytes]) -> Runtime:
     parts = lay_out(STACK, layer, tree(tmp_path / "layer", {"nvcuda.dll": b"driver"}))
     for number, files in enumerate(packages):
         parts += lay_out(STACK, artifact(f"part{number}"), tree(tmp_path / f"part {number}", files))
-    return assemble(plan_runtime(STACK.id, parts), Cache(tmp_path / "store"), progress=NoProgress())
+    return assemble(plan_runtime(STACK.id, parts), Cache(tmp_path / "store"), progress=NoProgress())[0]
 
 
 def tarball(top: str) -> dict[str, bytes]:
@@ -188,7 +188,7 @@ def test_what_a_supplied_file_replaces_stays_beside_it(tmp_path: Path) -> None:
         (layer, tree(tmp_path / "layer", {n: f"ours {n}".encode() for n in names}), ""),
         (overlay, tree(tmp_path / "brought", brought), ""),
     ]
-    runtime = assemble(plan_runtime("overlay", parts), Cache(tmp_path / "store"), progress=NoProgress())
+    runtime, _ = assemble(plan_runtime("overlay", parts), Cache(tmp_path / "store"), progress=NoProgress())
     assert runtime.path is not None
     for name in names:
         kept = name.replace(".dll", "_zluda.dll")

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from scripts.errors import ArchiveError, ConflictError, ExitCode, FetchError, IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Trust
 from scripts.osal import fs
-from scripts.osal.paths import COMPONENT, WHOLE, PathNames, folded, refusal
+from scripts.osal.paths import COMPONENT, WHOLE, PathNames, fold, refusal
 from scripts.store import archive, trees
 from scripts.store.archive import (
     Change,
@@ -424,6 +424,7 @@ EVIL_NAMES: dict[str, tuple[str, str]] = {
     "quote": ('a"b', "name-wildcard"),
     "long-component": ("ä" * 128, "name-long-component"),
     "long-path": ("abcdefgh/" * 120 + "x", "name-too-long"),
+    "deep": ("a/" * 65 + "x", "name-too-deep"),
 }
 
 
@@ -458,7 +459,7 @@ COLLISIONS: dict[str, tuple[list[str], str]] = {
 def test_names_that_may_be_one_file_are_refused(
     box: Box, monkeypatch: pytest.MonkeyPatch, names: list[str], reference: str
 ) -> None:
-    monkeypatch.setattr("scripts.osal.fs.tells_case_apart", lambda _folder: False)
+    monkeypatch.setattr("scripts.osal.fs.is_case_sensitive", lambda _folder: False)
     refuses(box, tarred(*((name, b"1") for name in names)), ArtifactFormat.TAR_GZ, reference)
 
 
@@ -476,14 +477,14 @@ def test_a_tar_may_tell_names_apart_by_case_where_the_volume_does(box: Box) -> N
 def test_a_volume_that_tells_case_apart_excuses_nothing_else(
     box: Box, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr("scripts.osal.fs.tells_case_apart", lambda _folder: True)
+    monkeypatch.setattr("scripts.osal.fs.is_case_sensitive", lambda _folder: True)
     names, reference = COLLISIONS[kind]
     refuses(box, tarred(*((name, b"1") for name in names)), ArtifactFormat.TAR_GZ, reference)
 
 
 def test_the_volume_is_asked(tmp_path: Path) -> None:
     (tmp_path / "Name").write_bytes(b"")
-    assert fs.tells_case_apart(tmp_path) is not (tmp_path / "nAME").exists()
+    assert fs.is_case_sensitive(tmp_path) is not (tmp_path / "nAME").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["Name"]
 
 
@@ -512,7 +513,7 @@ def test_what_is_admitted_stays_inside_and_never_collides(names: list[str]) -> N
         assert os.path.normpath(f"/root/{name}").startswith(f"{os.sep}root{os.sep}")
         assert not set(name) & set("\\:\0")
         assert ".." not in name.split("/")
-    folds = {folded(name) for name in admitted}
+    folds = {fold(name) for name in admitted}
     assert len(folds) == len(admitted)
 
 
@@ -632,6 +633,22 @@ def test_a_file_slipped_into_a_tree_is_found(box: Box) -> None:
     assert (finding.path, finding.change) == ("pkg/version.dll", Change.SURPLUS)
     with pytest.raises(StagedFileError, match="not what was verified"):
         require_intact(tree, (finding,))
+
+
+def test_an_archive_hashed_as_it_arrived_is_not_read_for_that_again(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, kind = GOOD_ARCHIVES["zip"]
+    artifact = box.artifact(data, kind)
+    blob = box.blob(artifact, data)
+    read: list[Path] = []
+    whole = fs.hash_file
+    monkeypatch.setattr(fs, "hash_file", lambda path, **more: read.append(path) or whole(path, **more))
+    unpack(artifact, box.cache, blob, progress=NoProgress(), hashed=True)
+    assert read == []
+    fs.remove_tree(box.cache.tree_path(sha(data)))
+    unpack(artifact, box.cache, blob, progress=NoProgress())
+    assert read == [blob]
 
 
 def test_a_damaged_tree_is_made_anew(box: Box) -> None:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from scripts.errors import ExitCode, FetchError, IntegrityError, UsageError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Trust
-from scripts.net import download
+from scripts.net import request
 from scripts.net.partial import HashingWriter
 from scripts.net.session import DELAYS, Transport
 from scripts.osal import fs
@@ -184,6 +184,29 @@ def test_a_wrong_content_range_fails(here: Setting, span: str, what: str) -> Non
     assert len(here.server.seen) == 2
 
 
+DIGITS = "9" * 5_000
+
+
+def test_numbers_of_any_length_from_a_server_are_refused_or_ignored(here: Setting) -> None:
+    start = 2 * MIB
+    spans = [
+        f"bytes {DIGITS}-{DIGITS}/{DIGITS}",
+        f"bytes {start}-{DIGITS}/*",
+        f"bytes {start}-{len(BODY) - 1}/{DIGITS}",
+    ]
+    for span in spans:
+        bad = web.raw(web.head(206, Content_Length=5, ETag=web.ETAG, Content_Range=span))
+        here.server.on(PATH, web.cut(BODY, start), bad)
+        assert "asked for bytes" in here.fails().context[0]
+    here.server.on(PATH, web.status(503, Retry_After=DIGITS), web.file(BODY))
+    assert here.fetch().read_bytes() == BODY
+
+
+def test_a_length_of_5000_digits_counts_as_none(here: Setting) -> None:
+    here.server.on(PATH, web.raw(web.head(200, Content_Length=DIGITS) + BODY))
+    assert here.fetch().read_bytes() == BODY
+
+
 def test_a_range_that_cannot_be_satisfied_begins_anew(here: Setting) -> None:
     here.server.on(PATH, web.cut(BODY, 2 * MIB), web.status(416), web.file(BODY))
     assert here.fetch().read_bytes() == BODY
@@ -254,8 +277,8 @@ def test_silence_is_given_up_and_resumed(here: Setting) -> None:
 
 
 def test_a_trickle_is_given_up(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "_MINUTE", 0.0)
-    monkeypatch.setattr(download, "_SLOWEST", 10 * MIB)
+    monkeypatch.setattr(request, "_MINUTE", 0.0)
+    monkeypatch.setattr(request, "_SLOWEST", 10 * MIB)
     here.server.on(PATH, web.file(BODY))
     error = here.fails()
     assert "in a minute" in error.context[0]

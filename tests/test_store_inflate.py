@@ -12,7 +12,7 @@ import pytest
 
 from scripts.errors import ArchiveError
 from scripts.store.entries import Limits
-from scripts.store.zip_reader import unpack_zip
+from scripts.store.zip_reader import read_contents, unpack_zip
 
 PIECE = 64 * 1024
 SIZES = (0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 7, 700_001)
@@ -37,7 +37,7 @@ def test_every_byte_comes_out(tmp_path: Path, level: int) -> None:
         for name, body in bodies.items():
             archive.writestr(name, body)
     (tmp_path / "out").mkdir()
-    done = unpack_zip(blob, tmp_path / "out", Limits(), nothing)
+    done = unpack_zip(read_contents(blob, Limits()), blob, tmp_path / "out", nothing)
     assert {one.path: (one.size, one.sha256) for one in done} == {
         name: (len(body), hashlib.sha256(body).hexdigest()) for name, body in bodies.items()
     }
@@ -57,4 +57,4 @@ def test_packed_data_that_ends_early_is_refused(tmp_path: Path, cut: int) -> Non
     blob.write_bytes(data)
     (tmp_path / "out").mkdir()
     with pytest.raises(ArchiveError):
-        unpack_zip(blob, tmp_path / "out", Limits(), nothing)
+        unpack_zip(read_contents(blob, Limits()), blob, tmp_path / "out", nothing)

@@ -133,6 +133,13 @@ def test_the_home_of_root_is_hidden_but_not_every_folder_of_that_name() -> None:
     assert redactor.text("/root/x /srv/root/x /rooted ok") == "<home>/x /srv/root/x /rooted ok"
 
 
+def test_versions_with_four_numbers_stay_and_addresses_go() -> None:
+    data = {"version": "10.2.0.4", "driver_version": "31.0.12.9", "note": "found 6.4.2.1 and 1.2.3.4"}
+    assert LINUX.data(data) == data
+    gone = "peer 8.9.1.2, ip=1.2.3.4, 5.6.7.8:443, 10.2.0.4"
+    assert LINUX.text(gone) == "peer <ip>, ip=<ip>, <ip>:443, <ip>"
+
+
 def test_data_is_redacted_through_and_through() -> None:
     data = {
         "path": "/home/gwendolyn/x",

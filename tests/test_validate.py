@@ -30,7 +30,7 @@ from scripts.evidence.document import (
     Subject,
 )
 from scripts.evidence.evidence_io import read_document
-from scripts.evidence.regressions import Earlier, find_regressions
+from scripts.evidence.index import Filed, find_regressions
 from scripts.evidence.validation import (
     Validation,
     ValidationStep,
@@ -116,7 +116,7 @@ GONE = ("gemm", None, Outcome.NOT_REACHED)
 def test_a_regression_is_a_capability_that_passed_before(
     now: tuple[str, Level | None, Outcome], earlier: list[Document], named: str | None
 ) -> None:
-    known = [Earlier(path=f"{n}.json", document=d) for n, d in enumerate(earlier)]
+    known = [Filed(path=f"{n}.json", document=d) for n, d in enumerate(earlier)]
     found = find_regressions(document(now, day=5), known)
     assert [(r.capability, r.before.value) for r in found] == ([("gemm", named)] if named else [])
     if found:

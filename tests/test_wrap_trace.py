@@ -256,11 +256,11 @@ def test_exactly_the_marked_lines_are_taken_out_however_the_bytes_arrive(
     sieve, passed, rest, turn = LineFilter(PREFIX), b"", whole, 0
     while rest:
         size = sizes[turn % len(sizes)]
-        passed += sieve.sift(rest[:size])
+        passed += sieve.passing(rest[:size])
         rest, turn = rest[size:], turn + 1
     assert passed + sieve.rest() == expected
 
 
 def test_a_line_that_begins_otherwise_passes_before_its_end() -> None:
     sieve = LineFilter(PREFIX)
-    assert sieve.sift(b"Continue? [y/n] ") == b"Continue? [y/n] "
+    assert sieve.passing(b"Continue? [y/n] ") == b"Continue? [y/n] "

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools import comparison_picture, verb_tables
+from tools.doctor_confidence import write as confidence
 from tools.doctor_page import write as diagnoses
 from tools.readme_table import refresh, refresh_verbs
 
@@ -29,6 +30,7 @@ def verbs(*, check: bool) -> bool:
 
 GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("README.md: what is known to work", status_table),
+    ("scripts/data/confidence.toml", confidence),
     ("README.md: the tasks", verbs),
     ("docs/exit-codes.md: the tasks", verb_tables.write),
     ("docs/diagnoses.md", diagnoses),

@@ -172,6 +172,9 @@ def staged_runtime(ws: Workspace, stack: str = "", *, gpu: str = "") -> Staged:
         hint = f"put them back: invoke setup --stack={known.id}"
         raise StagedFileError("runtime-missing", msg, context=(f"digest {generation.digest}",), hint=hint)
     verify_runtime(runtime, progress=ws.progress)
+    for policy in known.env if lock.custom else ():
+        if policy.value is not None:
+            ws.progress.note(f"the custom lock sets {policy.name}={policy.value} for every program")
     return Staged(lock=lock, stack=known, runtime=runtime, host=host_of(ws, gpu=gpu))
 
 

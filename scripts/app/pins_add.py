@@ -13,17 +13,16 @@ from scripts.app.pins_check import github
 from scripts.errors import ConflictError, ExitCode, FetchError, IntegrityError, UsageError
 from scripts.lock.reader import parse_lock, read_lock
 from scripts.lock.update import CONFIRMED, LockDiff, diff
-from scripts.lock.upstream import Asset, AssetRef, GitHub
 from scripts.lock.urls import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact
 from scripts.model import Artifact, ArtifactFormat, Trust
-from scripts.net.web import MAX_BYTES, Hashed
+from scripts.net.github import Asset, AssetRef, GitHub
+from scripts.net.request import MAX_BYTES, HashedUrl, hash_url, is_web_page
 from scripts.serialize import pick
 
 ONE_REPORT: Final = "Downloaded and hashed once by whoever added it; its host publishes no digest."
 NO_DIGEST: Final = "Downloaded and hashed once by whoever added it; its release gives no SHA-256."
 
-_HTML: Final = (b"<!doctype html", b"<html", b"<head", b"<body")
 _ENDS: Final = (
     (".tar.gz", ArtifactFormat.TAR_GZ),
     (".tgz", ArtifactFormat.TAR_GZ),
@@ -82,7 +81,7 @@ def pins_add(
         if url in item.urls or name == item.id:
             raise _known(item)
     asset = _asset(server, ref)
-    hashed = server.web.hash_url(url, most=MAX_BYTES, progress=ws.progress)
+    hashed = hash_url(url, server.transport, most=MAX_BYTES, progress=ws.progress)
     _plausible(url, hashed)
     trust, note = _trust(url, asset, hashed, ref)
     artifact = Artifact(
@@ -132,17 +131,17 @@ def _asset(server: GitHub, ref: AssetRef | None) -> Asset | None:
     return asset
 
 
-def _plausible(url: str, hashed: Hashed) -> None:
+def _plausible(url: str, hashed: HashedUrl) -> None:
     if hashed.cut:
         msg = f"the file is larger than {MAX_BYTES} bytes"
         raise FetchError(reference="too-large", message=msg, context=(url,), hint="pin a smaller file")
-    if hashed.size == 0 or hashed.first.lstrip().lower().startswith(_HTML):
+    if hashed.size == 0 or is_web_page(hashed.first):
         msg = "the address gives a web page or nothing, not a file to pin"
         hint = "use the address of the file itself, as the browser's download list shows it"
         raise FetchError(reference="not-a-file", message=msg, context=(url,), hint=hint)
 
 
-def _trust(url: str, asset: Asset | None, hashed: Hashed, ref: AssetRef | None) -> tuple[Trust, str]:
+def _trust(url: str, asset: Asset | None, hashed: HashedUrl, ref: AssetRef | None) -> tuple[Trust, str]:
     """Judge the hash by what the release says; a contradiction is an error."""
     if asset is None or asset.sha256 is None:
         return Trust.SINGLE_REPORT, NO_DIGEST if ref else ONE_REPORT

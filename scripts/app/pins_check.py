@@ -13,9 +13,10 @@ from scripts.app.setup.download_summary import DownloadRow, DownloadSummary
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.lock.resolve import unknown_name
-from scripts.lock.upstream import API, GitHub, api_base
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress
-from scripts.net.web import MAX_BYTES, Web
+from scripts.net.github import API, GitHub, api_base
+from scripts.net.request import MAX_BYTES, hash_url
+from scripts.net.session import SHORT_DELAYS, Transport
 from scripts.serialize import JsonRecord
 from scripts.store.fetch import FetchAction
 
@@ -69,9 +70,9 @@ def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsC
         hint = "leave --offline out; `invoke verify --deep` hashes what is already here"
         raise UsageError(reference="offline", message=msg, hint=hint)
     lock = read_lock(ws.lock_path, custom=ws.custom_lock)
-    asking = web(ws)
     agree(ws, chosen(lock, only))
-    rows = [row for artifact in chosen(lock, only) for row in _check(asking, artifact, ws.progress)]
+    way = transport(ws)
+    rows = [row for artifact in chosen(lock, only) for row in _check(way, artifact, ws.progress)]
     return PinsCheckResult(checked=tuple(rows))
 
 
@@ -109,21 +110,21 @@ def chosen(lock: Lock, only: str) -> tuple[Artifact, ...]:
     return tuple(lock.artifacts[name] for name in dict.fromkeys(names or lock.artifacts))
 
 
-def _check(asking: Web, artifact: Artifact, progress: Progress) -> list[CheckedUrl]:
+def _check(transport: Transport, artifact: Artifact, progress: Progress) -> list[CheckedUrl]:
     if artifact.format is ArtifactFormat.SUPPLIED:
         detail = "supplied by the user; hashed when it is staged"
         return [CheckedUrl(artifact=artifact.id, url="", status=PinStatus.SUPPLIED, detail=detail)]
     rows = []
     for url in artifact.urls:
-        status, detail = _ask(asking, artifact, url, progress)
+        status, detail = _ask(transport, artifact, url, progress)
         rows.append(CheckedUrl(artifact=artifact.id, url=url, status=status, detail=detail))
     return rows
 
 
-def _ask(asking: Web, artifact: Artifact, url: str, progress: Progress) -> tuple[PinStatus, str]:
+def _ask(transport: Transport, artifact: Artifact, url: str, progress: Progress) -> tuple[PinStatus, str]:
     most = artifact.size or MAX_BYTES
     try:
-        found = asking.hash_url(url, most=most, progress=progress)
+        found = hash_url(url, transport, most=most, progress=progress)
     except FetchError as error:
         return PinStatus.UNREACHABLE, " ".join([error.message, *error.context])
     if found.cut:
@@ -135,10 +136,10 @@ def _ask(asking: Web, artifact: Artifact, url: str, progress: Progress) -> tuple
     return PinStatus.SAME, f"{found.size} bytes"
 
 
-def web(ws: Workspace) -> Web:
+def transport(ws: Workspace) -> Transport:
     """Make the way to ask servers; ``SSL_CERT_FILE`` adds certificates to the system's."""
     ca_file = ws.environ.get("SSL_CERT_FILE")
-    return Web(ca_file=Path(ca_file) if ca_file else None)
+    return Transport(ca_file=Path(ca_file) if ca_file else None, delays=SHORT_DELAYS)
 
 
 def github(ws: Workspace) -> GitHub:
@@ -151,4 +152,4 @@ def github(ws: Workspace) -> GitHub:
     """
     address = ws.environ.get("CUDA_AMD_GITHUB_API")
     api = api_base(address) if address else API
-    return GitHub(web=web(ws), api=api, token=ws.environ.get("GITHUB_TOKEN", ""))
+    return GitHub(transport=transport(ws), api=api, token=ws.environ.get("GITHUB_TOKEN", ""))

@@ -12,10 +12,10 @@ from scripts.errors import ExitCode
 from scripts.lock import update
 from scripts.lock.reader import parse_lock, read_lock
 from scripts.lock.update import LockDiff, PinFinding, diff
-from scripts.lock.upstream import AssetRef, GitHub, Release
 from scripts.lock.urls import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
 from scripts.model import Artifact, Lock
+from scripts.net.github import AssetRef, GitHub, Release
 from scripts.serialize import JsonRecord
 
 #: Why an artifact's host was not asked.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import FILE_NAME, dump, read_document, to_json, write_document
 from scripts.model import Host
 from scripts.osal.fs import write_atomic
+from scripts.osal.text import file_stamp
 from scripts.serialize import JsonRecord, plain
 
 IMPORTED: Final = "imported"
@@ -124,7 +124,7 @@ def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tupl
         "environment": {name: ws.environ[name] for name in sorted(ws.environ) if _telling(name)},
     }
     made = make_bundle(Parts(data=data, logs=_logs(ws)), redactor_of(ws))
-    path = _reports(ws) / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-bundle.zip"
+    path = _reports(ws) / f"{file_stamp()}-bundle.zip"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, made.content)
     return path, made.names

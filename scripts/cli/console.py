@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from scripts.errors import WorkspaceError
+from scripts.osal.text import size_text
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -318,8 +319,6 @@ def _translate(name: str) -> None:
     setattr(sys, name, translated)
 
 
-UNITS: Final = ("B", "kB", "MB", "GB", "TB")
-STEP: Final = 1000
 MINUTE: Final = 60
 
 
@@ -329,12 +328,7 @@ def size(count: int) -> str:
     >>> size(32944552)
     '32.9 MB'
     """
-    amount, unit = float(count), UNITS[0]
-    for unit in UNITS:
-        if amount < STEP or unit == UNITS[-1]:
-            break
-        amount /= STEP
-    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+    return size_text(count)
 
 
 def seconds(value: float) -> str:

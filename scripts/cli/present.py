@@ -200,10 +200,10 @@ def _show(verb: Verb, result: Result, out: Out, *, as_json: bool) -> bool:
 
 
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
-    """Let the doctor explain what a task of ours printed, if it knows."""
-    from scripts.app.doctor.advice import EXPLAINED, best_finding, words_of  # noqa: PLC0415 - only after a failure
-    from scripts.cli.views.checks import note_finding  # noqa: PLC0415 - as above
+    """Let the doctor explain what a program that a task ran has printed, if it knows."""
+    from scripts.app.doctor.advice import EXPLAINED, best_finding, output_of  # noqa: PLC0415 - only after a failure
+    from scripts.cli.views.doctor import note_finding  # noqa: PLC0415 - as above
 
-    found = best_finding(ws, words_of(failed, log=log)) if task in EXPLAINED else None
+    found = best_finding(ws, output_of(failed, log=log)) if task in EXPLAINED else None
     if found is not None:
         note_finding(found, out)

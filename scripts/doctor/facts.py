@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -15,18 +11,8 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from scripts.doctor.context import architectures, hip_versions, lists_both_kinds
 from scripts.host.support import support
-
-GPUS: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
-_GFX: Final = re.compile(r"\bgfx(?:[0-9]{3,4}|90[ac])\b")
-_HIP: Final = re.compile(r"(?:rocm/|\bhip(?: sdk)? ?v?|\brocm ?)([5-9]\.\d|10\.\d)(?!\d)")
-#: Lines that list the devices of a machine; others may list what a library was built for.
-_LISTED: Final = re.compile(
-    r"\b(?:dev|device|gpu)\b ?#?\d|agents?[=:]|\barch: |hip device|gcnarchname|marketing name"
-    r"|\b(?:gpu|cpu|processor|graphics) ?[:=]"
-)
-#: How Windows names the GPU inside a processor.
-_INSIDE: Final = re.compile(r"radeon\(tm\) graphics|with radeon (?:vega )?graphics")
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -78,63 +64,20 @@ def holds(when: Mapping[str, object], facts: Facts) -> bool | None:
 
 
 def with_text(facts: Facts, lines: Iterable[str]) -> Facts:
-    """Add what the text tells of the GPU and of HIP; ``lines`` are as ``letters.plain`` makes them.
+    """Add what the text tells of the GPU and of HIP; ``lines`` are as ``decoding.plain`` makes them.
 
     Where the text speaks of other GPUs only, it is another machine's, and is believed of GPUs and HIP alone.
     """
     told = list(lines)
-    gfx = _architectures(told)
-    hip = tuple(dict.fromkeys(_HIP.findall("\n".join(told))))[:4]
+    gfx, hip = architectures(told), hip_versions(told)
     if facts.gfx and (not gfx or set(gfx) & set(facts.gfx)):
         return replace(facts, hip=facts.hip or hip)
+    mixed = lists_both_kinds(told)
     if facts.gfx:
-        return replace(facts, gfx=gfx[:4], hip=hip or facts.hip, mixed=_mixed(told), libraries=None)
-    mixed = _mixed(told) if facts.mixed is None else facts.mixed
-    return replace(facts, gfx=gfx[:4], hip=hip or facts.hip, mixed=mixed)
-
-
-def _architectures(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the architectures that lines name, by name or by a product's."""
-    joined = "\n".join(lines)
-    named = _GFX.findall(joined) or [_models()[name] for name in _model_names().findall(joined)]
-    return tuple(dict.fromkeys(named))
-
-
-def _mixed(lines: Iterable[str]) -> bool | None:
-    """Whether a text lists an integrated and a discrete GPU of one machine; it never denies it."""
-    listed = [line for line in lines if _LISTED.search(line)]
-    kinds = {_inside().get(gfx) for gfx in _architectures(listed)}
-    kinds |= {True for line in listed if _INSIDE.search(line)}
-    return True if {True, False} <= kinds else None
-
-
-@cache
-def _model_names() -> re.Pattern[str]:
-    """Match any product name that stands for one architecture, the longest first."""
-    names = sorted(_models(), key=len, reverse=True)
-    return re.compile(r"\b(" + "|".join(re.escape(name) for name in names) + r")\b")
-
-
-@cache
-def _inside() -> Mapping[str, bool]:
-    """Return by architecture whether it is a processor's; those that are both are left out."""
-    found: dict[str, set[bool]] = {}
-    for row in tomllib.loads(GPUS.read_text(encoding="utf-8"))["model"]:
-        if "gfx" in row:
-            found.setdefault(row["gfx"], set()).add(row["integrated"])
-    return {gfx: kinds.pop() for gfx, kinds in found.items() if len(kinds) == 1}
-
-
-@cache
-def _models() -> Mapping[str, str]:
-    """Return architectures by short product name (``rx 6600``), where a name means one only."""
-    rows = tomllib.loads(GPUS.read_text(encoding="utf-8"))
-    found: dict[str, str | None] = {}
-    for row in rows["model"]:
-        name = re.sub(r"\(tm\)|amd|radeon|graphics", "", row["name"].lower())
-        short, gfx = " ".join(name.split()), row.get("gfx")
-        found[short] = gfx if found.get(short, gfx) == gfx else None
-    return {name: gfx for name, gfx in found.items() if gfx and any(c.isdigit() for c in name)}
+        return replace(facts, gfx=gfx[:4], hip=hip or facts.hip, mixed=mixed, libraries=None)
+    return replace(
+        facts, gfx=gfx[:4], hip=hip or facts.hip, mixed=mixed if facts.mixed is None else facts.mixed
+    )
 
 
 def _gfx(wanted: object, facts: Facts) -> bool | None:

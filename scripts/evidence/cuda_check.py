@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from scripts.host.hip_libraries import library_behind
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
+from scripts.osal.text import without_ansi
 
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
 OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
@@ -229,7 +230,6 @@ LOAD_CODES: Final[Mapping[int, str]] = {
     193: "it is not a library for this kind of process",
 }
 
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _LINE: Final = re.compile(
     r"\s*(?P<name>[A-Za-z]+[0-9]*)\s*:\s*(?:OK(?:\s+\((?P<path>.+)\))?|ERROR:\s*(?P<error>.*?))\s*"
 )
@@ -267,7 +267,7 @@ def parse_output(data: bytes | str) -> CheckOutput:
     """
     lines: list[CheckLine] = []
     noise: list[str] = []
-    for raw in re.split(r"[\r\n]+", _ANSI.sub("", decode(data))):
+    for raw in re.split(r"[\r\n]+", without_ansi(decode(data))):
         text = raw.strip("\ufeff\0 \t")
         match = _LINE.fullmatch(text)
         if match:

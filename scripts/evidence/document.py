@@ -13,7 +13,6 @@ The rules, in one place:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -24,6 +23,7 @@ from msgspec.structs import replace
 
 from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from scripts.osal.redaction import Redactor
+from scripts.osal.text import printable, utc_now, without_ansi
 
 FORMAT: Final = 1
 
@@ -55,9 +55,6 @@ SEVERITY: Final = (
     Outcome.REFUSED,
     Outcome.PASS,
 )
-
-
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class Provenance(StrEnum):
@@ -227,7 +224,7 @@ def build_document(
     if files is None and runtime is not None:
         files = (FileFact(name=f.name, sha256=f.sha256) for f in runtime.files)
     return Document(
-        created=(created or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0),
+        created=(created or utc_now()).astimezone(UTC).replace(microsecond=0),
         provenance=Provenance.MEASURED,
         subject=Subject(
             stack=stack.id,
@@ -285,5 +282,4 @@ def _machine(host: Host, redactor: Redactor) -> DocumentMachine:
 
 
 def _one_line(text: str) -> str:
-    plain = _ANSI.sub("", text)
-    return " ".join("".join(c if c.isprintable() else " " for c in plain).split())
+    return " ".join(printable(without_ansi(text)).split())

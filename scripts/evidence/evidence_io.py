@@ -25,6 +25,7 @@ from scripts.evidence.document import (
 )
 from scripts.model import Outcome
 from scripts.osal.fs import write_atomic
+from scripts.osal.text import printable, time_stamp
 from scripts.serialize import parse_json, pick
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def to_json(document: Document) -> dict[str, object]:
     """Return the document as plain JSON data, every key present."""
     return {
         "format": FORMAT,
-        "created": document.created.astimezone(UTC).strftime(_TIME),
+        "created": time_stamp(document.created),
         **pick(
             document,
             "provenance source simulated subject machine lock revision level outcome capabilities=results "
@@ -200,5 +201,5 @@ def _refuse(origin: str, where: str, what: str) -> NoReturn:
 
 def _shorten(text: str) -> str:
     """Keep a stranger's text to one short printable line."""
-    line = "".join(c if c.isprintable() else "?" for c in text)
+    line = printable(text, instead="?")
     return line if len(line) <= 200 else f"{line[:120]} … {line[-60:]}"  # noqa: PLR2004 - one or two lines

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from scripts.osal.text import printable
 from scripts.serialize import parse_json, plain
 
 FORMAT: Final = 1
@@ -215,4 +216,4 @@ def junit(validation: Validation) -> bytes:
 
 
 def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)
+    return printable(text)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from scripts.host.gpu import AMD, is_known_gfx
 from scripts.model import Gpu
+from scripts.osal.text import without_ansi
 
 #: Labels that no other word ends with, so that a log line glued to one does no harm …
 _DISTINCT: Final = (
@@ -37,7 +38,6 @@ _LABEL = re.compile(
     rf"|(?P<name>{_DISTINCT}|{_PLAIN}):"
 )
 _ERROR = re.compile(r'HIP API error = (\d{4})(?:\s+"([^"\n]*)")?')
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _QUOTE = re.compile(r"^(?:[^\S\n]*[>|\u2502])+", re.MULTILINE)
 _RULE = re.compile(r"-{8,}")
 _GFX = re.compile(r"\bgfx[0-9a-f]{3,5}\b((?::[a-z]+[+-])*)", re.IGNORECASE)
@@ -122,7 +122,7 @@ def gpus(info: HipInfo, source: str = "hipInfo") -> tuple[Gpu, ...]:
 
 def _clean(text: str) -> str:
     """Take away what terminals, mail and forms put around the lines."""
-    text = _ANSI.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", ""))
+    text = without_ansi(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", ""))
     text = text.replace("\ufeff", "").replace("\u00a0", " ")
     return _RULE.sub("\n", _QUOTE.sub("", text).replace("|", " "))
 

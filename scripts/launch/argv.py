@@ -9,6 +9,7 @@ Windows every argument travels inside one line of text that each program splits 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Sequence
 from pathlib import PurePath, PureWindowsPath
 from typing import Final
@@ -105,23 +106,10 @@ def utf16_units(text: str) -> int:
 def quote(arg: str) -> str:
     r"""Quote one argument so that the usual Windows rules give it back exactly.
 
-    The rules of Microsoft's C runtime, ``CommandLineToArgvW``, Rust and CPython agree on the form
-    produced here: quotes around it only where needed, ``\"`` for a quote, and backslashes doubled
-    only where they stand before a quote.
+    The rules of Microsoft's C runtime, ``CommandLineToArgvW``, Rust and CPython agree on the form: quotes
+    around it only where needed, ``\"`` for a quote, and backslashes doubled only before a quote.
     """
-    wrapper = '"' if not arg or " " in arg or "\t" in arg else ""
-    pieces = [wrapper]
-    backslashes = 0
-    for char in arg:
-        if char == "\\":
-            backslashes += 1
-            continue
-        pieces.append("\\" * (2 * backslashes + 1 if char == '"' else backslashes))
-        pieces.append(char)
-        backslashes = 0
-    pieces.append("\\" * (2 * backslashes if wrapper else backslashes))
-    pieces.append(wrapper)
-    return "".join(pieces)
+    return subprocess.list2cmdline([arg])
 
 
 def child_line(exe: PureWindowsPath, args: Sequence[str]) -> str:

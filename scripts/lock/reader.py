@@ -9,14 +9,23 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from scripts.errors import LockError
 from scripts.lock.toml_nodes import LockNode, LockSource
-from scripts.lock.urls import url_problem
+from scripts.lock.values import (
+    gfx,
+    identifier,
+    option,
+    references,
+    relative,
+    setting,
+    unique,
+    url,
+    variable,
+    version_range,
+)
 from scripts.model import (
     Artifact,
     ArtifactFormat,
@@ -30,11 +39,16 @@ from scripts.model import (
     StackKind,
     Trust,
 )
+from scripts.osal import fs, paths
 
 VERSION: Final = 1
+#: Bytes and nesting of a lock; ours has 40 kB and 4. tomllib needs quadratic time for deeply dotted keys.
+MOST_BYTES: Final = 2 * 1024**2
+MOST_DEPTH: Final = 32
 BOM: Final = b"\xef\xbb\xbf"
 
 _LINE: Final = re.compile(r"\(at line (\d+)")
+_STRINGS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 
 
 def read_lock(path: Path, *, custom: bool = False) -> Lock:
@@ -42,21 +56,21 @@ def read_lock(path: Path, *, custom: bool = False) -> Lock:
 
     Args:
         path: the file.
-        custom: whether it replaces the checkout's own; it is then named by its whole path.
+        custom: whether it replaces the checkout's own; it is then named by its absolute path.
 
     Raises:
         LockError: it is missing, unreadable, or breaks any rule of the format.
     """
     name = str(path) if custom else path.name
     try:
-        data = path.read_bytes()
+        data = fs.read_bounded(path, MOST_BYTES)
     except FileNotFoundError:
-        msg = f"There is no lock file {path}."
-        hint = "Restore it with `git checkout -- pins.lock`, or correct CUDA_AMD_LOCK."
+        msg = f"there is no lock file {path}"
+        hint = "restore it with `git checkout -- pins.lock`, or correct CUDA_AMD_LOCK"
         raise LockError(reference="lock-not-found", message=msg, context=(name,), hint=hint) from None
     except OSError as error:
-        msg = f"The lock file cannot be read: {error.strerror}."
-        hint = "Make it a file that this user may read."
+        msg = f"the lock file cannot be read: {error.strerror}"
+        hint = "make it a file that this user may read"
         raise LockError(reference="lock-unreadable", message=msg, context=(str(path),), hint=hint) from None
     return parse_lock(data, path=path, custom=custom)
 
@@ -88,24 +102,31 @@ def parse_lock(data: bytes, *, path: Path, custom: bool = False) -> Lock:
 
 def _document(data: bytes, name: str) -> LockNode:
     """Parse TOML; syntax errors keep the line tomllib found."""
+    if len(data) > MOST_BYTES:
+        msg = f"the lock has more than {MOST_BYTES:,} bytes"
+        raise LockError("lock-too-large", msg, context=(name,), hint="split it, or correct CUDA_AMD_LOCK")
     if data.startswith(BOM):
-        msg = "The lock begins with a byte order mark."
-        hint = "Save it as UTF-8 without BOM (PowerShell 5.1's -Encoding UTF8 adds one)."
+        msg = "the lock begins with a byte order mark"
+        hint = "save it as UTF-8 without BOM (PowerShell 5.1's -Encoding UTF8 adds one)"
         raise LockError(reference="lock-byte-order-mark", message=msg, context=(f"{name}:1",), hint=hint)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        msg = "The lock is not UTF-8."
+        msg = "the lock is not UTF-8"
         raise LockError(
             reference="lock-not-utf8",
             message=msg,
             context=(f"{name}:{line}",),
-            hint="Save it as UTF-8 without BOM.",
+            hint="save it as UTF-8 without BOM",
         ) from None
+    for number, row in enumerate(text.split("\n"), start=1):
+        if row.count(".") > MOST_DEPTH and _STRINGS.sub("", row).partition("#")[0].count(".") > MOST_DEPTH:
+            msg = f"a key is nested more than {MOST_DEPTH} deep"
+            raise LockError("lock-too-deep", msg, context=(f"{name}:{number}",), hint="write flat tables")
     try:
         value = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # besides syntax: a number of thousands of digits
         raise _syntax(name, text, error) from None
     return LockNode(source=LockSource(name, text), key=(), value=value)
 
@@ -117,8 +138,8 @@ def _syntax(name: str, text: str, error: Exception) -> LockError:
     else:
         line = int(found[1]) if found else text.count("\n") + 1
         reason = str(error)
-    msg = "The lock is not valid TOML."
-    hint = "Correct that line, or restore the file with `git checkout -- pins.lock`."
+    msg = "the lock is not valid TOML"
+    hint = "correct that line, or restore the file with `git checkout -- pins.lock`"
     return LockError(
         reference="lock-invalid-toml", message=msg, context=(f"{name}:{line}", reason), hint=hint
     )
@@ -128,15 +149,15 @@ def _version(document: LockNode) -> None:
     """Look at the version before anything else: a newer format may have any key."""
     node = document.entries().get("version")
     if node is None:
-        msg = "The lock does not say which version of the format it has."
-        hint = f"Begin it with `version = {VERSION}`."
+        msg = "the lock does not say which version of the format it has"
+        hint = f"start it with `version = {VERSION}`"
         raise document.refusal(msg, "lock-missing-version", hint, at=("version",))
     version = node.number()
     if version < 1:
-        msg = f"There is no format version {version}."
+        msg = f"there is no format version {version}"
         raise node.refusal(msg, "lock-unknown-version", f"Write `version = {VERSION}`.")
     if version > VERSION:
-        msg = f"The lock has format version {version}; this workspace reads {VERSION}."
+        msg = f"the lock has format version {version}; this workspace reads {VERSION}"
         raise node.refusal(msg, "lock-newer-version", "Update this checkout (git pull).")
 
 
@@ -178,29 +199,29 @@ def _origin(node: LockNode, keys: dict[str, LockNode], form: ArtifactFormat) -> 
     if form is ArtifactFormat.SUPPLIED:
         for key in ("urls", "sha256", "size"):
             if key in keys:
-                msg = f"Supplied files are brought by the user, so {key!r} has no meaning."
+                msg = f"supplied files are brought by the user, so {key!r} has no meaning"
                 raise keys[key].refusal(msg, "lock-supplied-with-url", "Remove it; hash each member instead.")
         _hashed_members(node, keys)
         return
     if "urls" not in keys or keys["urls"].value == []:
         where = keys.get("urls", node)
-        msg = f"An artifact of format {form.value!r} needs at least one URL."
-        hint = 'Add urls = ["https://…"], or use format = "supplied" with members.'
+        msg = f"an artifact of format {form.value!r} needs at least one URL"
+        hint = 'add urls = ["https://…"], or use format = "supplied" with members'
         raise where.refusal(msg, "lock-no-url", hint, at=(*node.key, "urls"))
     if "sha256" not in keys:
-        msg = "There is a URL without a SHA-256."
-        hint = "Pin it: `invoke pins.add --url=…` downloads and hashes it."
+        msg = "there is a URL without a SHA-256"
+        hint = "pin it: `invoke pins.add --url=…` downloads and hashes it"
         raise node.refusal(msg, "lock-url-without-sha256", hint, at=(*node.key, "sha256"))
 
 
 def _hashed_members(node: LockNode, keys: dict[str, LockNode]) -> None:
     children = keys["members"].items() if "members" in keys else []
     if not children:
-        msg = "Supplied files must be listed as members."
+        msg = "supplied files must be listed as members"
         raise node.refusal(msg, "lock-supplied-without-members", "List them.", at=(*node.key, "members"))
     for child in children:
         if "sha256" not in child.entries():
-            msg = "A supplied file has no SHA-256, so anything could be supplied."
+            msg = "A supplied file has no SHA-256, so anything could be supplied"
             at = (*child.key, "sha256")
             raise child.refusal(msg, "lock-supplied-without-sha256", "Add its hash.", at=at)
 
@@ -222,10 +243,10 @@ def _unique_names(node: LockNode, members: tuple[Member, ...]) -> None:
     """Names that Windows or macOS take for the same file would overwrite each other."""
     seen: dict[str, int] = {}
     for index, member in enumerate(members):
-        folded = unicodedata.normalize("NFC", member.name.casefold())
+        folded = paths.fold(member.name)
         if folded in seen:
-            msg = f"Two members are installed as {member.name!r}: members[{seen[folded]}] and this one."
-            hint = "Give one of them another name, or remove it."
+            msg = f"two members are installed as {member.name!r}: members[{seen[folded]}] and this one"
+            hint = "give one of them another name, or remove it"
             raise node.items()[index].refusal(msg, "lock-duplicate-name", hint)
         seen[folded] = index
 
@@ -266,7 +287,7 @@ def _requires(node: LockNode) -> Requires:
     keys = node.table(optional=("os", "gfx"))
     system = keys["os"].text() if "os" in keys else ""
     if system not in {"", "windows", "linux"}:
-        msg = f"{system!r} is not one of: windows, linux."
+        msg = f"{system!r} is not one of: windows, linux"
         raise keys["os"].refusal(msg, "lock-unknown-value", "Leave the key out where any system will do.")
     return Requires(os=system, gfx=tuple(map(gfx, keys["gfx"].items())) if "gfx" in keys else ())
 
@@ -276,11 +297,10 @@ def _environment(keys: dict[str, LockNode]) -> tuple[EnvPolicy, ...]:
     found: dict[str, EnvPolicy] = {}
     for name, node in (keys["env"].entries() if "env" in keys else {}).items():
         parts = node.table(required=("value", "why"), optional=("only",))
-        value = parts["value"].text(empty=True)
-        found[variable(node, name)] = _policy(name, value, parts)
+        found[name] = _policy(name, setting(node, name, parts["value"]), parts)
     for name, node in (keys["unset"].entries() if "unset" in keys else {}).items():
         if name in found:
-            msg = f"{name} is both set and removed."
+            msg = f"{name} is both set and removed"
             raise node.refusal(msg, "lock-contradiction", "Keep one of the two.")
         parts = node.table(required=("why",), optional=("only",))
         found[variable(node, name)] = _policy(name, None, parts)
@@ -290,145 +310,6 @@ def _environment(keys: dict[str, LockNode]) -> tuple[EnvPolicy, ...]:
 def _policy(name: str, value: str | None, parts: dict[str, LockNode]) -> EnvPolicy:
     only = parts["only"].text() if "only" in parts else ""
     if only not in {"", "check"}:
-        msg = f"{only!r} is not one of: check."
+        msg = f"{only!r} is not one of: check"
         raise parts["only"].refusal(msg, "lock-unknown-value", "Leave the key out for every run.")
     return EnvPolicy(name=name, value=value, why=parts["why"].text(), only=only)
-
-
-MAX_ID: Final = 40
-
-_STACK_ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_ARTIFACT_ID: Final = re.compile(r"[a-z0-9]+(?:[-.+_][a-z0-9]+)*")
-_GFX: Final = re.compile(r"gfx[0-9]{1,2}[0-9a-f]{2}")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BOUND: Final = re.compile(r"(>=|<=|==|>|<)(\d+(?:\.\d+){0,3})")
-_RESERVED: Final = frozenset(
-    {"con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))}
-)
-
-
-def identifier(node: LockNode, *, stack: bool) -> str:
-    """Return an id that Nox, file systems and shells leave as it is."""
-    value = node.text()
-    pattern = _STACK_ID if stack else _ARTIFACT_ID
-    if not pattern.fullmatch(value):
-        letters = "lower-case letters, digits and single hyphens"
-        msg = (
-            f"The id {value!r} is not made of {letters}{'' if stack else ', dots, plus signs, underscores'}."
-        )
-        raise node.refusal(msg, "lock-bad-id", "Rename it, for example zluda-v6p69-sdk64.")
-    if stack and len(value) > MAX_ID:
-        msg = f"The id has {len(value)} characters; {MAX_ID} are allowed."
-        raise node.refusal(msg, "lock-bad-id", "Shorten it: Nox replaces longer folder names by a hash.")
-    return value
-
-
-def fold(name: str) -> str:
-    """Return what Nox makes of a name: everything but letters and digits becomes one hyphen."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def unique(nodes: Iterable[tuple[LockNode, str]], what: str) -> None:
-    """Refuse a name that was there before, also if only Nox's folding makes them the same."""
-    seen: dict[str, tuple[LockNode, str]] = {}
-    for node, name in nodes:
-        first = seen.setdefault(fold(name), (node, name))
-        if first[0] is node:
-            continue
-        line = node.source.line(first[0].key)
-        if first[1] == name:
-            msg = f"The {what} {name!r} is already there, on line {line}."
-            raise node.refusal(msg, "lock-duplicate-id", "Give each one an id of its own.")
-        msg = f"The {what}s {name!r} and {first[1]!r} (line {line}) become the same name in Nox."
-        raise node.refusal(msg, "lock-duplicate-id", "Make them differ in letters or digits.")
-
-
-def url(node: LockNode) -> str:
-    """Return an https URL that names one unchanging file and holds no secret."""
-    value = node.text()
-    problem = url_problem(value)
-    if problem is not None:
-        raise node.refusal(problem.message, f"lock-{problem.reference}", problem.hint)
-    return value
-
-
-def version_range(node: LockNode) -> str:
-    """Return a specifier set such as ``>=6.4,<6.5`` that some version can satisfy; empty means any."""
-    value = node.text(empty=True)
-    low: tuple[tuple[int, ...], bool] = ((0,) * 4, False)  # the bound; is it excluded?
-    high: tuple[tuple[int, ...], bool] | None = None  # the bound; is it included?
-    for part in value.split(",") if value else ():
-        match = _BOUND.fullmatch(part.strip())
-        if match is None:
-            raise _bad_range(node, f"{part!r} is not a version bound.")
-        numbers = [int(number) for number in match[2].split(".")]
-        bound = (*numbers, *[0] * (4 - len(numbers)))
-        if match[1] in {">=", ">", "=="}:
-            low = max(low, (bound, match[1] == ">"))
-        if match[1] in {"<=", "<", "=="}:
-            found = (bound, match[1] != "<")
-            high = found if high is None else min(high, found)
-    if high is not None and (low[0] > high[0] or (low[0] == high[0] and (low[1] or not high[1]))):
-        raise _bad_range(node, f"No version satisfies {value!r}.")
-    return value
-
-
-def _bad_range(node: LockNode, msg: str) -> LockError:
-    return node.refusal(msg, "lock-bad-range", "Write it like >=6.4,<6.5.")
-
-
-def relative(node: LockNode, *, empty: bool = False) -> str:
-    """Return a POSIX path that stays inside its archive on every system."""
-    value = node.text(empty=empty)
-    if not value:
-        return value
-    for part in value.split("/"):
-        stem = part.split(".")[0].rstrip(" ").casefold()
-        bad = part in {"", ".", ".."} or part.endswith((" ", ".")) or stem in _RESERVED
-        if bad or any(char in part for char in '\\:*?"<>|'):
-            msg = f"The path {value!r} is not a plain relative path."
-            hint = (
-                "Write it relative to the archive's root with forward slashes, without '..', drive or colon."
-            )
-            raise node.refusal(msg, "lock-unsafe-path", hint)
-    return value
-
-
-def gfx(node: LockNode) -> str:
-    """Return an architecture such as ``gfx1200``."""
-    value = node.text()
-    if not _GFX.fullmatch(value):
-        msg = f"{value!r} is not a GPU architecture."
-        raise node.refusal(msg, "lock-bad-gfx", "Write it like gfx1200.")
-    return value
-
-
-def variable(node: LockNode, name: str) -> str:
-    """Return the name of an environment variable."""
-    if not _VARIABLE.fullmatch(name):
-        msg = f"{name!r} is not a name of an environment variable."
-        raise node.refusal(msg, "lock-bad-variable", "Use letters, digits and underscores.")
-    return name
-
-
-def option(node: LockNode, name: str) -> str:
-    """Return the name of an optional part, as ``--with`` takes it."""
-    if not _STACK_ID.fullmatch(name):
-        msg = f"The option {name!r} is not made of lower-case letters, digits and single hyphens."
-        raise node.refusal(msg, "lock-bad-id", "Rename it, for example libtorch.")
-    return name
-
-
-def references(nodes: Iterable[LockNode], known: Mapping[str, object]) -> Iterator[str]:
-    """Yield the artifact ids an array names; each must exist and stand there once."""
-    seen: set[str] = set()
-    for node in nodes:
-        name = node.text()
-        if name not in known:
-            msg = f"There is no artifact {name!r}."
-            raise node.refusal(msg, "lock-dangling-reference", "Correct the id, or add the artifact.")
-        if name in seen:
-            msg = f"The artifact {name!r} is named twice."
-            raise node.refusal(msg, "lock-duplicate-reference", "Name it once.")
-        seen.add(name)
-        yield name

@@ -61,13 +61,13 @@ def unknown_name(what: str, name: str, known: tuple[str, ...]) -> UsageError:
     import difflib  # noqa: PLC0415 - only for this
 
     close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-    msg = f"There is no {what} {name!r}."
-    hint = f"Did you mean {' or '.join(close)}? " if close else ""
+    msg = f"there is no {what} {name!r}"
     listed = ", ".join(sorted(known)) or "none"
-    return UsageError(f"unknown-{what}", msg, hint=f"{hint}Known: {listed}.")
+    near = f"try {' or '.join(close)}; known: {listed}" if close else f"choose one of: {listed}"
+    return UsageError(f"unknown-{what}", msg, hint=near)
 
 
 def _unknown_option(stack: Stack, name: str) -> UsageError:
     choices = ", ".join(sorted(stack.optional)) or "none"
-    msg = f"The stack {stack.id} has no optional part {name!r}."
-    return UsageError(reference="unknown-option", message=msg, hint=f"Choices for --with: {choices}.")
+    msg = f"the stack {stack.id} has no optional part {name!r}"
+    return UsageError(reference="unknown-option", message=msg, hint=f"choose one for --with: {choices}")

@@ -17,6 +17,8 @@ E = TypeVar("E", bound=StrEnum)
 
 SEE: Final = "docs/pins.md describes the format."
 
+MOST_NUMBER: Final = 2**63
+
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -75,11 +77,11 @@ class LockNode(Struct, frozen=True, kw_only=True):
         known = (*needed, *optional)
         for name, node in entries.items():
             if name not in known:
-                msg = f"The key {name!r} is unknown."
+                msg = f"the key {name!r} is unknown"
                 raise node.refusal(msg, "lock-unknown-key", f"Known here: {', '.join(known)}. {SEE}")
         for name in needed:
             if name not in entries:
-                msg = f"The key {name!r} is missing."
+                msg = f"the key {name!r} is missing"
                 raise self.refusal(msg, "lock-missing-key", f"Add it. {SEE}", at=(*self.key, name))
         return entries
 
@@ -100,10 +102,10 @@ class LockNode(Struct, frozen=True, kw_only=True):
         if not isinstance(self.value, str):
             raise self.wrong_type(needed="a string")
         if not self.value.strip() and not (empty and not self.value):
-            msg = "The text is empty."
+            msg = "the text is empty"
             raise self.refusal(msg, "lock-empty-value", f"Fill it in. {SEE}")
         if _CONTROL.search(self.value):
-            msg = "The text holds a control character."
+            msg = "the text holds a control character"
             raise self.refusal(msg, "lock-bad-text", "Write it as one line of plain text.")
         return self.value
 
@@ -111,7 +113,7 @@ class LockNode(Struct, frozen=True, kw_only=True):
         """Return a number of bytes, 1 or more."""
         value = self.number()
         if value < 1:
-            msg = f"The size {value} is not a number of bytes."
+            msg = f"the size {value} is not a number of bytes"
             raise self.refusal(msg, "lock-bad-size", "Give the exact size, or leave the key out if unknown.")
         return value
 
@@ -119,14 +121,17 @@ class LockNode(Struct, frozen=True, kw_only=True):
         """Return a whole number."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             raise self.wrong_type(needed="a whole number")
+        if abs(self.value) >= MOST_NUMBER:  # not shown: it may have a million digits
+            msg = "the number does not fit into 64 bits"
+            raise self.refusal(msg, "lock-bad-size", "Give the exact number.")
         return self.value
 
     def sha256(self) -> str:
         """Return 64 lower-case hex digits."""
         value = self.text()
         if not _SHA256.fullmatch(value):
-            msg = "This is not a SHA-256: 64 lower-case hex digits are needed."
-            hint = "Copy it again from the source that published it, without prefix or blanks."
+            msg = "this is not a SHA-256: 64 lower-case hex digits are needed"
+            hint = "copy it again from the source that published it, without prefix or blanks"
             raise self.refusal(msg, "lock-bad-sha256", hint)
         return value
 
@@ -137,12 +142,12 @@ class LockNode(Struct, frozen=True, kw_only=True):
             return kind(value)
         except ValueError:
             choices = ", ".join(kind)
-            msg = f"{value!r} is not one of: {choices}."
+            msg = f"{value!r} is not one of: {choices}"
             raise self.refusal(msg, "lock-unknown-value", f"Use one of them. {SEE}") from None
 
     def wrong_type(self, *, needed: str) -> LockError:
         """Make the error for a value of another type."""
-        msg = f"{needed.capitalize()} is needed here, not {_type_name(self.value)}."
+        msg = f"{needed.capitalize()} is needed here, not {_type_name(self.value)}"
         return self.refusal(msg, "lock-wrong-type", SEE)
 
 

@@ -10,8 +10,8 @@ from typing import Final
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from scripts.lock.upstream import Asset, AssetRef, Release
 from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Member, Stack, Trust
+from scripts.net.github import Asset, AssetRef, Release
 from scripts.serialize import plain
 
 CONFIRMED: Final = "The release's own metadata gives this digest."

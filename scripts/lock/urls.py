@@ -42,8 +42,8 @@ def url_problem(value: str) -> UrlProblem | None:
 
 def _address(parts: SplitResult) -> UrlProblem | None:
     if parts.scheme == "http":
-        message = "The URL uses http:, which anybody on the way can change."
-        hint = "Use the https address. A file from an http mirror goes through --mirror."
+        message = "the URL uses http:, which anyone on the way can change"
+        hint = "use the https address; a file from an http mirror goes through --mirror"
         return UrlProblem(reference="insecure-url", message=message, hint=hint)
     if parts.scheme != "https" or not parts.hostname or parts.path in {"", "/"}:
         return _bad("is not the https address of a file", "Use an https URL.")

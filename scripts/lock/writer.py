@@ -5,9 +5,7 @@ What comes out has been read back: it means what it should, or nothing is return
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -18,8 +16,9 @@ from msgspec.structs import replace
 from tomlkit.items import Comment, Item
 
 from scripts.errors import ConflictError, LockError
-from scripts.lock.reader import parse_lock
+from scripts.lock.reader import MOST_BYTES, parse_lock
 from scripts.model import Artifact, EnvPolicy, Lock, Member, Stack
+from scripts.osal.fs import read_bounded, write_atomic
 
 
 def format_lock(text: str, *, path: Path = Path("pins.lock")) -> str:
@@ -29,7 +28,7 @@ def format_lock(text: str, *, path: Path = Path("pins.lock")) -> str:
         LockError: the lock is wrong, or laid out so that formatting would lose something.
     """
     before = parse_lock(text.encode(), path=path)
-    after = put_together(take_apart(text))
+    after = serialize_entries(parse_entries(text))
     if _meaning(parse_lock(after.encode(), path=path)) != _meaning(before):
         raise unusual_layout(1)
     return after
@@ -51,12 +50,12 @@ def with_stack(text: str, stack: Stack) -> str:
 
 def with_fields(text: str, artifact_id: str, fields: Mapping[str, str | int]) -> str:
     """Set plain keys of one artifact, such as a size that was unknown; its comments stay."""
-    document = take_apart(format_lock(text))
+    document = parse_entries(format_lock(text))
     entry = next(e for e in document.entries if e.kind == "artifact" and e.id == artifact_id)
     for key, data in fields.items():
         old = entry.values.get(key, Value(data=data))
         entry.values[key] = Value(data=data, lead=old.lead, tail=old.tail)
-    return format_lock(put_together(document))
+    return format_lock(serialize_entries(document))
 
 
 def save_lock(path: Path, text: str, *, expected: str) -> None:
@@ -69,33 +68,19 @@ def save_lock(path: Path, text: str, *, expected: str) -> None:
 
     Raises:
         LockError: the file cannot be written.
-        ConflictError: somebody changed the file meanwhile; nothing was written.
+        ConflictError: the file changed meanwhile; nothing was written.
     """
-    if parse_lock(path.read_bytes(), path=path).digest != expected:
-        msg = "The lock has changed since it was read, so nothing was written."
+    if parse_lock(read_bounded(path, MOST_BYTES), path=path).digest != expected:
+        msg = "the lock has changed since it was read, so nothing was written"
         raise ConflictError(
-            reference="lock-changed-meanwhile", message=msg, context=(str(path),), hint="Run the task again."
+            reference="lock-changed-meanwhile", message=msg, context=(str(path),), hint="run the task again"
         )
     try:
-        _replace(path, text.encode())
+        write_atomic(path, text.encode(), keep_mode=True)
     except OSError as error:
-        msg = f"The lock cannot be written: {error.strerror}."
-        hint = "Close programs that hold it open, and make its folder writable."
+        msg = f"the lock cannot be written: {error.strerror}"
+        hint = "close programs that hold it open, and make its folder writable"
         raise LockError(reference="lock-not-writable", message=msg, context=(str(path),), hint=hint) from None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(path.stat().st_mode)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _meaning(lock: Lock) -> Lock:
@@ -214,7 +199,7 @@ class LockDocument(Struct, kw_only=True):
     end: list[str]
 
 
-def take_apart(text: str) -> LockDocument:
+def parse_entries(text: str) -> LockDocument:
     """Read a lock that ``parse_lock`` accepts and whose entries have headers of their own."""
     head = LockSection()
     entries: list[LockEntry] = []
@@ -244,13 +229,13 @@ def take_apart(text: str) -> LockDocument:
 
 def unusual_layout(line: int) -> LockError:
     """Make the error for valid TOML that has no place in the fixed layout."""
-    msg = "The lock is written in a way that cannot be formatted without losing something."
-    hint = "Write entries below [[artifact]] or [[stack]] lines, and members as a list of inline tables."
+    msg = "the lock is written in a way that cannot be formatted without losing something"
+    hint = "write entries below [[artifact]] or [[stack]] lines, and members as a list of inline tables"
     context = (f"pins.lock:{line}",)
     return LockError(reference="lock-unusual-layout", message=msg, context=context, hint=hint)
 
 
-def put_together(document: LockDocument) -> str:
+def serialize_entries(document: LockDocument) -> str:
     """Write a lock: entries sorted, keys in order, one blank line between blocks, LF."""
     order = list(KEYS)
     entries = sorted(document.entries, key=lambda entry: (order.index(entry.kind), entry.id))

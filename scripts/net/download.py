@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -15,15 +14,12 @@ from scripts.errors import FetchError, IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, Progress
 from scripts.net.mirrors import DownloadSource
 from scripts.net.partial import Partial, Received
-from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, open_url
+from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, is_web_page, open_url
 from scripts.net.session import AttemptError, Transport
 from scripts.osal import fs
 
-#: A server that sends less than this in a minute is given up like one that sends nothing.
-_SLOWEST: Final = 60 * 1024
-_MINUTE: Final = 60.0
-
-_HTML_BEGINNINGS: Final = (b"<!doctype html", b"<html", b"<head", b"<body", b"<script")
+#: An attempt that brings this many bytes is followed by another at the same place.
+_GOOD_PIECE: Final = 1024 * 1024
 
 
 class DownloadJob(Struct, frozen=True, kw_only=True):
@@ -88,7 +84,7 @@ def _from_url(
     if etag and start == job.artifact.size:
         return _collect(job, None, advance)  # killed between the last byte and the comparison
     try:
-        reply = open_url(session, place.url, job.transport, start=start, etag=etag, mirror=place.mirror)
+        reply = open_url(session, place.url, job.transport, start=start, etag=etag, loopback=place.mirror)
     except AttemptError as error:
         if error.status == RANGE_NOT_SATISFIABLE:
             partial.discard()
@@ -105,7 +101,7 @@ def _from_url(
 def _collect(job: DownloadJob, source: Reply | _Readable | None, advance: Callable[[int], None]) -> Received:
     """Hash what is there, append what ``source`` gives, and return what it all is."""
     with job.partial.writer(advance) as writer:
-        pace, looked_at = _Pace(), False
+        looked_at = False
         while source is not None and (block := source.read(fs.CHUNK)):
             if not looked_at:
                 looked_at = True
@@ -115,7 +111,6 @@ def _collect(job: DownloadJob, source: Reply | _Readable | None, advance: Callab
             advance(len(block))
             if writer.size > job.limit:
                 break
-            pace.count(len(block))
         received = writer.finish()
     if received.size > job.limit:
         raise _too_large(job, received.head)
@@ -149,9 +144,7 @@ def _compare(job: DownloadJob, place: DownloadSource, received: Received) -> Non
 
 
 def _refuse_web_page(artifact: Artifact, block: bytes) -> None:
-    """Recognise a page sent instead of an archive: a login, a portal, a "not found" with status 200."""
-    start = block[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if artifact.format is not ArtifactFormat.RAW and start.startswith(_HTML_BEGINNINGS):
+    if artifact.format is not ArtifactFormat.RAW and is_web_page(block):
         msg = "a web page came instead of the file (a login or portal page?)"
         raise AttemptError(msg, context=(f"begins: {block[:96]!r}",))
 
@@ -182,37 +175,13 @@ def _too_large(job: DownloadJob, head: bytes) -> AttemptError:
 def _disk_full(job: DownloadJob) -> FetchError:
     """Describe a disk that filled up on the way."""
     msg = f"the disk became full while {job.artifact.id} was written"
-    hint = "Free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk."
+    hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
     return FetchError("no-space", msg, context=(str(job.partial.blob.parent),), hint=hint)
 
 
 def _size_text(artifact: Artifact) -> str:
     """Write the pinned size."""
     return "unknown" if artifact.size is None else f"{artifact.size:,} bytes"
-
-
-class _Pace:
-    """Notices a body that only trickles: each block resets a socket's own timeout."""
-
-    def __init__(self) -> None:
-        """Begin a first minute."""
-        self._since = time.monotonic()
-        self._bytes = 0
-
-    def count(self, amount: int) -> None:
-        """Count a block; give up at the end of a minute that brought next to nothing."""
-        self._bytes += amount
-        now = time.monotonic()
-        if now - self._since < _MINUTE:
-            return
-        if self._bytes < _SLOWEST:
-            msg = f"only {self._bytes:,} bytes in a minute"
-            raise AttemptError(msg, transient=True)
-        self._since, self._bytes = now, 0
-
-
-#: An attempt that brings this many bytes is followed by another at the same place.
-_GOOD_PIECE: Final = 1024 * 1024
 
 
 class Download(Struct, frozen=True):
@@ -236,7 +205,7 @@ class Download(Struct, frozen=True):
                     for place in tuple(open_places):
                         failure = self._ask(session, place)
                         if failure is None:
-                            self._tell(failures)
+                            self._note_wrong_bytes(failures)
                             return self.job.partial.keep()
                         failures[place] = failure
                         if not failure.transient:
@@ -280,8 +249,8 @@ class Download(Struct, frozen=True):
         self.progress.note(f"{self.job.artifact.id}: {failures[-1]}; trying again in {wait:.0f} s")
         self.job.transport.sleep(wait)
 
-    def _tell(self, failures: dict[DownloadSource, AttemptError]) -> None:
-        """Say which earlier places had wrong bytes: somebody should look at them."""
+    def _note_wrong_bytes(self, failures: dict[DownloadSource, AttemptError]) -> None:
+        """Say which earlier places had wrong bytes."""
         for place, failure in failures.items():
             if failure.wrong_bytes:
                 self.progress.note(f"{self.job.artifact.id}: {place.label} was passed over: {failure}")
@@ -297,14 +266,14 @@ def _failure(artifact: Artifact, failures: dict[DownloadSource, AttemptError]) -
             "hash-mismatch",
             f"what came for {artifact.id} is not the pinned file; nothing of it was kept",
             context=tuple(lines),
-            hint="Usually the file was replaced upstream (`invoke pins.check` tells), or something on the "
-            "way (a mirror, proxy or login page) changed it. Try another network or mirror.",
+            hint="try another network or mirror: usually the file was replaced upstream (`invoke pins.check` "
+            "shows it), or something on the way (a mirror, proxy or login page) changed it",
         )
     return FetchError(
         "fetch-failed",
         f"{artifact.id} could not be downloaded",
         context=tuple(lines),
-        hint="Check network and proxy and try again; --mirror=FOLDER takes a file you already have.",
+        hint="check network and proxy and try again; --mirror=FOLDER takes a file you already have",
     )
 
 

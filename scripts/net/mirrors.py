@@ -57,9 +57,9 @@ def _of_mirror(artifact: Artifact, mirror: str) -> tuple[DownloadSource, ...]:
     if "://" not in mirror:
         return tuple(DownloadSource(file=Path(mirror) / name, mirror=True) for name in names)
     parts = urlsplit(mirror)
-    if not allowed(mirror, mirror=True) or parts.query or parts.fragment:
+    if not allowed(mirror, loopback=True) or parts.query or parts.fragment:
         msg = f"not a usable mirror: {shown(mirror)}"
-        hint = "Give a folder, an https: URL, or an http: URL on this machine, without ? and #."
+        hint = "give a folder, an https: URL, or an http: URL on this machine, without ? and #"
         raise UsageError("mirror-not-usable", msg, hint=hint)
     base = mirror.rstrip("/")
     return tuple(DownloadSource(url=f"{base}/{quote(name)}", mirror=True) for name in names)

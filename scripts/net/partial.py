@@ -15,11 +15,13 @@ from typing import BinaryIO, Final
 from msgspec import Struct
 
 from scripts.osal import fs
+from scripts.serialize import parse_json
 
 #: Bytes of the beginning that messages may show.
 HEAD: Final = 48
 #: Blocks that wait to be hashed: the bound on memory.
 _WAITING_BLOCKS: Final = 32
+_MOST_NOTE: Final = 64 * 1024
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -98,7 +100,7 @@ class Partial(Struct, frozen=True):
     def etag(self) -> str:
         """Return the strong validator of the file these bytes began, or nothing."""
         try:
-            noted = json.loads(self.note.read_text(encoding="utf-8"))
+            noted = parse_json(fs.read_bounded(self.note, _MOST_NOTE))
             etag = noted["etag"]
         except (OSError, ValueError, KeyError, TypeError):
             return ""

@@ -1,21 +1,29 @@
-"""One HTTP(S) request for the raw bytes of a file: redirects, proxies, ranges, and what may go wrong.
+"""One HTTP(S) request for the raw bytes of a file: redirects, proxies, ranges, busy servers, retries.
 
-Proxies are the environment's, looked up for each hop, except for this machine itself.
+Proxies are the environment's, looked up for each hop, except for this machine itself. A token goes to the
+host it was given for, and not along with a redirect to another one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Final
-from urllib.parse import urljoin
+from typing import Final, TypeVar
+from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
 from msgspec import Struct
 
-from scripts.net.session import AttemptError, Transport, allowed, proxies_for, shown
+from scripts.errors import FetchError, UsageError
+from scripts.model import NoProgress, Progress
+from scripts.net.session import AttemptError, Transport, allowed, origin, proxies_for, shown
+from scripts.osal.text import count
+
+T = TypeVar("T")
 
 #: The longest a server may ask us to wait.
 LONGEST_WAIT: Final = 120.0
@@ -23,41 +31,131 @@ MAX_REDIRECTS: Final = 10
 OK: Final = 200
 PARTIAL_CONTENT: Final = 206
 RANGE_NOT_SATISFIABLE: Final = 416
+#: A file of unknown size is given up after this many bytes.
+MAX_BYTES: Final = 8 * 1024**3
 
+#: A server that sends less than this in a minute is given up like one that sends nothing.
+_SLOWEST: Final = 60 * 1024
+_MINUTE: Final = 60.0
+_BLOCK: Final = 256 * 1024
+#: Bytes of the beginning that messages may show.
+_FIRST: Final = 64
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT: Final = frozenset({408, 429})
 _SERVER_ERROR: Final = 500
-_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII)
+_WEB_PAGE: Final = (b"<!doctype html", b"<html", b"<head", b"<body", b"<script")
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class HashedUrl(Struct, frozen=True, kw_only=True):
+    """What a URL gave. ``cut`` means that it has more bytes than allowed; there is no hash then."""
+
+    sha256: str
+    size: int
+    first: bytes
+    cut: bool
+
+
+class _Pace:
+    """Notices a body that only trickles: each block resets a socket's own timeout."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._bytes = 0
+
+    def add(self, amount: int) -> None:
+        """Add a block; give up at the end of a minute that brought next to nothing."""
+        self._bytes += amount
+        now = time.monotonic()
+        if now - self._since < _MINUTE:
+            return
+        if self._bytes < _SLOWEST:
+            msg = f"only {self._bytes:,} bytes in a minute"
+            raise AttemptError(msg, transient=True)
+        self._since, self._bytes = now, 0
+
+
+class Reply:
     """An open response, positioned at byte ``start`` of the file.
 
-    ``total`` is the whole file's size as the server tells it; ``etag`` is a strong validator or empty;
-    ``encoding`` is a content encoding nobody asked for.
+    ``total`` is the whole file's size as the server announces it; ``etag`` is a strong validator or empty;
+    ``encoding`` is a content encoding that was not asked for.
     """
 
-    response: requests.Response
-    start: int
-    total: int | None
-    etag: str
-    encoding: str
+    def __init__(self, response: requests.Response, *, start: int, total: int | None) -> None:
+        """Take over an answer whose body is unread."""
+        self._response = response
+        self._pace = _Pace()
+        self.start = start
+        self.total = total
+        etag = response.headers.get("ETag", "")
+        self.etag = etag if etag.startswith('"') else ""
+        encoding = response.headers.get("Content-Encoding", "")
+        self.encoding = "" if encoding.lower() == "identity" else encoding
 
-    def read(self, most: int) -> bytes:
+    def read(self, most: int, /) -> bytes:
         """Return the next bytes as they came over the wire; empty at the end.
 
         Raises:
-            AttemptError: the connection broke or the body ended too early.
+            AttemptError: the connection broke, the body ended too early, or it only trickles.
         """
         try:
-            return bytes(self.response.raw.read1(most, decode_content=False))
+            block = bytes(self._response.raw.read1(most, decode_content=False))
         except (urllib3.exceptions.HTTPError, OSError) as error:
             msg = f"the connection broke: {_reason(error)}"
-            raise AttemptError(msg, transient=True) from error
+            raise AttemptError(msg, transient=True, reference="upstream-unreachable") from error
+        self._pace.add(len(block))
+        return block
 
     def close(self) -> None:
         """Give the connection up."""
-        self.response.close()
+        self._response.close()
+
+
+def retry(url: str, transport: Transport, ask: Callable[[requests.Session], T]) -> T:
+    """Return what ``ask`` returns, asking again where a failure may pass.
+
+    Raises:
+        FetchError: the last failure; a certificate file that cannot be read.
+    """
+    try:
+        session = transport.session()
+    except UsageError as error:
+        raise FetchError("bad-certificates", error.message, context=error.context, hint=error.hint) from None
+    with session:
+        for delay in (*transport.delays, None):
+            try:
+                return ask(session)
+            except AttemptError as error:
+                if delay is None or not error.transient:
+                    raise _final(url, error) from None
+                transport.sleep(max(delay, error.wait))
+    raise AssertionError(url)  # the last round returns or raises
+
+
+def hash_url(
+    url: str, transport: Transport, *, most: int = MAX_BYTES, progress: Progress | None = None
+) -> HashedUrl:
+    """Stream a file through SHA-256 and keep nothing of it.
+
+    Args:
+        url: an https URL, or http on loopback.
+        transport: how to ask.
+        most: stop after this many bytes and set ``cut``.
+        progress: given every block's size.
+
+    Raises:
+        FetchError: it did not arrive whole.
+    """
+
+    def ask(session: requests.Session) -> HashedUrl:
+        reply = open_url(session, url, transport, loopback=True)
+        try:
+            return _hash(reply, url, most, progress or NoProgress())
+        finally:
+            reply.close()
+
+    return retry(url, transport, ask)
 
 
 def open_url(
@@ -67,29 +165,37 @@ def open_url(
     *,
     start: int = 0,
     etag: str = "",
-    mirror: bool = False,
+    loopback: bool = False,
+    headers: dict[str, str] | None = None,
+    token: str = "",
 ) -> Reply:
     """Ask for ``url`` from byte ``start`` on, if it still is the file that ``etag`` names.
 
-    Redirects are followed one by one: to ``https:`` only; for a ``mirror`` also ``http:`` on loopback.
+    Redirects are followed one by one: to ``https:``, with ``loopback`` also to ``http:`` on this machine.
 
     Raises:
         AttemptError: anything but the file, from that byte or from its beginning.
     """
-    headers = {"Range": f"bytes={start}-", "If-Range": etag} if start and etag else {}
+    ranged = {"Range": f"bytes={start}-", "If-Range": etag} if start and etag else {}
     place = url
     for _ in range(MAX_REDIRECTS + 1):
-        if not allowed(place, mirror=mirror):
+        if not allowed(place, loopback=loopback):
             msg = f"refused to ask {shown(place)}: not https"
-            raise AttemptError(msg)
-        response = _get(session, place, headers, transport)
+            raise AttemptError(msg, reference="insecure-redirect")
+        private = {"Authorization": f"Bearer {token}"} if token and origin(place) == origin(url) else {}
+        response = _get(session, place, {**(headers or {}), **ranged, **private}, transport)
         location = response.headers.get("Location")
         if response.status_code not in _REDIRECTS or location is None:
-            return _reply(response, start if headers else 0)
+            return _reply(response, start if ranged else 0)
         response.close()
         place = urljoin(place, location)
     msg = f"more than {MAX_REDIRECTS} redirects"
-    raise AttemptError(msg)
+    raise AttemptError(msg, reference="too-many-redirects")
+
+
+def is_web_page(start: bytes) -> bool:
+    """Recognise a page sent instead of a file: a login, a portal, a "not found" with status 200."""
+    return start[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_WEB_PAGE)
 
 
 def _get(
@@ -109,13 +215,13 @@ def _get(
         raise _tls_failure(error) from error
     except requests.exceptions.Timeout as error:
         msg = "no answer in time"
-        raise AttemptError(msg, transient=True) from error
+        raise AttemptError(msg, transient=True, reference="upstream-unreachable") from error
     except requests.exceptions.ConnectionError as error:
         msg = f"no connection: {_reason(error)}"
-        raise AttemptError(msg, transient=True) from error
+        raise AttemptError(msg, transient=True, reference="upstream-unreachable") from error
     except (requests.exceptions.RequestException, ValueError) as error:
         msg = f"cannot be asked: {_reason(error)}"
-        raise AttemptError(msg) from error
+        raise AttemptError(msg, reference="upstream-unreachable") from error
 
 
 def _reply(response: requests.Response, start: int) -> Reply:
@@ -123,23 +229,15 @@ def _reply(response: requests.Response, start: int) -> Reply:
     status = response.status_code
     try:
         if status == PARTIAL_CONTENT and start:
-            total = _total_of_range(response.headers.get("Content-Range", ""), start)
-        elif status == OK:
-            start, total = 0, _length(response)
-        else:
-            raise _refusal(response)
+            return Reply(
+                response, start=start, total=_total(response.headers.get("Content-Range", ""), start)
+            )
+        if status == OK:
+            return Reply(response, start=0, total=count(response.headers.get("Content-Length", "")))
+        raise _refusal(response)
     except AttemptError:
         response.close()
         raise
-    etag = response.headers.get("ETag", "")
-    encoding = response.headers.get("Content-Encoding", "")
-    return Reply(
-        response=response,
-        start=start,
-        total=total,
-        etag=etag if etag.startswith('"') else "",
-        encoding="" if encoding.lower() == "identity" else encoding,
-    )
 
 
 def _refusal(response: requests.Response) -> AttemptError:
@@ -150,15 +248,17 @@ def _refusal(response: requests.Response) -> AttemptError:
         f"HTTP {status} {response.reason or ''}".rstrip(),
         transient=transient,
         status=status,
+        headers=response.headers,
         wait=_retry_after(response.headers.get("Retry-After", "")) if transient else 0.0,
+        hint="Look at the project's release page: the file may have moved.",
     )
 
 
-def _total_of_range(header: str, start: int) -> int | None:
+def _total(header: str, start: int) -> int | None:
     """Check that the server sends exactly what was asked for, and return the whole size."""
     found = _CONTENT_RANGE.fullmatch(header.strip())
     if found is None or int(found[1]) != start:
-        msg = f"asked for bytes {start}-, the server sends {header or 'no Content-Range'!r}"
+        msg = f"asked for bytes {start}-, the server sends {header[:100] or 'no Content-Range'!r}"
         raise AttemptError(msg)
     total = None if found[3] == "*" else int(found[3])
     if total is not None and int(found[2]) != total - 1:
@@ -167,29 +267,52 @@ def _total_of_range(header: str, start: int) -> int | None:
     return total
 
 
-def _length(response: requests.Response) -> int | None:
-    """Return the announced length; a malformed one counts as unknown."""
-    value = response.headers.get("Content-Length", "")
-    return int(value) if value.isascii() and value.isdigit() else None
-
-
 def _retry_after(value: str) -> float:
     """Read ``Retry-After``: seconds or a date; at most two minutes."""
-    try:
-        seconds = float(int(value))
-    except ValueError:
+    seconds = count(value.strip())
+    if seconds is None:
         try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
+            return min(max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0), LONGEST_WAIT)
+        except (ValueError, OverflowError):
             return 0.0
-    return min(max(seconds, 0.0), LONGEST_WAIT)
+    return min(float(seconds), LONGEST_WAIT)
+
+
+def _hash(reply: Reply, url: str, most: int, progress: Progress) -> HashedUrl:
+    """Read a body to its end or to ``most`` bytes."""
+    if reply.encoding:
+        msg = "the server sends a packed copy, although the plain file was asked for"
+        raise AttemptError(msg, reference="content-encoding")
+    if reply.total is not None and reply.total > most:
+        return HashedUrl(sha256="", size=reply.total, first=b"", cut=True)
+    digest, first, size = hashlib.sha256(), b"", 0
+    with progress.task(urlsplit(url).path.rpartition("/")[2], reply.total) as advance:
+        while block := reply.read(_BLOCK):
+            digest.update(block)
+            size += len(block)
+            first += block[: _FIRST - len(first)]
+            advance(len(block))
+            if size > most:
+                return HashedUrl(sha256="", size=size, first=first, cut=True)
+    if reply.total is not None and size != reply.total:
+        msg = f"the body ended after {size:,} of {reply.total:,} bytes"
+        raise AttemptError(msg, transient=True, reference="upstream-unreachable")
+    return HashedUrl(sha256=digest.hexdigest(), size=size, first=first, cut=False)
+
+
+def _final(url: str, error: AttemptError) -> FetchError:
+    """Make the error to show where nothing else is tried."""
+    hint = error.hint or "Check the network and the proxy settings, then run the task again."
+    return FetchError(error.reference, str(error), context=(f"url: {shown(url)}", *error.context), hint=hint)
 
 
 def _tls_failure(error: Exception) -> AttemptError:
     """Say that the certificate is not trusted, and what usually is behind it."""
     return AttemptError(
         f"the server's certificate is not trusted: {_reason(error)}",
+        reference="untrusted-certificate",
         context=("behind an antivirus or company proxy, its certificate belongs in the system's store",),
+        hint="Behind an antivirus or a company proxy, add its certificate to the system's store.",
     )
 
 

@@ -1,16 +1,17 @@
 """How servers are talked to, for downloads and metadata alike.
 
-Certificates are the operating system's (plus a file of the user's), so that nobody behind an antivirus or
+Certificates are the operating system's (plus a file of the user's), so that no one behind an antivirus or
 company proxy has a reason to switch verification off. ``.netrc`` is not read. Slow to import: whoever may
 do without a server imports it late.
 """
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -26,8 +27,9 @@ from scripts import __version__
 from scripts.errors import UsageError
 
 
+@functools.cache
 def certificates(ca_file: Path | None) -> ssl.SSLContext:
-    """Trust what the operating system trusts, and the certificates of a PEM file too.
+    """Trust what the operating system trusts, and the certificates of a PEM file too; read once.
 
     Raises:
         OSError: the file cannot be read, or holds no certificates.
@@ -36,15 +38,6 @@ def certificates(ca_file: Path | None) -> ssl.SSLContext:
     if ca_file is not None:
         context.load_verify_locations(cafile=str(ca_file))
     return context
-
-
-def open_session(context: ssl.SSLContext) -> requests.Session:
-    """Open a session that verifies by ``context``, says who we are, and reads no ``.netrc``."""
-    session = requests.Session()
-    session.trust_env = False  # it would also read .netrc; proxies are looked up for each address
-    session.mount("https://", _SystemCertificates(context))
-    session.headers["User-Agent"] = f"cuda-on-amd/{__version__}"
-    return session
 
 
 def proxies_for(url: str) -> dict[str, str]:
@@ -79,6 +72,8 @@ class _SystemCertificates(HTTPAdapter):
 
 #: Seconds between rounds of attempts; together 63, because a release host's hiccup lasts about a minute.
 DELAYS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+#: The same for a question that a person waits for.
+SHORT_DELAYS: Final = (1.0, 4.0)
 
 
 class AttemptError(Exception):
@@ -89,7 +84,10 @@ class AttemptError(Exception):
         wait: seconds the server asked us to wait, or 0.
         wrong_bytes: bytes came, but not the pinned ones.
         status: the HTTP status that came instead of the file, or 0.
+        reference: what kind of failure this is, for callers that show it as an error of its own.
+        headers: those of the answer, where one came.
         context: more facts, one a line.
+        hint: what the person can do.
     """
 
     def __init__(
@@ -100,7 +98,10 @@ class AttemptError(Exception):
         wait: float = 0.0,
         wrong_bytes: bool = False,
         status: int = 0,
+        reference: str = "upstream-refused",
+        headers: Mapping[str, str] | None = None,
         context: tuple[str, ...] = (),
+        hint: str = "",
     ) -> None:
         """Keep what the caller decides by."""
         super().__init__(message)
@@ -108,7 +109,10 @@ class AttemptError(Exception):
         self.wait = wait
         self.wrong_bytes = wrong_bytes
         self.status = status
+        self.reference = reference
+        self.headers = headers or {}
         self.context = context
+        self.hint = hint
 
 
 class Transport(Struct, frozen=True, kw_only=True):
@@ -127,11 +131,15 @@ class Transport(Struct, frozen=True, kw_only=True):
             UsageError: ``ca_file`` holds no certificates.
         """
         try:
-            session = open_session(certificates(self.ca_file))
+            context = certificates(self.ca_file)
         except OSError as error:  # ssl.SSLError is one as well
-            msg = f"no certificates could be read from {self.ca_file}"
-            hint = "Give a file in PEM format."
+            msg = f"no certificates can be read from {self.ca_file}"
+            hint = "give a file in PEM format, or unset SSL_CERT_FILE"
             raise UsageError("ca-file-not-usable", msg, context=(str(error),), hint=hint) from error
+        session = requests.Session()
+        session.trust_env = False  # it would also read .netrc; proxies are looked up for each address
+        session.mount("https://", _SystemCertificates(context))
+        session.headers["User-Agent"] = f"cuda-on-amd/{__version__}"
         session.headers["Accept-Encoding"] = "identity"
         return session
 
@@ -150,9 +158,15 @@ def shown(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def allowed(url: str, *, mirror: bool) -> bool:
-    """Say whether we talk to ``url``: https, or for a mirror http on this machine."""
+def allowed(url: str, *, loopback: bool) -> bool:
+    """Say whether we talk to ``url``: https, or with ``loopback`` http on this machine as well."""
     parts = urlsplit(url)
     if parts.scheme == "https":
         return bool(parts.hostname)
-    return mirror and parts.scheme == "http" and is_loopback(parts.hostname or "")
+    return loopback and parts.scheme == "http" and is_loopback(parts.hostname or "")
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Return scheme, host and port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)

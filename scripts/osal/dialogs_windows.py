@@ -1,4 +1,4 @@
-"""Message boxes that nobody is there to answer: found by their window, read, closed."""
+"""Message boxes of an unattended run: found by their window, read, closed."""
 
 from __future__ import annotations
 

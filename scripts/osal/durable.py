@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.osal.fs import extended_path
-from scripts.osal.parallel_map import spread
+from scripts.osal.parallel_map import parallel_map
 
 #: How many files are flushed at a time: file systems with a journal then share one commit.
 FLUSHERS: Final = 16
@@ -34,24 +34,7 @@ def flush_files(paths: Sequence[Path]) -> None:
         _flush(paths[0])
     elif paths:
         workers = min(FLUSHERS, len(paths))
-        spread(_flush_each, [paths[first::workers] for first in range(workers)], threads=workers)
-
-
-def flush_folder(folder: Path) -> None:
-    """Return when the names in a folder would survive; a file system that cannot say so is taken at its word.
-
-    On Windows this does nothing, because Python cannot flush a folder there.
-    """
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
-            raise
-    finally:
-        os.close(descriptor)
+        parallel_map(_flush_each, [paths[first::workers] for first in range(workers)], threads=workers)
 
 
 def _flush_each(paths: Sequence[Path]) -> None:
@@ -165,7 +148,7 @@ if sys.platform == "win32":
         return False
 
     def held(files: Sequence[Path]) -> frozenset[Path]:
-        """Open without sharing: this fails while anybody has the file open, loaded or running."""
+        """Open without sharing: this fails while any process has the file open, loaded or running."""
         return frozenset(path for path in files if _is_held(path))
 
     def _is_held(path: Path) -> bool:

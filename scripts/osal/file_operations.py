@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from scripts.osal import durable
-from scripts.osal import durable as renames
-from scripts.osal.fs import extended_path, retry_on_sharing_violation
+from scripts.osal.fs import extended_path, is_link_status, retry_on_sharing_violation, sync_folder
 from scripts.osal.lockfile import LockFile
 
 # Paths go to the system as text, because Windows wants a prefix before long ones.
@@ -35,7 +34,6 @@ NO_LINKS: Final = frozenset(
 NO_LINKS_WINDOWS: Final = frozenset({1, 50, 1142})
 _NOT_EMPTY_WINDOWS: Final = 145
 _SECOND: Final = 1_000_000_000
-_NAME_SURROGATE: Final = 0x2000_0000
 
 
 class FileKind(StrEnum):
@@ -84,7 +82,7 @@ class Fs:
     """The real file system. Tests derive from it and override ``before`` or single operations."""
 
     def before(self, operation: str, *paths: Path) -> None:
-        """Be told of an operation that is about to happen."""
+        """Called before each operation."""
 
     # Looking ------------------------------------------------------------------------------------
 
@@ -143,7 +141,7 @@ class Fs:
 
     def in_use(self, files: Sequence[Path]) -> frozenset[Path]:
         """Return those that a running program has open or mapped (on Linux: mapped)."""
-        return renames.held(files)
+        return durable.held(files)
 
     def lock_at(self, path: Path) -> LockFile:
         """Return the lock that lies at a path, or will; it is not taken yet."""
@@ -183,7 +181,7 @@ class Fs:
         """Give a file a second name, never over an existing one; false where that is impossible."""
         self.before("link", path, name)
         try:
-            retry_on_sharing_violation(lambda: renames.link(extended_path(path), extended_path(name)))
+            retry_on_sharing_violation(lambda: durable.link(extended_path(path), extended_path(name)))
         except OSError as error:
             if _cannot_link(error):
                 return False
@@ -193,17 +191,17 @@ class Fs:
     def rename_new(self, path: Path, name: Path) -> None:
         """Rename, never over an existing name: that is ``FileExistsError``."""
         self.before("rename_new", path, name)
-        retry_on_sharing_violation(lambda: renames.rename_new(extended_path(path), extended_path(name)))
+        retry_on_sharing_violation(lambda: durable.rename_new(extended_path(path), extended_path(name)))
 
     def replace(self, path: Path, name: Path) -> None:
         """Rename over an existing file in one step: its name is never absent."""
         self.before("replace", path, name)
-        retry_on_sharing_violation(lambda: renames.replace(extended_path(path), extended_path(name)))
+        retry_on_sharing_violation(lambda: durable.replace(extended_path(path), extended_path(name)))
 
     def exchange(self, path: Path, name: Path) -> bool:
         """Let two names trade their files in one step; false where the platform cannot."""
         self.before("exchange", path, name)
-        return renames.exchange(extended_path(path), extended_path(name))
+        return durable.exchange(extended_path(path), extended_path(name))
 
     def unlink(self, path: Path) -> None:
         """Remove one name of a file, also of a read-only one; absent is fine."""
@@ -246,13 +244,12 @@ class Fs:
         written through one by one.
         """
         self.before("sync_folder", folder)
-        durable.flush_folder(folder)
+        sync_folder(folder)
 
 
 def _seen(found: os.stat_result) -> Seen:
     """Reduce a stat result to what placement decides by."""
-    tag = getattr(found, "st_reparse_tag", 0)
-    if stat.S_ISLNK(found.st_mode) or tag & _NAME_SURROGATE:
+    if is_link_status(found):
         kind = FileKind.LINK
     elif stat.S_ISREG(found.st_mode):
         kind = FileKind.FILE
@@ -294,7 +291,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) 
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a small file, refusing a link that somebody put there."""
+    """Return the bytes of a small file, refusing a link in its place."""
     descriptor = os.open(extended_path(path), _UNLINKED)
     try:
         return b"".join(iter(lambda: os.read(descriptor, CHUNK), b""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -17,6 +18,12 @@ from typing import Final, TypeVar
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
 
+#: Opening a pipe does not wait for its writer.
+_READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+#: The bit of a reparse tag that means "this name stands for another place" (Windows, ntifs.h).
+_NAME_SURROGATE: Final = 0x2000_0000
+
 #: The signature that https://bford.info/cachedir/ prescribes; backup programs skip such folders.
 CACHEDIR_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
 CACHEDIR_TAG: Final = "CACHEDIR.TAG"
@@ -29,7 +36,7 @@ _OWN_TAG: Final = (
 def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> str:
     """Return the SHA-256 of a file, lower-case hex, in constant memory.
 
-    ``advance`` is told the number of bytes read since its last call.
+    ``advance`` is given the number of bytes read since its last call.
     """
     digest = hashlib.sha256()
     buffer = bytearray(CHUNK)
@@ -40,6 +47,23 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
             if advance is not None:
                 advance(count)
     return digest.hexdigest()
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """Return the bytes of a regular file of at most ``most`` bytes; others may be endless or never answer.
+
+    Raises:
+        OSError: it is a folder, device or pipe (``EINVAL``), larger (``EFBIG``), or cannot be read.
+    """
+    with os.fdopen(os.open(long_path(path), _READ), "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        data = bytearray()
+        while block := file.read(min(CHUNK, most + 1 - len(data))):
+            data += block
+        if len(data) > most:
+            raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
+        return bytes(data)
 
 
 def replace(source: Path, destination: Path) -> None:
@@ -58,7 +82,7 @@ def remove(path: Path) -> None:
     retry_on_sharing_violation(lambda: target.unlink(missing_ok=True))
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+def write_atomic(path: Path, data: bytes, *, durable: bool = True, keep_mode: bool = False) -> None:
     """Write ``path`` so that a reader sees the old bytes or the new ones.
 
     ``durable`` extends this to a loss of power; without it the file may then be lost or empty, which suits
@@ -71,6 +95,8 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
+        if keep_mode:
+            long_path(temporary).chmod(long_path(path).stat().st_mode)
         replace(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -86,12 +112,19 @@ def temporary_beside(path: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in ``folder`` durable. Windows offers no way to do that from Python."""
+    """Return when the names in a folder would survive a loss of power.
+
+    A file system that cannot say so is taken at its word. On Windows this does nothing, because Python cannot
+    flush a folder there.
+    """
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
     finally:
         os.close(descriptor)
 
@@ -104,7 +137,7 @@ def free_space(path: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def tells_case_apart(folder: Path) -> bool:
+def is_case_sensitive(folder: Path) -> bool:
     """Ask the volume of an existing folder whether ``a`` and ``A`` are two names there."""
     import tempfile  # noqa: PLC0415 - only for this
 
@@ -114,12 +147,13 @@ def tells_case_apart(folder: Path) -> bool:
 
 
 def is_link(path: Path) -> bool:
-    """Say whether ``path`` itself is a symbolic link or a Windows junction."""
-    status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        return True
-    tag = getattr(status, "st_reparse_tag", 0)
-    return tag in {0xA0000003, 0xA000000C}  # mount point (junction), symbolic link
+    """Say whether ``path`` itself is a symbolic link, a Windows junction, or another name for a place."""
+    return is_link_status(path.lstat())
+
+
+def is_link_status(found: os.stat_result) -> bool:
+    """The same for what ``lstat`` returned."""
+    return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
 def set_read_only(path: Path, *, executable: bool = False) -> None:
@@ -128,7 +162,7 @@ def set_read_only(path: Path, *, executable: bool = False) -> None:
 
 
 def create_read_only(path: Path, *, executable: bool = False) -> io.FileIO:
-    """Open a new file for writing that nobody, we included, can open for writing again."""
+    """Open a new file for writing that no process, ours included, can open for writing again."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags, 0o555 if executable else 0o444)
@@ -227,7 +261,7 @@ def retrying(
     waits: Sequence[float] = WAITS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Try again while Windows says that somebody holds the file; any other error is final."""
+    """Try again while Windows says that another process holds the file; any other error is final."""
     for wait in waits:
         try:
             return action()

@@ -105,7 +105,7 @@ class PipeReader:
             os.close(self._fd)
 
     def _ready(self) -> bool:
-        """Wait until there is something to read; ``False`` when nobody wants it any more.
+        """Wait until there is something to read; ``False`` when it is not wanted any more.
 
         A pipe cannot be waited for on Windows: there the read blocks, and a reader that is given up on
         stays behind until the pipe's last holder ends.
@@ -130,7 +130,7 @@ class LineFilter:
         self._begins = True
         self._drops = False
 
-    def sift(self, data: bytes) -> bytes:
+    def passing(self, data: bytes) -> bytes:
         """Return what passes; a begin of a line that may still become the mark is held back."""
         if not self._mark:
             return data
@@ -161,16 +161,16 @@ class Tee(PipeReader):
         """Copy ``fd`` to the descriptor ``stream``."""
         self._stream = stream
         self._log = log
-        self._sieve = LineFilter(drop)
+        self._filter = LineFilter(drop)
         super().__init__(fd)
 
     def take(self, data: bytes) -> bool:
         """Copy what passes."""
-        return self._copy(self._sieve.sift(data))
+        return self._copy(self._filter.passing(data))
 
     def end(self) -> None:
         """Copy what looked like the begin of a mark to the last."""
-        self._copy(self._sieve.rest())
+        self._copy(self._filter.rest())
 
     def _copy(self, data: bytes) -> bool:
         """Log first; a reader of ours that went away ends the copying, as it would without us."""

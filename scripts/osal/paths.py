@@ -1,7 +1,7 @@
-"""What an archive may call its members: one table of refusals, the same on every system.
+"""What a file of ours may be called: one table for the lock, for archives and for what is placed.
 
-An archive unpacks to the same tree on Linux and on Windows or not at all, so the rules of both apply to both;
-names that differ by case alone are the one exception (see ``Names``).
+A name means the same on Linux and on Windows or is refused, so the rules of both apply to both; names that
+differ by case alone are the one exception (see ``PathNames``).
 """
 
 from __future__ import annotations
@@ -9,14 +9,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from scripts.errors import ArchiveError
 
 MAX_COMPONENT: Final = 255
 MAX_PATH: Final = 1024
+MAX_DEPTH: Final = 64
+#: Files and folders that one archive may have.
+MAX_NAMES: Final = 100_000
+_SHOWN: Final = 200
+_HERE: Final = re.compile(r"^(?:\./)+")
 
 _RESERVED: Final = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?", re.IGNORECASE
@@ -43,6 +49,9 @@ WHOLE: Final = (
     NameRefusal("name-drive", "has a drive or stream in its name (a colon)", lambda n: ":" in n),
     NameRefusal(
         "name-too-long", f"has a path of more than {MAX_PATH} characters", lambda n: len(n) > MAX_PATH
+    ),
+    NameRefusal(
+        "name-too-deep", f"lies more than {MAX_DEPTH} folders deep", lambda n: n.count("/") > MAX_DEPTH
     ),
 )
 #: Rules for every component.
@@ -76,20 +85,37 @@ def refusal(name: str) -> NameRefusal | None:
     return None
 
 
-def folded(name: str) -> str:
+def fold(name: str) -> str:
     """Return what two names share that a case-insensitive or normalising file system takes for one."""
+    if name.isascii():
+        return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-class PathNames(Struct):
+class _PathEntry:
+    """One name in one folder."""
+
+    __slots__ = ("children", "folder", "name")
+
+    def __init__(self, name: str, *, folder: bool) -> None:
+        self.name = name
+        self.folder = folder
+        self.children: dict[str, _PathEntry] = {}
+
+
+class PathNames:
     """The names of one archive so far; ``admit`` lets each in once, and never two that may collide.
 
-    ``case_counts`` says that the volume tells names apart by case. Only tars are unpacked so: ZLUDA's
-    Linux release holds both ``libcublaslt.so`` and ``libcublasLt.so``.
+    Folders that are only implied count against ``most``, so that time and memory grow with the archive's
+    own size, however deep its names are. ``case_counts`` says that the volume tells names apart by case.
+    Only tars are unpacked so: ZLUDA's Linux release holds both ``libcublaslt.so`` and ``libcublasLt.so``.
     """
 
-    case_counts: bool = False
-    _kinds: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    def __init__(self, *, case_counts: bool = False, most: int = MAX_NAMES) -> None:
+        """Start with no name."""
+        self._key = partial(unicodedata.normalize, "NFC") if case_counts else fold
+        self._left = self._most = most
+        self._root = _PathEntry("", folder=True)
 
     def admit(self, raw: str, *, folder: bool) -> str:
         """Return the clean name of a member (POSIX, relative, no ``.``), or refuse it.
@@ -100,40 +126,46 @@ class PathNames(Struct):
             ArchiveError: the name breaks a rule, or collides with one that is already in.
         """
         name = raw.removesuffix("/") if folder else raw
-        while name.startswith("./"):
-            name = name[2:]
+        name = _HERE.sub("", name)
         if folder and name == ".":
             return ""
         rule = refusal(name)
         if rule is not None:
             raise refused(raw, rule.reference, rule.sentence)
-        parents = name.split("/")[:-1]
-        for depth in range(1, len(parents) + 1):
-            self._enter("/".join(parents[:depth]), raw, folder=True)
-        self._enter(name, raw, folder=folder)
+        place, *rest = name.split("/")
+        here = self._root
+        for part in rest:
+            here = self._enter(here, place, raw, folder=True)
+            place = part
+        self._enter(here, place, raw, folder=folder)
         return name
 
-    def _enter(self, name: str, raw: str, *, folder: bool) -> None:
-        """Record one path; a folder may be named again, anything else not."""
-        entry = (name, folder)
-        key = unicodedata.normalize("NFC", name) if self.case_counts else folded(name)
-        known = self._kinds.setdefault(key, entry)
-        if known is entry or (known == entry and folder):
-            return
-        first, first_is_folder = known
-        if first == name and folder != first_is_folder:
-            raise refused(raw, "name-file-as-folder", f"needs {name!r} to be a file and a folder")
-        if first == name:
+    def _enter(self, parent: _PathEntry, part: str, raw: str, *, folder: bool) -> _PathEntry:
+        """Record one component; a folder may be named again, anything else not."""
+        known = parent.children.get(key := self._key(part))
+        if known is None:
+            self._left -= 1
+            if self._left < 0:
+                raise refused(raw, "archive-bomb", f"comes after {self._most:,} other names")
+            known = parent.children[key] = _PathEntry(part, folder=folder)
+        elif known.name != part:
+            raise refused(
+                raw, "name-collision", f"has {known.name!r} beside it, the same name on other systems"
+            )
+        elif known.folder != folder:
+            raise refused(raw, "name-file-as-folder", f"needs {part!r} to be a file and a folder")
+        elif not folder:
             raise refused(raw, "name-twice", "is in the archive twice")
-        raise refused(raw, "name-collision", f"is the same name as {first!r} on a case-insensitive system")
+        return known
 
 
 def refused(name: str, reference: str, sentence: str) -> ArchiveError:
     """Make the error for one member; control characters in its name are shown escaped."""
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
     return ArchiveError(
         reference,
-        f"the archive is refused: {name!r} {sentence}",
-        hint="Do not unpack it by hand either; report the artifact. Nothing of it was kept.",
+        f"the archive is refused: {shown!r} {sentence}",
+        hint="report the artifact, and leave it packed: nothing of it was kept",
     )
 
 

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +56,7 @@ def run_inherited(
         interruptions: the open watch over signals.
         timeout: seconds for the whole tree; then it is asked to end, and killed after ``grace``.
         log: where a copy of the output goes.
-        unattended: nobody can answer a message box: close them (Windows).
+        unattended: close message boxes, which no one can answer (Windows).
         grace: seconds between asking and killing.
         drop: lines of its stderr that begin so are not passed on; its stderr is a pipe then.
         mapped: collects which files its processes have in memory.
@@ -116,7 +115,7 @@ def run_captured(
     """Run a check or a probe in a session of its own and keep what it prints.
 
     It has no console and, unless ``stdin`` is given, nothing to read. When its main process has ended,
-    whatever it left running is killed, so that a pipe held by a forgotten helper delays nobody. The
+    whatever it left running is killed, so that a pipe held by a forgotten helper delays nothing. The
     output up to a timeout is kept. On Linux a daemon that has left its session and outlived its parents is
     not found; ``run_inherited`` finds those too.
 
@@ -202,7 +201,7 @@ def _final_code(tree: ProcessTree) -> int:
     if code is None:
         msg = "the program did not end although it was killed"
         raise LaunchError(
-            "program-unkillable", msg, hint="a driver may hold it: see whether the machine still answers"
+            "program-unkillable", msg, hint="see whether the machine still answers: a driver may hold it"
         )
     return code
 
@@ -280,23 +279,16 @@ def _open_log(log: LogTo, stack: ExitStack) -> Log:
     return opened
 
 
-@cache
-def _statuses() -> dict[int, tuple[str, str]]:
-    """Read the table of NTSTATUS codes."""
-    import tomllib  # noqa: PLC0415 - a program that ends well needs no such table
-
-    text = (Path(__file__).parents[1] / "data" / "ntstatus.toml").read_text(encoding="utf-8")
-    return {int(key, 16): (row["name"], row["meaning"]) for key, row in tomllib.loads(text).items()}
-
-
 def name_exit(code: int, *, platform: str = sys.platform) -> str:
     """Return what an exit code says, or an empty string for a plain one.
 
     Windows: the NTSTATUS behind a negative (or unsigned) code. POSIX: the signal behind a negative one.
     """
     if platform == "win32":
-        name, meaning = _statuses().get(code & 0xFFFFFFFF, ("", ""))
-        return f"{name}: {meaning}" if name else ""
+        from scripts.statuses import tables  # noqa: PLC0415 - a program that ends well needs no such table
+
+        status = tables().values["ntstatus"].get(code & 0xFFFFFFFF)
+        return f"{status.name}: {status.meaning}" if status else ""
     if code >= 0:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Process trees on Linux: orphans come to us, and nobody is missed.
+"""Process trees on Linux: orphans come to us, and none is missed.
 
 A program started with our console stays in our process group (in a group of its own it would be
 stopped at its first read from the terminal and never see Ctrl-C). Its orphans are given to this process
@@ -178,7 +178,7 @@ class PosixTree:
         return True
 
     def kill(self) -> int:
-        """Send SIGKILL until nobody is left, because a process may have forked meanwhile."""
+        """Send SIGKILL until none is left, because a process may have forked meanwhile."""
         killed: set[int] = set()
         while fresh := self._everyone():
             killed.update(fresh)
@@ -219,7 +219,7 @@ class PosixTree:
     def _roots(self, table: Table) -> set[int]:
         """Return where our part of the table of processes begins.
 
-        The first process counts only while it runs: afterwards its number may be somebody else's.
+        The first process counts only while it runs: afterwards its number may be another process's.
         """
         if self._session:
             return {self.pid} if self.code() is None else set()

@@ -39,7 +39,7 @@ class LogTo(Struct, frozen=True, kw_only=True):
 
 
 class Dialog(Struct, frozen=True, kw_only=True):
-    """A message box that nobody was there to answer: found, written down, closed."""
+    """A message box of an unattended run: found, written down, closed."""
 
     title: str
     text: str
@@ -50,7 +50,7 @@ class ProcessResult(Struct, frozen=True, kw_only=True):
 
     Attributes:
         code: the exit code; signed 32-bit on Windows, minus the signal's number on POSIX.
-        timed_out: we ended it because its time was over.
+        timed_out: killed after the time that --timeout gives.
         seconds: from the start to the end of the last process of the tree.
         received: signals that reached us meanwhile, in order.
         dialogs: message boxes closed in an unattended run.
@@ -79,7 +79,7 @@ class Captured(Struct, frozen=True, kw_only=True):
         returncode: as ``Exit.code``.
         stdout: the bytes it wrote, at most ``CAPTURE_CAP``.
         stderr: likewise.
-        timed_out: it was killed because its time was over.
+        timed_out: killed after the time that --timeout gives.
         seconds: how long the main process ran.
         leftovers: processes of its own that were still running when it had ended, and were killed.
         dialogs: message boxes that were closed (Windows).
@@ -122,10 +122,10 @@ class ProcessTree(Protocol):
         """End every process; return how many there were."""
 
     def close_dialogs(self) -> tuple[Dialog, ...]:
-        """Close message boxes of the tree and return what they said."""
+        """Close message boxes of the tree and return their texts."""
 
     def processes(self) -> int | None:
-        """Return how many processes the tree has had, or ``None`` where nobody counts."""
+        """Return how many processes the tree has had, or ``None`` where they are not counted."""
 
     def close(self) -> None:
         """Give back what the operating system lent for watching; ends nothing."""

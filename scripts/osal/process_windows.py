@@ -169,7 +169,7 @@ class WindowsTree:
         return frozenset(path for pid in self._members() for path in winapi.modules_of(pid, wanted))
 
     def terminate(self) -> bool:
-        """Say that nobody was asked: Windows has no way that every program understands."""
+        """Say that no process was asked: Windows has no way that every program understands."""
         return False
 
     def kill(self) -> int:

@@ -16,7 +16,59 @@ from scripts.osal.signal_sets import blocked, ending, faults, stopping, usual
 
 #: Windows ends a process about 5 s after its console was closed; the handler may use that time.
 CLOSE_GRACE: Final = 4.5
+#: Longer than that: the main thread finishes an undo and ends the process itself.
+HOLD: Final = 30.0
+#: CTRL_CLOSE_EVENT, CTRL_LOGOFF_EVENT, CTRL_SHUTDOWN_EVENT.
 _CLOSING: Final = frozenset({2, 5, 6})
+
+
+class _Console:
+    """One handler for a console that Windows closes, for a log-off and for a shutdown.
+
+    Windows runs it in a thread of its own, and ends this process when it returns, or after about five
+    seconds. Of those that have something to finish the outermost decides, and holds the system meanwhile.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is installed yet."""
+        self._open: list[tuple[Callable[[], None], Callable[[], object]]] = []
+        self._routine: object = None  # kept: Windows may be running it while it is removed
+
+    def open(self, note: Callable[[], None], hold: Callable[[], object]) -> Callable[[], None]:
+        """From now on call ``note`` and then ``hold`` when the console closes; return what ends that."""
+        entry = (note, hold)
+        self._open.append(entry)
+        if len(self._open) == 1:
+            self._install(1)
+
+        def close() -> None:
+            self._open.remove(entry)
+            if not self._open:
+                self._install(0)
+
+        return close
+
+    def _install(self, add: int) -> None:
+        if sys.platform == "win32":
+            self._routine = self._routine or ctypes.WINFUNCTYPE(ctypes.c_int, ctypes.c_uint)(self.closes)
+            ctypes.windll.kernel32.SetConsoleCtrlHandler(self._routine, add)
+
+    def closes(self, event: int) -> int:
+        """Handle an event; 0 leaves it to the next handler, as with Ctrl-C."""
+        if event not in _CLOSING or not self._open:
+            return 0
+        note, hold = self._open[0]
+        note()
+        hold()
+        return 1
+
+
+_CONSOLE: Final = _Console()
+
+
+def console_closes(event: int) -> int:
+    """Do what Windows calls when the console closes; public for tests elsewhere."""
+    return _CONSOLE.closes(event)
 
 
 class DeferredSignals:
@@ -37,7 +89,8 @@ class DeferredSignals:
         self.up = True
         self.noted: int | None = None
         self._previous: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
-        self._console = _Console(self)
+        self._done = threading.Event()
+        self._release: Callable[[], None] = _nothing
 
     def __enter__(self) -> Self:
         """Take over the signals that are not ignored already (``nohup``)."""
@@ -47,7 +100,7 @@ class DeferredSignals:
                 taken = number in usual() and handler not in {signal.SIG_IGN, None}
                 if taken or handler == signal.SIG_DFL:
                     self._previous[number] = signal.signal(number, self._receive)
-            self._console.open()
+            self._release = _CONSOLE.open(self._closing, lambda: self._done.wait(CLOSE_GRACE))
         return self
 
     def __exit__(
@@ -57,7 +110,9 @@ class DeferredSignals:
         trace: TracebackType | None,
     ) -> None:
         """Give the signals back, and obey a noted one unless an error is on its way already."""
-        self._console.close()
+        self._done.set()
+        self._release()
+        self._release = _nothing
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous.clear()
@@ -75,9 +130,10 @@ class DeferredSignals:
         """Only note signals from here on."""
         self.up = True
 
-    def console_told(self, event: int) -> int:
-        """What Windows calls when the console closes; public for tests elsewhere."""
-        return self._console.told(event)
+    def _closing(self) -> None:
+        """Stop the work, if it may be stopped, in the main thread."""
+        if not self.up:
+            signal.raise_signal(getattr(signal, "SIGBREAK", signal.SIGTERM))
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         """Note or stop."""
@@ -94,42 +150,6 @@ def _obey(number: int) -> None:
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)
-
-
-class _Console:
-    """Windows tells of a closed console, a log-off and a shutdown in a thread of its own, and waits."""
-
-    def __init__(self, shield: DeferredSignals) -> None:
-        """Prepare; nothing is installed yet."""
-        self._shield = shield
-        self._done = threading.Event()
-        self._routine: object = None
-
-    def open(self) -> None:
-        """Install the handler (Windows only)."""
-        if sys.platform == "win32":
-            self._routine = ctypes.WINFUNCTYPE(ctypes.c_int, ctypes.c_uint)(self.told)
-            ctypes.windll.kernel32.SetConsoleCtrlHandler(self._routine, 1)
-
-    def close(self) -> None:
-        """Say that the work is finished, and remove the handler."""
-        self._done.set()
-        if sys.platform == "win32" and self._routine is not None:
-            ctypes.windll.kernel32.SetConsoleCtrlHandler(self._routine, 0)
-            self._routine = None
-
-    def told(self, event: int) -> int:
-        """Pass the event to the main thread as a signal, and hold the system until the work is done."""
-        if event not in _CLOSING:
-            return 0
-        if not self._shield.up:
-            signal.raise_signal(getattr(signal, "SIGBREAK", signal.SIGTERM))
-        self._done.wait(CLOSE_GRACE)
-        return 1
-
-
-if sys.platform == "win32":
-    from scripts.osal.console_windows import hold_closing
 
 
 class ForwardedSignals:
@@ -163,9 +183,9 @@ class ForwardedSignals:
         for number in stopping():
             if signal.getsignal(number) == signal.SIG_DFL:
                 self._previous[number] = signal.signal(number, self._stop)
-        if sys.platform == "win32":
-            self._release = hold_closing(lambda: self._note(signal.SIGBREAK, None))
-        else:
+        closing = getattr(signal, "SIGBREAK", signal.SIGTERM)
+        self._release = _CONSOLE.open(lambda: self._note(closing, None), lambda: time.sleep(HOLD))
+        if sys.platform != "win32":
             self._mask = {int(n) for n in signal.pthread_sigmask(signal.SIG_BLOCK, blocked())}
         return self
 
@@ -183,6 +203,7 @@ class ForwardedSignals:
             signal.signal(number, handler)
         self._previous.clear()
         self._release()
+        self._release = _nothing
 
     def forward_to(
         self,
@@ -191,7 +212,7 @@ class ForwardedSignals:
         pause: Callable[[int], None] | None = None,
         resume: Callable[[], None] | None = None,
     ) -> None:
-        """Set who is told from now on; ``None`` for no program."""
+        """Set who receives signals from now on; ``None`` for no program."""
         self.target, self.pause, self.resume = target, pause, resume
 
     def look(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+
+from scripts.osal import paths
 
 STATE: Final = ".cuda-amd"
 #: Everything that we ever put into the state folder; anything else there belongs to another program.
@@ -19,6 +20,7 @@ FILES: Final = ("README.txt", "journal", "lock")
 _LONGEST_NAME: Final = 255
 _FORBIDDEN: Final = frozenset("\\:")
 _CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
+fold: Final = paths.fold
 
 
 class Layout(Struct, frozen=True, dict=True):
@@ -87,13 +89,6 @@ class Layout(Struct, frozen=True, dict=True):
 def numbered(number: int) -> str:
     """Return the name of an action's files in the folders of ours."""
     return f"{number:04d}"
-
-
-def fold(name: str) -> str:
-    """Return the form under which a case-insensitive file system may see two names as one."""
-    if name.isascii():
-        return name.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def unsafe_path(relative: str) -> str:

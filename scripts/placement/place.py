@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import errno
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from scripts.errors import ConflictError, TargetError, UndoIncompleteError, WorkspaceError
 from scripts.osal.file_operations import Fs
 from scripts.osal.signals import DeferredSignals
+from scripts.osal.text import time_stamp
 from scripts.placement import lock
 from scripts.placement.apply import apply
 from scripts.placement.inspect import is_ours
@@ -339,7 +339,7 @@ def _hash(layout: Layout, item: PlacementItem, fs: Fs) -> str:
 
 def _now() -> str:
     """Return the time in UTC."""
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_stamp()
 
 
 class Session(Struct):

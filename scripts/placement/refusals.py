@@ -10,6 +10,7 @@ from typing import Final
 
 from scripts.guards import guarded
 from scripts.osal.file_operations import FileKind
+from scripts.osal.paths import refusal
 from scripts.placement.layout import fold, unsafe_path
 from scripts.placement.plan import FolderView, PlacementItem, PlacementRefusal, Snapshot
 
@@ -72,6 +73,8 @@ def _bad_names(items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
         why = unsafe_path(item.path)
         if not why and "/" in item.name:
             why = "has a folder in its name"
+        if not why and (rule := refusal(item.name)) is not None:
+            why = rule.sentence
         if why:
             yield PlacementRefusal(reference="path-unsafe", message=f"{item.path!r} {why}")
     counted = Counter(fold(item.path) for item in items)

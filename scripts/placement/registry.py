@@ -6,7 +6,6 @@ Everything needed to undo lies in the target itself. Losing this folder loses th
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import errno
 import hashlib
 import json
@@ -17,6 +16,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from scripts.osal.fs import extended_path
+from scripts.osal.text import utc_now
 
 PLACEMENTS: Final = "placements"
 SHIMS: Final = "shims"
@@ -64,7 +64,7 @@ class PlacementRegistry(Struct, frozen=True):
         """List a path; again is an update. The file appears whole or not at all."""
         entry = self._file(kind, path)
         entry.parent.mkdir(parents=True, exist_ok=True)
-        added = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        added = utc_now().isoformat()
         body = {"path": os.fspath(path), "added": added, "facts": facts}
         scratch = entry.with_name(f"{entry.name}.{os.getpid()}.tmp")
         scratch.write_text(json.dumps(body, indent=1), encoding="ascii")

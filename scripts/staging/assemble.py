@@ -7,7 +7,6 @@ is written last: a folder without one does not exist for us.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -16,59 +15,54 @@ from typing import Final
 
 from scripts.errors import HostError, StagedFileError
 from scripts.model import Progress, Runtime, RuntimeFile
-from scripts.osal.fs import (
-    free_space,
-    hash_file,
-    is_link,
-    long_path,
-    make_read_only,
-    remove_tree,
-    replace,
-    sync_folder,
-    write_atomic,
-)
-from scripts.osal.parallel_map import spread
+from scripts.osal.fs import free_space, hash_file, is_link, long_path, make_read_only
+from scripts.osal.parallel_map import parallel_map
+from scripts.serialize import plain
 from scripts.staging.plan import FORMAT, PlannedFile, RuntimePlan, digest_of
-from scripts.store.cache import Cache, is_digest, manifest_path
+from scripts.store.cache import Cache, is_digest
+from scripts.store.publish import clear_away, publish, read_manifest, write_manifest
 from scripts.store.trees import paths_below
 
 #: Bytes that one thread hashes before a second one would have started.
 SMALL: Final = 8 * 1024 * 1024
 
 
-def assemble(plan: RuntimePlan, cache: Cache, *, progress: Progress) -> Runtime:
-    """Make the runtime's folder, or find it made: check, take the lock, check again, work aside, rename."""
+def assemble(plan: RuntimePlan, cache: Cache, *, progress: Progress) -> tuple[Runtime, bool]:
+    """Make the runtime's folder, or find it made: check, take the lock, check again, work aside, rename.
+
+    Returns the runtime, and whether it was made, every byte hashed, or only found: see ``verify_runtime``.
+    """
     digest = plan.digest
     found = load_runtime(cache, digest, stack=plan.stack)
     if found is not None:
-        return found
+        return found, False
     cache.ensure()
     with cache.making(cache.runtime_path(digest)):
         found = load_runtime(cache, digest, stack=plan.stack)
-        return found if found is not None else _assemble_locked(plan, digest, cache, progress)
+        if found is not None:
+            return found, False
+        return _assemble_locked(plan, digest, cache, progress), True
 
 
 def _assemble_locked(plan: RuntimePlan, digest: str, cache: Cache, progress: Progress) -> Runtime:
-    """Fill a folder beside the final one; what an earlier crash left there is thrown away first."""
+    """Fill a folder beside the final one."""
     final = cache.runtime_path(digest)
     final.parent.mkdir(parents=True, exist_ok=True)
     _require_space(plan, final.parent)
-    work = final.with_name(f"{final.name}.new")
-    for leftover in (work, final):
-        if leftover.exists():
-            remove_tree(leftover)
-    work.mkdir()
-    with progress.task(f"assemble {plan.stack}", plan.bytes) as advance:
-        for folder in {(work / f.name).parent for f in plan.runtime_files}:
-            long_path(folder).mkdir(parents=True, exist_ok=True)
-        for planned in plan.files:
-            ours = planned.source.is_relative_to(cache.root)
-            _bring(planned, work / planned.file.name, link=ours)
-            advance(planned.file.size)
-    make_read_only(work)
-    replace(work, final)
-    sync_folder(final.parent)
-    write_atomic(manifest_path(final), _manifest(plan, digest))
+
+    def fill(work: Path) -> None:
+        with progress.task(f"assemble {plan.stack}", plan.bytes) as advance:
+            for folder in {(work / f.name).parent for f in plan.runtime_files}:
+                long_path(folder).mkdir(parents=True, exist_ok=True)
+            for planned in plan.files:
+                ours = planned.source.is_relative_to(cache.root)
+                _bring(planned, work / planned.file.name, link=ours)
+                advance(planned.file.size)
+        make_read_only(work)
+
+    publish(final, fill)
+    files = plain(plan.runtime_files)
+    write_manifest(final, {"format": FORMAT, "digest": digest, "files": files})
     return _runtime(plan.stack, digest, final, plan.runtime_files)
 
 
@@ -110,36 +104,20 @@ def _linked(source: Path, destination: Path) -> bool:
     return True
 
 
-def _manifest(plan: RuntimePlan, digest: str) -> bytes:
-    """Describe a runtime for later runs."""
-    rows = [
-        {
-            "name": f.name,
-            "sha256": f.sha256,
-            "size": f.size,
-            "provides": f.provides,
-            "needs": list(f.needs),
-            "origin": f.origin,
-        }
-        for f in plan.runtime_files
-    ]
-    return (json.dumps({"format": FORMAT, "digest": digest, "files": rows}, indent=1) + "\n").encode()
-
-
 def load_runtime(cache: Cache, digest: str, *, stack: str) -> Runtime | None:
     """Return an assembled runtime as its manifest tells, or ``None`` when there is none to trust.
 
     A manifest is believed only if its files give the digest again: others than those that were asked for
     cannot hide behind the name.
     """
-    if not is_digest(digest):  # a registry or a list of generations that somebody edited
+    if not is_digest(digest):  # a registry or a list of generations that was edited by hand
         return None
     folder = cache.runtime_path(digest)
     try:
-        data = json.loads(manifest_path(folder).read_bytes())
+        data = read_manifest(folder)
         files = tuple(RuntimeFile(**{**row, "needs": tuple(row["needs"])}) for row in data["files"])
         intact = data["format"] == FORMAT and digest_of(files) == digest and folder.is_dir()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return _runtime(stack, digest, folder, files) if intact else None
 
@@ -164,17 +142,17 @@ def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
     root = runtime.path
     size = sum(f.size for f in runtime.files)
     with progress.task(f"verify {runtime.stack}", size) as advance:
-        states = spread(
+        states = parallel_map(
             lambda f: _state(root / f.name, f, advance), runtime.files, threads=2 if size > SMALL else 1
         )
     missing = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "missing"]
     changed = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "changed"]
     listed = {f.name for f in runtime.files}
-    changed += sorted(f"{name} (nobody assembled it)" for name in paths_below(root) if name not in listed)
+    changed += sorted(f"{name} (not part of it)" for name in paths_below(root) if name not in listed)
     if missing:
         msg = f"{len(missing)} file(s) of {runtime.stack} have vanished since they were assembled"
         hint = (
-            "an antivirus program may have taken them: look at its history first; "
+            "look at your antivirus program's history first: it may have taken them; "
             f"then run `invoke stage --stack={runtime.stack}` to put them back from the verified archive"
         )
         raise StagedFileError("staged-file-missing", msg, context=(str(root), *missing, *changed), hint=hint)
@@ -202,6 +180,4 @@ def discard_runtime(cache: Cache, digest: str) -> None:
     """Take a runtime away so that it is assembled anew; the manifest goes first."""
     folder = cache.runtime_path(digest)
     with cache.making(folder):
-        manifest_path(folder).unlink(missing_ok=True)
-        if folder.exists():
-            remove_tree(folder)
+        clear_away(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import platform as platform_module
 import shlex
 import shutil
@@ -18,10 +17,11 @@ from msgspec import Struct
 
 from scripts.errors import HostError
 from scripts.model import Progress, RuntimeFile, Stack, StackKind
-from scripts.osal.fs import hash_file, make_read_only, remove_tree, replace, write_atomic
+from scripts.osal.fs import hash_file, make_read_only
 from scripts.staging.plan import PlannedFile
 from scripts.staging.recipe import Compiler, Output, build_key, command_line, read_recipe, read_sources
-from scripts.store.cache import Cache, manifest_path
+from scripts.store.cache import Cache
+from scripts.store.publish import publish, read_manifest, write_manifest
 
 #: Compilers by the names they have in PATH, best first.
 NAMES: Final = ("cc", "gcc", "clang")
@@ -152,7 +152,7 @@ def build(
         source_root: the folder ``native``.
         out: where the files go.
         compiler: from ``find_compiler`` or ``ask_compiler``.
-        progress: told once per file.
+        progress: advanced once per file.
         extra: more flags, for tests.
 
     Raises:
@@ -200,7 +200,7 @@ def _compile(
 
 
 def _last_lines(text: bytes) -> tuple[str, ...]:
-    """Return what a compiler said last, without empty lines."""
+    """Return a compiler's last lines, without empty lines."""
     lines = [line.rstrip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
     return tuple(lines[-CONTEXT_LINES:])
 
@@ -253,7 +253,7 @@ def _load(cache: Cache, key: str) -> list[PlannedFile] | None:
     """
     folder = cache.tree_path(key)
     try:
-        rows = json.loads(manifest_path(folder).read_bytes())["built"]
+        rows = read_manifest(folder)["built"]
         files = [RuntimeFile(**row, origin=PREFIX + key) for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -270,23 +270,20 @@ def _build(root: Path, cache: Cache, key: str, compiler: Compiler, progress: Pro
         found = _load(cache, key)
         if found is not None:
             return found
-        work = final.with_name(final.name + ".new")
-        final.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in (work, final):
-            if leftover.exists():
-                remove_tree(leftover)
-        built = build(root / "native", work, compiler, progress=progress)
-        rows = [
-            {
-                "name": f.name,
-                "sha256": hash_file(f.path),
-                "size": f.path.stat().st_size,
-                "provides": f.provides,
-            }
-            for f in built
-        ]
-        make_read_only(work)
-        replace(work, final)
-        write_atomic(manifest_path(final), (json.dumps({"built": rows}, indent=1) + "\n").encode())
+
+        def fill(work: Path) -> list[dict[str, object]]:
+            built = build(root / "native", work, compiler, progress=progress)
+            make_read_only(work)
+            return [
+                {
+                    "name": f.name,
+                    "sha256": hash_file(f.path),
+                    "size": f.path.stat().st_size,
+                    "provides": f.provides,
+                }
+                for f in built
+            ]
+
+        write_manifest(final, {"built": publish(final, fill)})
     loaded = _load(cache, key)
     return loaded if loaded is not None else []

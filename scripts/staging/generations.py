@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +18,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.errors import ConflictError, StagedFileError, UsageError
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
+from scripts.osal.text import utc_now
 from scripts.serialize import parse_json, plain
 from scripts.store.cache import is_digest
 
 FORMAT: Final = 1
+#: Ten thousand generations need less.
+_MOST_BYTES: Final = 16 * 1024 * 1024
 WAIT_SECONDS: Final = 60
 #: No stack's name, option or document's path is longer.
 MAX_TEXT: Final = 1024
@@ -72,7 +74,7 @@ def read_history(stage: Path) -> History:
     """
     path = stage / "generations.json"
     try:
-        data = parse_json(path.read_bytes())
+        data = parse_json(read_bounded(path, _MOST_BYTES))
         if data["format"] > FORMAT:
             raise _unreadable(path, "it was made by a newer workspace")
         history = msgspec.convert({name: data[name] for name in ("current", "generations")}, History)
@@ -149,7 +151,7 @@ def activate(
             _write(stage, History(current=history.current, generations=rows))
             return shown
         number = max((g.number for g in history.generations), default=0) + 1
-        created = datetime.now(UTC).replace(microsecond=0).isoformat()
+        created = utc_now().isoformat()
         new = Generation(
             number=number,
             stack=stack,
@@ -209,7 +211,7 @@ NAME: Final = "workspaces.json"
 def known_stages(state_root: Path) -> tuple[Path, ...]:
     """Return the stages of all checkouts that still exist; what is no path in the index is passed over."""
     try:
-        names = parse_json((state_root / NAME).read_bytes())["stages"]
+        names = parse_json(read_bounded(state_root / NAME, _MOST_BYTES))["stages"]
         return tuple(Path(name) for name in names if isinstance(name, str) and os.path.isdir(name))  # noqa: PTH112 - never raises
     except (OSError, ValueError, KeyError, TypeError):
         return ()

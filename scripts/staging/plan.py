@@ -175,7 +175,7 @@ def lay_out(
     if not roots:
         msg = f"{artifact.id} holds no HIP runtime: no bin with amdhip64 or rocblas, and no kernels"
         tops = sorted({PurePosixPath(file.path).parts[0] for file in tree.files})
-        hint = "its layout is new: report what lies in it, or choose another stack"
+        hint = "report what lies in it, for its layout is new, or choose another stack"
         raise IntegrityError("hip-part-unrecognised", msg, context=tuple(tops[:10]), hint=hint)
     return tuple((artifact, _below(tree, root), folder) for root in roots)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 #: and with it paths and times, out of the files.
 FLAGS: Final = ("-std=c11", "-O3", "-ffp-contract=fast", "-fvisibility=hidden", "-Wall", "-Wextra", "-s")
 
-#: What GNU's Windows linker is told so that one source gives one hash: no time, no address from the path.
+#: What GNU's Windows linker is given so that one source gives one hash: no time, no address from the path.
 SAME_BYTES: Final = ("-Wl,--no-insert-timestamp", "-Wl,--disable-auto-image-base")
 
 RECIPE_FILE: Final = "outputs.toml"
@@ -35,7 +35,7 @@ class Compiler(Struct, frozen=True, kw_only=True):
 
     @property
     def zig(self) -> bool:
-        """Whether this is Zig's compiler, which adds checks that trap unless it is told not to."""
+        """Whether this is Zig's compiler, which adds checks that trap unless a flag forbids them."""
         return any("zig" in Path(part).name.casefold() for part in self.command)
 
     @property

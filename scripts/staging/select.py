@@ -93,12 +93,12 @@ def _judged(
         reason = f"It is the newest stack that fits and has evidence on {gfx}: {level}."
         return Selection(stack_id=proven[0].id, reason=reason, warnings=_warnings(proven[0], host, gfx))
     if only_proven:
-        msg = f"No stack that fits this machine has evidence on {gfx} yet."
+        msg = f"no stack that fits this machine has evidence on {gfx} yet"
         raise HostError(
             "stack-unproven",
             msg,
             context=tuple(f"{stack.id}: fits, unproven" for stack in newest),
-            hint="Leave out --only-proven to try the newest, or commit evidence from `invoke validate`.",
+            hint="leave out --only-proven to try the newest, or commit evidence from `invoke validate`",
         )
     loud = f"{newest[0].id} is unproven on {gfx}: no evidence yet."
     return Selection(
@@ -117,7 +117,7 @@ def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: boo
     if loud:
         stack = replace(stack, requires=replace(stack.requires, gfx=()))
     if lacking := unmet(stack, host, gpu):
-        msg = f"This machine lacks something that {want} requires."
+        msg = f"this machine lacks something that {want} requires"
         hint = _hint([stack], lock, host, gpu)
         raise HostError(
             "stack-unmet", msg, context=tuple(f"{want} {clause}" for clause in lacking), hint=hint
@@ -136,7 +136,7 @@ def _foreign_gpu(stack: Stack, gpu: Gpu) -> tuple[str, ...]:
         return ()
     covered = ", ".join(stack.requires.gfx)
     return (
-        f"{stack.id} covers {covered}; you forced it onto {gpu.gfx}, where nobody has shown that it works.",
+        f"{stack.id} covers {covered}; you forced it onto {gpu.gfx}, where no evidence shows that it works.",
     )
 
 
@@ -144,8 +144,8 @@ def _without_gpu(lock: Lock, *, only_proven: bool) -> Selection:
     """Fall back to the CPU reference, which proves nothing about a GPU."""
     references = [stack for stack in lock.stacks.values() if stack.kind is StackKind.REFERENCE]
     if only_proven or not references:
-        msg = "No GPU was found on this machine."
-        hint = "`invoke doctor` says where it was looked for; without --only-proven the CPU reference serves."
+        msg = "no GPU was found on this machine"
+        hint = "run `invoke doctor` to see where it was looked for, or leave out --only-proven to use the CPU"
         raise HostError("gpu-missing", msg, hint=hint)
     return _reference(references[0].id, "No GPU was found on this machine.")
 

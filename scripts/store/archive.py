@@ -14,9 +14,10 @@ from scripts.errors import IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Progress
 from scripts.net.mirrors import last_component
 from scripts.osal import fs
-from scripts.store.cache import Cache, in_use, manifest_path, not_writable
+from scripts.store.cache import Cache, in_use, not_writable
 from scripts.store.entries import Limits, Unpacked, copy_in
 from scripts.store.fetch import no_space
+from scripts.store.publish import clear_away, publish
 from scripts.store.trees import (
     Change,
     TreeFile,
@@ -48,11 +49,19 @@ _ZIPS: Final = frozenset({ArtifactFormat.ZIP, ArtifactFormat.WHEEL})
 
 
 def unpack(
-    artifact: Artifact, cache: Cache, blob: Path, *, progress: Progress, limits: Limits | None = None
+    artifact: Artifact,
+    cache: Cache,
+    blob: Path,
+    *,
+    progress: Progress,
+    limits: Limits | None = None,
+    hashed: bool = False,
 ) -> UnpackedTree:
     """Return the tree of ``artifact``, unpacking ``blob`` if it is not there.
 
-    A tree that is there is compared with its manifest by size and time. One that no longer fits is said
+    ``hashed``: the archive was hashed just now, while it arrived, and is not read for that again.
+
+    A tree that is there is compared with its manifest by size and time. One that no longer fits is reported
     and made anew; what vanishes again at once is an error of its own.
 
     Raises:
@@ -74,7 +83,7 @@ def unpack(
             first = findings[0]
             progress.note(f"{artifact.id}: {first.path} is {first.change}; unpacking everything anew")
         try:
-            tree = _make(artifact, cache, blob, progress, limits or Limits())
+            tree = _make(artifact, cache, blob, progress, limits or Limits(), hashed=hashed)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise no_space(artifact, cache.root) from error
@@ -119,29 +128,28 @@ def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | Non
     return tree
 
 
-def _make(artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limits: Limits) -> UnpackedTree:
+def _make(
+    artifact: Artifact, cache: Cache, blob: Path, progress: Progress, limits: Limits, *, hashed: bool
+) -> UnpackedTree:
     """Unpack beside the destination; only a complete and verified tree gets its name and manifest."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - most runs find the tree made
 
     final = cache.tree_path(artifact.sha256 or "")
-    _clear_away(final)
-    work = fs.temporary_beside(final)
-    work.mkdir()
-    try:
+
+    def fill(work: Path) -> UnpackedTree:
         # The blob's hash decides, but need not be waited for: nothing below is visible until both are done.
         with ThreadPoolExecutor(1) as side:
-            hashing = side.submit(fs.hash_file, blob)
+            hashing = None if hashed else side.submit(fs.hash_file, blob)
             try:
                 unpacked = _unpack_into(artifact, blob, work, progress, limits)
             finally:
-                _require_blob(artifact, blob, hashing.result())
+                if hashing is not None:
+                    _require_blob(artifact, blob, hashing.result())
         tree = _tree(artifact, final, unpacked)
         _require_members(artifact, tree)
-        fs.replace(work, final)
-    except BaseException:
-        fs.remove_tree(work)
-        raise
-    return save_tree(tree)
+        return tree
+
+    return save_tree(publish(final, fill))
 
 
 def discard_changed(artifact: Artifact, cache: Cache, *, progress: Progress) -> None:
@@ -161,22 +169,12 @@ def discard_changed(artifact: Artifact, cache: Cache, *, progress: Progress) -> 
     tree = load_tree(artifact, cache)
     if tree is not None and verify_tree(tree, deep=True, progress=progress):
         with cache.making(tree.path):
-            _clear_away(tree.path)
+            clear_away(tree.path)
 
 
 def _is_changed(artifact: Artifact, blob: Path) -> bool:
     """Whether an archive is there and has other bytes than the lock says."""
     return blob.exists() and fs.hash_file(blob) != artifact.sha256
-
-
-def _clear_away(final: Path) -> None:
-    """Remove a damaged tree and what killed runs left of this one; its manifest first."""
-    try:
-        fs.remove(manifest_path(final))
-        for path in (final, *final.parent.glob(f".{final.name}.*.tmp")):
-            fs.remove_tree(path)
-    except PermissionError as error:
-        raise in_use(final, error) from error
 
 
 def _unpack_into(
@@ -189,11 +187,10 @@ def _unpack_into(
     packed = blob.stat().st_size
     bounded = limits.for_archive(packed)
     if artifact.format in _ZIPS:
-        total = zip_reader.declared_size(blob)
-        bounded.check_total(total)
-        _require_space(artifact, work, total)
-        with progress.task(f"unpack {artifact.id}", total) as advance:
-            return zip_reader.unpack_zip(blob, work, bounded, advance)
+        contents = zip_reader.read_contents(blob, bounded)
+        _require_space(artifact, work, contents.size)
+        with progress.task(f"unpack {artifact.id}", contents.size) as advance:
+            return zip_reader.unpack_zip(contents, blob, work, advance)
     _require_space(artifact, work, packed)
     with progress.task(f"unpack {artifact.id}", None) as advance:
         if artifact.format is ArtifactFormat.TAR_GZ:
@@ -226,7 +223,7 @@ def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
         "stored-archive-changed",
         f"the stored archive of {artifact.id} is no longer the pinned one; it was removed",
         context=(f"file:     {blob}", f"expected: {artifact.sha256}", f"got:      {sha256}"),
-        hint="Run the command again to fetch it anew; if this happens twice, check the disk.",
+        hint="run the command again to fetch it anew; if this happens twice, check the disk",
     )
 
 
@@ -248,7 +245,7 @@ def _require_members(artifact: Artifact, tree: UnpackedTree) -> None:
 def _member_error(artifact: Artifact, findings: tuple[TreeFinding, ...]) -> WorkspaceError:
     """Name every member that is not as pinned."""
     msg = f"{artifact.id} does not hold what the lock says; nothing was unpacked"
-    hint = "The archive is the pinned one, so the lock's members are wrong: compare them with its listing."
+    hint = "compare the lock's members with the archive's listing: the archive is the pinned one"
     return IntegrityError("member-mismatch", msg, context=_lines(findings), hint=hint)
 
 

@@ -70,7 +70,7 @@ class Cache(Struct, frozen=True):
         """Make the store's folders and its tag.
 
         Raises:
-            UsageError: ``root`` holds somebody else's files; a tag would exclude them from backups
+            UsageError: ``root`` holds files of other programs; a tag would exclude them from backups
                 and allow us to delete them.
             HostError: ``root`` cannot be made or written.
         """
@@ -99,10 +99,10 @@ class Cache(Struct, frozen=True):
 
     @contextmanager
     def locked(self, name: str, *, timeout: float = 1800.0) -> Iterator[None]:
-        """Hold the lock ``name`` against other processes and threads; waiting is said once.
+        """Hold the lock ``name`` against other processes and threads; waiting is reported once.
 
         Raises:
-            ConflictError: somebody held it for ``timeout`` seconds.
+            ConflictError: another run held it for ``timeout`` seconds.
         """
         from filelock import FileLock, Timeout  # noqa: PLC0415 - slow to import; most runs take no lock
 
@@ -149,7 +149,7 @@ class Cache(Struct, frozen=True):
         bucket = entry.path.relative_to(self.root).parts[:1] if self._holds(entry.path) else ()
         if bucket not in {(BLOBS,), (TREES,), (RUNTIMES,)}:
             msg = f"{entry.path} is not an entry of this store"
-            raise ConflictError("not-a-cache-entry", msg, hint="List what is there with `invoke cache.list`.")
+            raise ConflictError("not-a-cache-entry", msg, hint="list what is there with `invoke cache.list`")
         with self.making(entry.path):
             try:
                 if entry.kind in {EntryKind.TREE, EntryKind.RUNTIME}:
@@ -186,14 +186,14 @@ class Cache(Struct, frozen=True):
             "cache-not-ours",
             msg,
             context=tuple(f"holds {name}" for name in sorted(strangers)[:5]),
-            hint="Point CUDA_AMD_CACHE at a folder that is empty or does not exist yet.",
+            hint="set CUDA_AMD_CACHE to a folder that is empty or does not exist yet",
         )
 
     def _require_tag(self) -> None:
         """Refuse to delete in a folder that does not say that it is a cache."""
         if not files.has_own_cachedir_tag(self.root):
             msg = f"{self.root} has no CACHEDIR.TAG of ours, so nothing in it is deleted"
-            hint = "Check that CUDA_AMD_CACHE points at the store; remove other folders by hand."
+            hint = "check that CUDA_AMD_CACHE points at the store; remove other folders by hand"
             raise ConflictError("cache-tag-missing", msg, hint=hint)
 
     def _holds(self, path: Path) -> bool:
@@ -226,21 +226,21 @@ def manifest_path(folder: Path) -> Path:
 def not_writable(path: Path, error: OSError) -> WorkspaceError:
     """Describe a store that cannot be written."""
     msg = f"the store cannot be written: {path}"
-    hint = "Set CUDA_AMD_CACHE to a folder on a local disk that you may write."
+    hint = "set CUDA_AMD_CACHE to a folder on a local disk that you may write"
     return HostError("cache-not-writable", msg, context=(str(error),), hint=hint)
 
 
 def in_use(path: Path, error: OSError) -> WorkspaceError:
     """Describe an entry that a running program still holds."""
     msg = f"{path} could not be removed: a program still uses it"
-    hint = "Close the programs that were started with this stack, then try again."
+    hint = "close the programs that were started with this stack, then try again"
     return ConflictError("store-in-use", msg, context=(str(error),), hint=hint)
 
 
 def _held(path: Path, timeout: float) -> WorkspaceError:
-    """Describe a lock that nobody gave up in time."""
+    """Describe a lock that was not given up in time."""
     msg = f"another run has held {path} for {timeout:.0f} seconds"
-    hint = "Wait for it or end it; the lock goes with the process, the file itself may stay."
+    hint = "wait for it or end it; the lock goes with the process, the file itself may stay"
     return ConflictError("store-locked", msg, hint=hint)
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scripts.errors import ArchiveError
 from scripts.osal import fs
-from scripts.osal.paths import refusal, refused
+from scripts.osal.paths import MAX_NAMES, MAX_PATH, refusal, refused
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """
 
     total: int = 64 * 1024**3
-    members: int = 100_000
+    members: int = MAX_NAMES
     ratio: int = 400
     floor: int = 64 * 1024**2
 
@@ -107,15 +107,13 @@ def refuse_mode(name: str, mode: int) -> None:
 
 
 def is_executable(mode: int) -> bool:
-    """Say whether anybody may run the file."""
+    """Say whether any user may run the file."""
     return bool(mode & 0o111)
 
 
 def archive_error(reference: str, sentence: str) -> ArchiveError:
     """Make the error for an archive as a whole: ``archive-damaged`` or ``archive-bomb``."""
-    hint = (
-        "The file is the pinned one, so the artifact itself is at fault: report it. Nothing of it was kept."
-    )
+    hint = "report the artifact: the file is the pinned one, so the fault is its own; nothing of it was kept"
     return ArchiveError(reference, f"the archive is refused: {sentence}", hint=hint)
 
 
@@ -136,16 +134,18 @@ class Link(Struct, frozen=True, kw_only=True):
             ArchiveError: the target is absolute, leaves the root, or has a name we would refuse.
         """
         parts = [] if hard else name.split("/")[:-1]
-        outside = raw_target.startswith("/")
-        for part in raw_target.split("/"):
+        outside = raw_target.startswith("/") or len(raw_target) > MAX_PATH
+        for part in () if outside else raw_target.split("/"):
             if part == "..":
                 outside = outside or not parts
-                parts = parts[:-1]
+                del parts[-1:]
             elif part not in {"", "."}:
-                parts = [*parts, part]
+                parts.append(part)
         target = "/".join(parts)
         if outside or refusal(target) is not None:
-            raise refused(name, "link-outside", f"is a link that leaves the archive ({raw_target!r})")
+            raise refused(
+                name, "link-outside", f"is a link that leaves the archive ({raw_target[:MAX_PATH]!r})"
+            )
         return cls(name=name, target=target, hard=hard)
 
 
@@ -158,10 +158,10 @@ def make_links(links: list[Link], folder: Path, written: list[Unpacked], limits:
         ArchiveError: a link leads to something that is not a file of the archive, or in a circle.
     """
     made = {file.path: file for file in written}
-    leads = {link.name: link.target for link in links}
+    ends = _ends({link.name: link.target for link in links})
     total = sum(file.size for file in written)
     for link in links:
-        source = made.get(_follow(link, leads))
+        source = made.get(ends[link.name])
         if source is None or source.link:
             raise refused(
                 link.name, "link-dangling", f"is a link to {link.target!r}, which is no file in here"
@@ -180,14 +180,17 @@ def make_links(links: list[Link], folder: Path, written: list[Unpacked], limits:
     return list(made.values())
 
 
-def _follow(link: Link, leads: dict[str, str]) -> str:
-    """Return the end of a chain of links; a circle ends at one of its links."""
-    target = link.target
-    for _ in leads:
-        if target not in leads:
-            break
-        target = leads[target]
-    return target
+def _ends(leads: dict[str, str]) -> dict[str, str]:
+    """Return where the chain of each link ends, each step taken once; a circle ends at one of its links."""
+    ends: dict[str, str] = {}
+    for name, target in leads.items():
+        way, at, seen = [name], target, {name}
+        while at in leads and at not in ends and at not in seen:
+            seen.add(at)
+            way.append(at)
+            at = leads[at]
+        ends |= dict.fromkeys(way, ends.get(at, at))
+    return ends
 
 
 def copy_in(source: Path, name: str, folder: Path, *, size: int, executable: bool = False) -> Unpacked:

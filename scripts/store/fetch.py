@@ -171,7 +171,7 @@ def no_space(
     """Describe a volume that is too full."""
     facts = () if need is None else (f"needed: {need:,} bytes, archive and tree", f"free:   {free:,} bytes")
     msg = f"not enough space for {artifact.id} in {place}"
-    hint = "Free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk."
+    hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
     return FetchError("no-space", msg, context=facts, hint=hint)
 
 
@@ -187,5 +187,5 @@ def _storage(blob: Path) -> Iterator[None]:
 def _offline(artifact: Artifact) -> FetchError:
     """Describe an artifact that is missing while nothing may be downloaded."""
     msg = f"{artifact.id} is not in the store, and nothing is downloaded offline"
-    hint = "Run once without --offline, or give --mirror=FOLDER with the file in it."
+    hint = "run once without --offline, or give --mirror=FOLDER with the file in it"
     return FetchError("offline-missing", msg, context=artifact.urls, hint=hint)

@@ -1,6 +1,8 @@
 """Unpack a gzipped tar as it streams by: one pass, each header judged before its data is written.
 
-The headers are walked here rather than by ``tarfile``, which stops silently at a broken one.
+The headers are walked here rather than by ``tarfile``, which stops silently at a broken one and reads a long
+name or an extended header of any size into memory. Every unpacked byte counts against the limit, those of
+headers, padding and the zeros behind the end too.
 """
 
 from __future__ import annotations
@@ -17,22 +19,42 @@ from msgspec import Struct, field
 
 from scripts.osal import fs
 from scripts.osal.paths import PathNames, refused
+from scripts.osal.text import count
 from scripts.store import entries
 from scripts.store.entries import Limits, Link, Unpacked, archive_error, make_links
 
 _BLOCK: Final = tarfile.BLOCKSIZE
 _READ: Final = 256 * 1024
-#: Extended headers are small; a large one is an attack on memory.
+#: Extended headers of one member are small; large ones are an attack on memory.
 _MOST_HEADER: Final = 1024 * 1024
+_MODES: Final = 0o177777
+_LINE_FEED: Final = 0x0A
 _GNU_LONG: Final = {tarfile.GNUTYPE_LONGNAME: "path", tarfile.GNUTYPE_LONGLINK: "linkpath"}
+_EXTENDED: Final = frozenset({*_GNU_LONG, tarfile.XHDTYPE, tarfile.XGLTYPE})
 _FILES: Final = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE})
 _DEVICES: Final = frozenset({tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE})
+
+
+class _Counted:
+    """Reads bytes and counts them."""
+
+    def __init__(self, stream: BinaryIO, limits: Limits) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._size = 0
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes, which are less than is left to the limit."""
+        data = self._stream.read(size)
+        self._size += len(data)
+        self._limits.check_total(self._size)
+        return data
 
 
 class _Tar(Struct):
     """The state of one walk through a tar."""
 
-    stream: BinaryIO
+    stream: _Counted
     folder: Path
     limits: Limits
     advance: Callable[[int], None]
@@ -46,15 +68,16 @@ class _Tar(Struct):
 def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[int], None]) -> list[Unpacked]:
     """Write every member of the tar below ``folder`` and return what was written, in the tar's order.
 
-    ``advance`` is told unpacked bytes. Links are made last, so that nothing can be written through one.
+    ``advance`` is given unpacked bytes. Links are made last, so that nothing can be written through one.
 
     Raises:
         ArchiveError: a member is refused; what was written so far is the caller's to remove.
     """
     try:
         with fs.long_path(blob).open("rb") as packed, gzip.GzipFile(fileobj=packed) as plain:
-            names = PathNames(case_counts=fs.tells_case_apart(folder))
-            tar = _Tar(io.BufferedReader(plain, _READ), folder, limits, advance, names)
+            names = PathNames(case_counts=fs.is_case_sensitive(folder), most=limits.members)
+            stream = _Counted(io.BufferedReader(plain, _READ), limits)
+            tar = _Tar(stream, folder, limits, advance, names)
             _walk(tar)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise archive_error("archive-damaged", str(error)) from error
@@ -64,18 +87,23 @@ def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[i
 def _walk(tar: _Tar) -> None:
     """Read header after header until the end mark; behind it only zeros may follow."""
     extended: dict[str, str] = {}
+    room = _MOST_HEADER
     while (header := _exactly(tar.stream, _BLOCK)).count(0) != _BLOCK:
         info = _parse(header)
-        if info.type in _GNU_LONG:
-            text = _small(tar.stream, info).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
-            extended[_GNU_LONG[info.type]] = text
-        elif info.type == tarfile.XHDTYPE:
-            extended |= _pax(_small(tar.stream, info))
-        elif info.type == tarfile.XGLTYPE:
-            _small(tar.stream, info)  # comments and the like; what would rename files is not used in practice
-        else:
+        if info.type not in _EXTENDED:
             _member(tar, info, extended)
-            extended = {}
+            extended, room = {}, _MOST_HEADER
+            continue
+        room -= max(info.size, _BLOCK)
+        if room < 0:
+            raise archive_error("archive-damaged", f"extended headers have more than {_MOST_HEADER:,} bytes")
+        data = _exactly(tar.stream, info.size)
+        _exactly(tar.stream, -info.size % _BLOCK)
+        if info.type in _GNU_LONG:
+            extended[_GNU_LONG[info.type]] = data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+        elif info.type == tarfile.XHDTYPE:
+            extended |= _pax(data)
+        # A global header holds comments and the like; what would rename files is not used in practice.
     while block := tar.stream.read(_READ):
         if block.count(0) != len(block):
             raise archive_error("archive-damaged", "data follows the end of the tar")
@@ -127,10 +155,12 @@ def _parse(header: bytes) -> tarfile.TarInfo:
         raise archive_error("archive-damaged", f"a tar header is broken ({error})") from error
     if info.size < 0:
         raise archive_error("archive-damaged", "a tar header has a negative size")
+    if not 0 <= info.mode <= _MODES:
+        raise archive_error("archive-damaged", "a tar header has a mode that no file can have")
     return info
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _exactly(stream: _Counted, size: int) -> bytes:
     """Read ``size`` bytes, which must be there."""
     data = stream.read(size)
     if len(data) != size:
@@ -138,7 +168,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return data
 
 
-def _data(stream: BinaryIO, size: int) -> Iterator[bytes]:
+def _data(stream: _Counted, size: int) -> Iterator[bytes]:
     """Hand out the next ``size`` bytes, fewer if the stream ends."""
     left = size
     while left and (block := stream.read(min(left, _READ))):
@@ -146,33 +176,24 @@ def _data(stream: BinaryIO, size: int) -> Iterator[bytes]:
         yield block
 
 
-def _small(stream: BinaryIO, info: tarfile.TarInfo) -> bytes:
-    """Read the data of an extended header."""
-    if info.size > _MOST_HEADER:
-        raise archive_error("archive-damaged", f"an extended header has {info.size:,} bytes")
-    data = _exactly(stream, info.size)
-    _exactly(stream, -info.size % _BLOCK)
-    return data
-
-
 def _pax(data: bytes) -> dict[str, str]:
     """Read the records of a pax header: ``length key=value`` and a line feed each."""
     records: dict[str, str] = {}
-    while data:
-        length, space, _ = data.partition(b" ")
-        end = int(length) if length.isdigit() and len(length) < len(str(_MOST_HEADER)) + 1 else 0
-        key, equals, value = data[len(length) + 1 : end - 1].partition(b"=")
-        if not (space and equals and data[end - 1 : end] == b"\n"):
+    at = 0
+    while at < len(data):
+        space = data.find(b" ", at, at + len(str(_MOST_HEADER)) + 1)
+        end = at + (count(data[at:space].decode("latin-1")) or 0) if space > 0 else 0
+        key, equals, value = data[space + 1 : end - 1].partition(b"=")
+        if not (equals and space < end <= len(data) and data[end - 1] == _LINE_FEED):
             raise archive_error("archive-damaged", "a pax header is broken")
         records[key.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
-        data = data[end:]
+        at = end
     return records
 
 
 def _number(text: str | None, otherwise: int) -> int:
     """Read a size from a pax header."""
-    if text is None:
-        return otherwise
-    if not (text.isascii() and text.isdigit()):
-        raise archive_error("archive-damaged", f"a pax header has the size {text!r}")
-    return int(text)
+    size = otherwise if text is None else count(text)
+    if size is None:
+        raise archive_error("archive-damaged", f"a pax header has the size {(text or '')[:40]!r}")
+    return size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from enum import StrEnum
@@ -15,9 +14,10 @@ from msgspec.structs import replace
 from scripts.errors import IntegrityError, StagedFileError
 from scripts.model import Artifact, Member, NoProgress, Progress
 from scripts.osal import fs as files
-from scripts.osal.parallel_map import spread
+from scripts.osal.parallel_map import parallel_map
 from scripts.osal.paths import refusal
-from scripts.store.cache import Cache, manifest_path
+from scripts.store.cache import Cache
+from scripts.store.publish import read_manifest, write_manifest
 
 _FORMAT: Final = 1
 _MOST_THREADS: Final = 4
@@ -43,7 +43,7 @@ class UnpackedTree(Struct, frozen=True, kw_only=True):
         path: the folder.
         root: the artifact's root below it; members' paths start there.
         files: every file, by path.
-        surplus: files beside them that belong to nobody (in supplied folders only).
+        surplus: files beside them that belong to no artifact (in supplied folders only).
     """
 
     path: Path
@@ -63,7 +63,7 @@ class UnpackedTree(Struct, frozen=True, kw_only=True):
                 return file
         msg = f"there is no {path!r} in {self.path}"
         raise IntegrityError(
-            "member-missing", msg, hint="The lock names a file that the artifact does not hold."
+            "member-missing", msg, hint="correct the lock: it names a file that the artifact does not hold"
         )
 
 
@@ -93,7 +93,7 @@ def verify_tree(
 ) -> tuple[TreeFinding, ...]:
     """Compare a tree with its manifest: size and time, or with ``deep`` every byte.
 
-    Files that nobody listed are findings as well: a program would load a library that was slipped in.
+    Files that are not listed are findings as well: a program would load a library that was slipped in.
     """
     say = progress or NoProgress()
     threads = min(_MOST_THREADS, os.cpu_count() or 1) if deep else 1  # looking is too quick to be shared
@@ -104,7 +104,7 @@ def verify_tree(
             advance(file.size)
             return finding
 
-        looked = spread(look, tree.files, threads=threads)
+        looked = parallel_map(look, tree.files, threads=threads)
         findings = [finding for finding in looked if finding is not None]
     listed = {file.path for file in tree.files} | set(tree.surplus)
     strangers = sorted(set(paths_below(tree.path)) - listed)
@@ -125,12 +125,12 @@ def require_intact(tree: UnpackedTree, findings: tuple[TreeFinding, ...]) -> Non
     if missing:
         msg = f"{len(missing)} verified file(s) have vanished from {tree.path}"
         hint = (
-            "An antivirus program may have moved them to quarantine: look there, restore these files by name "
-            "if you trust their pinned hashes, report the false alarm, then run `invoke setup` again."
+            "look into your antivirus program's quarantine: it may have moved them; restore these files by "
+            "name if you trust their pinned hashes, report the false alarm, then run `invoke setup` again"
         )
         raise StagedFileError("staged-file-missing", msg, context=lines, hint=hint)
     msg = f"{len(findings)} file(s) in {tree.path} are not what was verified"
-    hint = "Find out who wrote there, then run `invoke setup` again: it unpacks what changed anew."
+    hint = "find out who wrote there, then run `invoke setup` again: it unpacks what changed anew"
     raise StagedFileError("staged-file-changed", msg, context=lines, hint=hint)
 
 
@@ -143,9 +143,8 @@ def load_tree(artifact: Artifact, cache: Cache) -> UnpackedTree | None:
         return None
     path = cache.tree_path(artifact.sha256)
     try:
-        manifest = json.loads(manifest_path(path).read_text(encoding="utf-8"))
-        tree = UnpackedTree(path=path, root=artifact.root, files=tuple(_entries(manifest)))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        tree = UnpackedTree(path=path, root=artifact.root, files=tuple(_entries(read_manifest(path))))
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     if not path.is_dir() or member_findings(artifact, tree):
         return None
@@ -155,16 +154,15 @@ def load_tree(artifact: Artifact, cache: Cache) -> UnpackedTree | None:
 def save_tree(tree: UnpackedTree) -> UnpackedTree:
     """Write the manifest that makes a tree complete, with each file's time as it is now.
 
-    Nothing is synchronised to disk. What a loss of power takes, an empty manifest or a short file, is
-    noticed when the tree is next asked for, and the tree is made again from its verified blob.
+    What a loss of power takes of the files is noticed when the tree is next asked for, and the tree is made
+    again from its verified blob.
     """
     listed = tuple(
         replace(file, mtime_ns=files.long_path(tree.path / file.path).lstat().st_mtime_ns)
         for file in tree.files
     )
     body = {"format": _FORMAT, "files": [[f.path, f.sha256, f.size, f.mtime_ns, f.link] for f in listed]}
-    data = json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-    files.write_atomic(manifest_path(tree.path), data + b"\n", durable=False)
+    write_manifest(tree.path, body)
     return replace(tree, files=listed)
 
 

@@ -9,20 +9,24 @@ import zipfile
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 from msgspec import Struct
 
 from scripts.osal import fs
-from scripts.osal.parallel_map import spread
+from scripts.osal.parallel_map import parallel_map
 from scripts.osal.paths import PathNames, refused
 from scripts.store import entries
 from scripts.store.entries import Limits, Unpacked, archive_error
 
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC: Final = b"PK\x03\x04"
+_ENTRY: Final = struct.Struct("<28xHHH12x")
+_ENTRY_MAGIC: Final = b"PK\x01\x02"
+_MOST_DIRECTORY: Final = 16 * 1024 * 1024
+_MOST_EXTRA: Final = 4096
 #: Traditional encryption, strong encryption, masked headers.
 _ENCRYPTED: Final = 0x1 | 0x40 | 0x2000
 _UTF8: Final = 0x800
@@ -45,16 +49,25 @@ class _Member(Struct, frozen=True, kw_only=True):
     executable: bool
 
 
-def unpack_zip(blob: Path, folder: Path, limits: Limits, advance: Callable[[int], None]) -> list[Unpacked]:
+class ZipContents(Struct, frozen=True, kw_only=True):
+    """What a zip declares, once nothing of it is refused; ``size`` is that of all members together."""
+
+    members: tuple[_Member, ...]
+    folders: frozenset[str]
+    size: int
+
+
+def unpack_zip(
+    contents: ZipContents, blob: Path, folder: Path, advance: Callable[[int], None]
+) -> list[Unpacked]:
     """Write every member of the zip below ``folder`` and return what was written, in the zip's order.
 
-    ``advance`` is told unpacked bytes. Memory stays at a few blocks for each thread.
+    ``advance`` is given unpacked bytes. Memory stays at a few blocks for each thread.
 
     Raises:
         ArchiveError: a member is refused; what was written so far is the caller's to remove.
     """
-    members, folders = _judge(blob, limits)
-    for name in folders | {member.name.rpartition("/")[0] for member in members}:
+    for name in contents.folders:
         fs.long_path(folder / name).mkdir(parents=True, exist_ok=True)
 
     def write(member: _Member) -> Unpacked:
@@ -62,29 +75,20 @@ def unpack_zip(blob: Path, folder: Path, limits: Limits, advance: Callable[[int]
         advance(done.size)
         return done
 
-    return spread(write, members, threads=min(_MOST_THREADS, os.cpu_count() or 1))
+    return parallel_map(write, contents.members, threads=min(_MOST_THREADS, os.cpu_count() or 1))
 
 
-def declared_size(blob: Path) -> int:
-    """Return how many bytes the members have together, as the zip tells."""
-    return sum(info.file_size for info in _directory(blob)[0])
+def read_contents(blob: Path, limits: Limits) -> ZipContents:
+    """Return files and folders of the zip once nothing it declares is refused.
 
-
-def _directory(blob: Path) -> tuple[list[zipfile.ZipInfo], int]:
-    """Read the central directory: its entries and where it begins."""
-    try:
-        with fs.long_path(blob).open("rb") as file, zipfile.ZipFile(file) as archive:
-            return archive.infolist(), archive.start_dir
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error, EOFError) as error:
-        raise archive_error("archive-damaged", str(error)) from error
-
-
-def _judge(blob: Path, limits: Limits) -> tuple[list[_Member], set[str]]:
-    """Return files and folders of the zip once nothing it declares is refused."""
-    infos, directory_start = _directory(blob)
+    Raises:
+        ArchiveError: a member is refused, or they are too many or too large together.
+    """
+    infos, directory_start = _directory(blob, limits)
     limits.check_count(len(infos))
-    limits.check_total(sum(info.file_size for info in infos))
-    names, folders = PathNames(), set[str]()
+    size = sum(info.file_size for info in infos)
+    limits.check_total(size)
+    names, folders = PathNames(most=limits.members), set[str]()
     offsets = sorted(info.header_offset for info in infos)
     ends = dict(pairwise([*offsets, directory_start]))
     if offsets and not 0 <= offsets[0] <= offsets[-1] < directory_start:
@@ -98,8 +102,51 @@ def _judge(blob: Path, limits: Limits) -> tuple[list[_Member], set[str]]:
         if info.orig_filename.endswith("/"):
             folders.add(name)
         else:
+            folders.add(name.rpartition("/")[0])
             members.append(_member(info, name, ends[info.header_offset]))
-    return members, folders
+    return ZipContents(members=tuple(members), folders=frozenset(folders), size=size)
+
+
+def _directory(blob: Path, limits: Limits) -> tuple[list[zipfile.ZipInfo], int]:
+    """Read the central directory: its entries and where it begins."""
+    try:
+        with fs.long_path(blob).open("rb") as file:
+            bounded = cast("BinaryIO", _Bounded(file, limits))
+            with zipfile.ZipFile(bounded) as archive:
+                return archive.infolist(), archive.start_dir
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error, EOFError) as error:
+        raise archive_error("archive-damaged", str(error)[:200]) from error
+
+
+class _Bounded:
+    """The file that ``zipfile`` reads; a central directory is measured before an entry of it is parsed."""
+
+    def __init__(self, file: BinaryIO, limits: Limits) -> None:
+        self._file = file
+        self._limits = limits
+        self.seek = file.seek
+        self.tell = file.tell
+        self.close = file.close
+
+    def read(self, size: int = -1) -> bytes:
+        """Return bytes; ``zipfile`` asks for a whole directory at once."""
+        if size > _MOST_DIRECTORY:
+            raise archive_error("archive-bomb", f"its directory has {size:,} bytes")
+        data = self._file.read(size if size >= 0 else _MOST_DIRECTORY)
+        if data.startswith(_ENTRY_MAGIC):
+            self._measure(data)
+        return data
+
+    def _measure(self, data: bytes) -> None:
+        """Count entries; refuse extra fields of a size that no writer makes: parsing them is quadratic."""
+        at = entries = 0
+        while len(data) - at >= _ENTRY.size:
+            name, extra, comment = _ENTRY.unpack_from(data, at)
+            entries += 1
+            if extra > _MOST_EXTRA:
+                raise archive_error("archive-bomb", f"an entry of its directory has {extra:,} extra bytes")
+            at += _ENTRY.size + name + extra + comment
+        self._limits.check_count(entries)
 
 
 def _refuse_kind(info: zipfile.ZipInfo, limits: Limits) -> None:

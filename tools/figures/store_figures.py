@@ -18,10 +18,10 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from msgspec.structs import replace
 
 from scripts.model import Artifact, ArtifactFormat, NoProgress
 from scripts.osal import fs

@@ -100,9 +100,8 @@ static CUresult hold(Image *image, const char *text, size_t size) {
     return CUDA_SUCCESS;
 }
 
-static CUresult read_container(const uint8_t *container, size_t size, Image *image) {
+static CUresult read_container(const uint8_t *container, size_t size, unsigned capability, Image *image) {
     if (size < CONTAINER_HEADER || (size != SIZE_MAX && u64(container + 8) > size - CONTAINER_HEADER)) return CUDA_ERROR_INVALID_IMAGE;
-    unsigned capability = (unsigned)reported_capability();
     Candidate last, next;
     for (bool more = next_candidate(container, capability, NULL, &next); more;
          last = next, more = next_candidate(container, capability, &last, &next)) {
@@ -178,7 +177,7 @@ static size_t text_length(const char *text, size_t most) {
     return length;
 }
 
-CUresult image_read(const void *image_bytes, size_t size, Image *image) {
+CUresult image_read_for(unsigned capability, const void *image_bytes, size_t size, Image *image) {
     const uint8_t *bytes = image_bytes;
     *image = (Image){0};
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
@@ -187,12 +186,16 @@ CUresult image_read(const void *image_bytes, size_t size, Image *image) {
     CUresult result = CUDA_ERROR_INVALID_IMAGE;
     Wrapper wrapper;
     memcpy(&wrapper, bytes, 16);
-    if (wrapper.magic == WRAPPER_MAGIC && wrapper.container) return image_read(wrapper.container, SIZE_MAX, image);
-    if (wrapper.magic == CONTAINER_MAGIC) result = read_container(bytes, size, image);
+    if (wrapper.magic == WRAPPER_MAGIC && wrapper.container) return image_read_for(capability, wrapper.container, SIZE_MAX, image);
+    if (wrapper.magic == CONTAINER_MAGIC) result = read_container(bytes, size, capability, image);
     else if (!memcmp(bytes, JOINED_MAGIC, sizeof JOINED_MAGIC)) result = read_joined((const char *)bytes, size, image);
     else if (!memcmp(bytes, "\177ELF", 4) || wrapper.magic == LTO_MAGIC) result = CUDA_SUCCESS; /* without PTX */
     if (result) image_end(image);
     return result;
+}
+
+CUresult image_read(const void *bytes, size_t size, Image *image) {
+    return image_read_for((unsigned)reported_capability(), bytes, size, image);
 }
 
 void image_end(Image *image) {

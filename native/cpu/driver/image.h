@@ -12,6 +12,7 @@ typedef struct {
 
 /* `size` is SIZE_MAX when the program does not tell; then PTX ends with a NUL and other forms say how long they are. */
 CUresult image_read(const void *bytes, size_t size, Image *image);
+CUresult image_read_for(unsigned capability, const void *bytes, size_t size, Image *image);
 void image_end(Image *image);
 
 /* Where the next fat binary begins at or after `from`; `size` if there is none. */

@@ -86,25 +86,32 @@ static CUresult add_text(Link *link, const char *text, size_t size) {
     return CUDA_SUCCESS;
 }
 
-/* Archives and objects hold fat binaries. NVIDIA's own device runtime asks NVIDIA's driver: ours takes its place. */
-static CUresult add_archived(Link *link, const Image *image) {
-    for (size_t i = 0; i < image->count; i++) {
-        bool runtime = strstr(image->texts[i], "__cuda_syscall_CGS_sync");
-        const char *text = runtime ? DEVICE_RUNTIME : image->texts[i];
-        NEED(add_text(link, text, runtime ? strlen(text) : image->sizes[i]));
-    }
-    return CUDA_SUCCESS;
+enum { ANY_CAPABILITY = 9999 };
+
+/* NVIDIA's own device runtime asks NVIDIA's driver, whatever processor it is for: ours takes its place. */
+static bool is_device_runtime(const void *bytes, size_t size) {
+    Image image;
+    if (image_read_for(ANY_CAPABILITY, bytes, size, &image)) return false;
+    bool found = image.count && strstr(image.texts[0], "__cuda_syscall_CGS_sync");
+    image_end(&image);
+    return found;
 }
 
+static CUresult add_container(Link *link, const void *bytes, size_t size) {
+    Image image;
+    if (is_device_runtime(bytes, size)) return add_text(link, DEVICE_RUNTIME, strlen(DEVICE_RUNTIME));
+    if (image_read(bytes, size, &image)) return CUDA_SUCCESS; /* bytes that only look like one */
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < image.count && !result; i++) result = add_text(link, image.texts[i], image.sizes[i]);
+    image_end(&image);
+    return result;
+}
+
+/* Archives and objects hold fat binaries. */
 static CUresult add_archive(Link *link, const char *bytes, size_t size) {
     size_t before = link->count;
-    for (size_t at = image_container(bytes, size, 0); at < size; at = image_container(bytes, size, at + 1)) {
-        Image image;
-        if (image_read(bytes + at, size - at, &image)) continue;
-        CUresult result = add_archived(link, &image);
-        image_end(&image);
-        NEED(result);
-    }
+    for (size_t at = image_container(bytes, size, 0); at < size; at = image_container(bytes, size, at + 1))
+        NEED(add_container(link, bytes + at, size - at));
     if (link->count > before) return CUDA_SUCCESS;
     jit_report(&link->jit, "an input holds no PTX that this device can use");
     return CUDA_ERROR_NO_BINARY_FOR_GPU;

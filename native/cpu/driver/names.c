@@ -2,7 +2,6 @@
 #include "driver.h"
 #include "entry.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -57,16 +56,10 @@ EXPORT CUresult cuGetProcAddress(const char *name, void **call, int version, uin
     return result || *call ? result : CUDA_ERROR_NOT_FOUND;
 }
 
-/* NVIDIA's own runtime library asks for these tables and does not live without them: one holds a check of who made the
- * driver, which is not ours to answer. It goes on to crash, so the reason is told here. */
+/* The vendor's private tables: NVIDIA's runtime library asks for them and does not run without, and one holds a check of who
+ * made the driver, which is not ours to answer. */
 EXPORT CUresult cuGetExportTable(const void **table, const void *id) {
-    static bool told;
     (void)id;
     if (table) *table = NULL;
-    lock_take();
-    bool tell = !told;
-    told = true;
-    lock_release();
-    if (tell) fputs("CPU reference: NVIDIA's CUDA runtime in this program runs on NVIDIA's driver only\n", stderr);
     return CUDA_ERROR_NOT_SUPPORTED;
 }

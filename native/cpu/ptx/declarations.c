@@ -174,6 +174,8 @@ bool expression_parse(struct text *t, struct number *out) {
 /* ---- declarations ---- */
 
 static bool dimensions(struct text *t, struct variable *v) {
+    uint64_t before;
+    v->row_count = 0;
     while (text_take(t, '[')) {
         struct number n;
         if (text_take(t, ']')) {
@@ -182,7 +184,10 @@ static bool dimensions(struct text *t, struct variable *v) {
         }
         if (!expression_parse(t, &n) || n.kind != NUMBER_INTEGER || !text_take(t, ']')) return false;
         if (n.bits > 1ull << 40 || v->bytes * n.bits > 1ull << 40) return false;
+        before = v->bytes;
         v->bytes *= n.bits;
+        for (uint32_t k = 0; k < v->row_count; k++) v->rows[k] *= n.bits;
+        if (v->row_count < 4) v->rows[v->row_count++] = before;
     }
     return true;
 }

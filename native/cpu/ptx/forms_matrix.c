@@ -152,7 +152,7 @@ static uint32_t number_after(struct word w, char letter) {
     uint32_t value = 0;
     for (uint32_t i = 0; i < w.size; i++)
         if (w.at[i] == letter)
-            for (i++; i < w.size && i < 8 && w.at[i] >= '0' && w.at[i] <= '9'; i++) value = value * 10 + (uint32_t)(w.at[i] - '0');
+            for (i++; i < w.size && value < 10000 && w.at[i] >= '0' && w.at[i] <= '9'; i++) value = value * 10 + (uint32_t)(w.at[i] - '0');
     return value;
 }
 

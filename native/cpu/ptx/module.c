@@ -254,7 +254,7 @@ static bool initial_values(struct variable *v, struct text *t, uint64_t *at, int
         do {
             if (!initial_values(v, t, at, depth + 1)) return false;
         } while (text_take(t, ','));
-        (void)begin;
+        if (depth && (uint32_t)depth <= v->row_count) *at = begin + v->rows[depth - 1]; /* what a row does not name is zero */
         return text_take(t, '}');
     }
     uint64_t bits = 0;

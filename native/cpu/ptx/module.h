@@ -23,6 +23,8 @@ struct variable {
     bool external, exported, unsized, is_reg;
     uint32_t align, count; /* count: of a vector's elements */
     uint32_t range;        /* `name<range>` */
+    uint32_t row_count;    /* of an array with several dimensions: bytes of a row, of a row's rows, and so on */
+    uint64_t rows[4];
     uint64_t bytes;
     uint8_t *memory;  /* .global, .const */
     uint64_t offset;  /* of a parameter; of .shared in the program that `owner` names */

@@ -290,7 +290,7 @@ static bool variable_value(struct decoder *d, const struct operand *o, unsigned 
         *out = constant(d, (uint64_t)(uintptr_t)v->memory + (uint64_t)o->plus, bytes);
         return true;
     }
-    if (v->unsized || v->external) {
+    if (v->unsized) { /* `.extern .shared x[256]` with a size has its own place: LLVM writes it so */
         *out = into_register(d, run_parameter_address, bytes, 1, o->plus);
         return needs_dynamic(d, d->p->size - 1);
     }
@@ -401,7 +401,7 @@ bool address(struct decoder *d, const struct operand *o, struct ins *n) {
     }
     if (v->space == SPACE_SHARED) {
         if (!shared) return bad(d, PTX_INVALID_PTX, "%.*s is in shared memory", (int)v->name.size, v->name.at);
-        if (v->unsized || v->external) return needs_dynamic(d, (uint32_t)(n - d->p->ins));
+        if (v->unsized) return needs_dynamic(d, (uint32_t)(n - d->p->ins));
         if (!shared_place(d, v)) return false;
         n->imm += (int64_t)v->offset;
         return true;

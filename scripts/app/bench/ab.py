@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from scripts.bench.picture import signed
 from scripts.bench.trials import Runs, Trial, write_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
+from scripts.osal.text import utc_now
 from scripts.serialize import JsonRecord
 
 ROUNDS: Final = 10
@@ -115,7 +115,7 @@ class _Session:
         conditions = {label: conditions_here(ws, staged, job) for label, staged in sides.items()}
         self.runs: Runs = new_runs(job, conditions, baseline=self.a)
         name = "-".join(dict.fromkeys(staged.stack.id for staged in sides.values()))
-        folder = report_folder(ws.stage / "reports", stack=f"ab-{name}", created=datetime.now(UTC))
+        folder = report_folder(ws.stage / "reports", stack=f"ab-{name}", created=utc_now())
         self.path = folder / f"{job.name}.record.json"
         self.failure = ""
         self.pairs = 0

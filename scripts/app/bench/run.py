@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +30,7 @@ from scripts.bench.trials import Runs, write_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
 from scripts.model import CapabilityResult, Outcome, StackKind
+from scripts.osal.text import printable, utc_now
 from scripts.serialize import JsonRecord
 
 __all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
@@ -76,7 +76,7 @@ class RunResult(JsonRecord, frozen=True, kw_only=True):
         if self.result.outcome is Outcome.PASS or self.data:
             return ()
         lines = self.output[-LAST_BYTES:].decode("utf-8", "replace").splitlines()
-        plain = ("".join(c if c.isprintable() else " " for c in line).rstrip() for line in lines)
+        plain = (printable(line).rstrip() for line in lines)
         return tuple(line[:LAST_LETTERS] for line in plain if line)[-LAST_LINES:]
 
 
@@ -157,5 +157,5 @@ def read_job(workload: str, *, size: str, timeout: str) -> TrialJob:
 
 def save_record(ws: Workspace, runs: Runs, *, name: str) -> Path:
     """Write a run record into a new folder below ``stage/reports``."""
-    folder = report_folder(ws.stage / "reports", stack=name, created=datetime.now(UTC))
+    folder = report_folder(ws.stage / "reports", stack=name, created=utc_now())
     return write_record(folder / f"{runs.workload}.record.json", runs)

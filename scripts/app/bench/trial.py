@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform as platform_module
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,6 +25,7 @@ from scripts.host.condition import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.process import capture
 from scripts.osal.process_result import Captured
+from scripts.osal.text import time_stamp
 
 
 class Workload(Struct, frozen=True, kw_only=True):
@@ -347,7 +347,7 @@ def _processor(ws: Workspace) -> str:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_stamp()
 
 
 def native_product(ws: Workspace, staged: Staged, job: TrialJob) -> dict[str, object]:

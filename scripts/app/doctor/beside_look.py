@@ -15,7 +15,7 @@ from scripts.binary.image import Unreadable
 from scripts.binary.pe import read_pe
 from scripts.binary.pe_version import company, file_version
 from scripts.doctor.beside import NVIDIA_NAME, ZLUDA_MARK, Library
-from scripts.doctor.closure import Missing, missing_libraries
+from scripts.doctor.missing_dlls import Missing, missing_libraries
 from scripts.errors import WorkspaceError
 from scripts.host.windows import system32
 from scripts.model import Host

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scripts.errors import UsageError
-from scripts.model import Trust
+from scripts.model import Lock, Stack, Trust
+from scripts.osal.text import size_text
 from scripts.serialize import JsonRecord
 from scripts.store.fetch import FetchAction, FetchPlan
 
@@ -32,10 +33,14 @@ class DownloadRow(JsonRecord, frozen=True, kw_only=True):
 
 
 class DownloadSummary(JsonRecord, frozen=True, kw_only=True):
-    """Everything that would be downloaded for one stack."""
+    """Everything that would be downloaded for one stack.
+
+    ``sets``: the variables that a custom lock would set for every program, as ``NAME=value``.
+    """
 
     stack: str
     rows: tuple[DownloadRow, ...]
+    sets: tuple[str, ...] = ()
 
     JSON = "stack bytes=known_bytes exact=size_is_exact disk_bytes=known_disk artifacts=rows"
 
@@ -60,7 +65,14 @@ class DownloadSummary(JsonRecord, frozen=True, kw_only=True):
         return all(row.bytes is not None for row in self.to_download)
 
 
-def summarize_downloads(stack: str, plans: tuple[FetchPlan, ...]) -> DownloadSummary:
+def custom_settings(lock: Lock, stack: Stack) -> tuple[str, ...]:
+    """Return what a lock other than the checkout's own sets for every program that a stack starts."""
+    return tuple(f"{p.name}={p.value}" for p in stack.env if p.value is not None) if lock.custom else ()
+
+
+def summarize_downloads(
+    stack: str, plans: tuple[FetchPlan, ...], sets: tuple[str, ...] = ()
+) -> DownloadSummary:
     """Turn the decisions of the fetcher into a summary; pure."""
     rows = (
         DownloadRow(
@@ -74,7 +86,7 @@ def summarize_downloads(stack: str, plans: tuple[FetchPlan, ...]) -> DownloadSum
         )
         for plan in plans
     )
-    return DownloadSummary(stack=stack, rows=tuple(rows))
+    return DownloadSummary(stack=stack, rows=tuple(rows), sets=sets)
 
 
 def require_consent(
@@ -85,15 +97,21 @@ def require_consent(
     Raises:
         UsageError: there is no terminal to ask on, or the answer was no. Nothing was downloaded.
     """
-    if not summary.to_download or yes:
+    if yes or not (summary.to_download or summary.sets):
         return
-    size = f"{summary.known_bytes / 1e6:,.1f} MB" + (
+    size = size_text(summary.known_bytes) + (
         "" if summary.size_is_exact else " and files of unpublished size"
     )
     if ask is None:
-        msg = f"{summary.stack} needs a download of {size}, and there is no terminal to ask on"
-        context = tuple(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in summary.to_download)
+        wants = [f"needs a download of {size}"] * bool(summary.to_download)
+        wants += ["sets variables for every program"] * bool(summary.sets)
+        msg = f"{summary.stack} {' and '.join(wants)}, and there is no terminal to ask on"
+        context = (
+            *(f"{r.artifact}: {r.license}; {TRUST_WORDS[r.trust]}" for r in summary.to_download),
+            *(f"the custom lock sets {setting}" for setting in summary.sets),
+        )
         raise UsageError("consent-needed", msg, context=context, hint="add --yes to agree to it beforehand")
     if not ask(summary):
-        msg = f"the download of {size} was declined; nothing was changed"
+        what = f"download of {size}" if summary.to_download else "custom lock"
+        msg = f"the {what} was declined; nothing was changed"
         raise UsageError("declined", msg, hint="run it again when you like; `invoke stacks` shows the others")

@@ -23,6 +23,7 @@ from scripts.app.evidence_lookup import worth_here
 from scripts.app.setup.download_summary import (
     DownloadRow,
     DownloadSummary,
+    custom_settings,
     require_consent,
     summarize_downloads,
 )
@@ -125,7 +126,9 @@ class Flow(Struct):
             cache = cache_of(self.ws)
             absent = [a for a in resolved.artifacts if load_tree(a, cache) is None]
             summary = summarize_downloads(
-                resolved.stack.id, tuple(plan_fetch(a, cache, self.request.fetching) for a in absent)
+                resolved.stack.id,
+                tuple(plan_fetch(a, cache, self.request.fetching) for a in absent),
+                custom_settings(lock_of(self.ws), resolved.stack),
             )
             require_consent(summary, yes=self.request.yes, ask=self.ws.ask)
             notes.status = "done" if summary.to_download else "kept"
@@ -170,6 +173,7 @@ class Flow(Struct):
         for artifact in absent:
             if artifact.format is ArtifactFormat.SUPPLIED:
                 trees[artifact.id] = self._supplied(artifact, resolved.stack)
+        known = {a.id for a in published if a.sha256 and cache.blob_path(a.sha256).is_file()}
         with self.step("fetch") as notes:
             blobs = [fetch(a, cache, options=self.request.fetching, progress=progress) for a in published]
             notes.status = "done" if blobs else "kept" if trees else "skipped"
@@ -177,7 +181,8 @@ class Flow(Struct):
         with self.step("unpack") as notes:
             notes.status = "done" if absent else "kept" if trees else "skipped"
             for artifact, blob in zip(published, blobs, strict=True):
-                trees[artifact.id] = unpack(artifact, cache, blob, progress=progress)
+                hashed = artifact.id not in known  # just now, while it arrived
+                trees[artifact.id] = unpack(artifact, cache, blob, progress=progress, hashed=hashed)
             notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
         return tuple((a, trees[a.id]) for a in resolved.artifacts)
 
@@ -212,15 +217,15 @@ class Flow(Struct):
         return build()
 
     def assemble(self, plan: RuntimePlan) -> Runtime:
-        """Make the runtime, or take the one that is there; verify every byte of it."""
+        """Make the runtime, hashing every byte that is taken over, or verify the one that is there."""
         with self.step("assemble") as notes:
             cache = cache_of(self.ws)
-            found = load_runtime(cache, plan.digest, stack=plan.stack)
-            runtime = assemble(plan, cache, progress=self.ws.progress)
-            notes.status = "kept" if found else "done"
+            runtime, made = assemble(plan, cache, progress=self.ws.progress)
+            notes.status = "done" if made else "kept"
             notes.detail = f"{len(runtime.files)} files, digest {runtime.digest[:12]}"
         with self.step("verify") as notes:
-            verify_runtime(runtime, progress=self.ws.progress)
+            if not made:
+                verify_runtime(runtime, progress=self.ws.progress)
             notes.detail = "every byte read and hashed"
         return runtime
 

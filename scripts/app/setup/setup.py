@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from scripts.app.bench.run import WORKLOADS, RunResult, run_staged
@@ -15,6 +14,7 @@ from scripts.errors import ExitCode, WorkspaceError
 from scripts.evidence.document import Document, build_document, speaks_of
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
+from scripts.osal.text import utc_now
 from scripts.serialize import JsonRecord
 from scripts.staging.generations import Generation, activate, read_history, remember_stage
 
@@ -177,7 +177,7 @@ def _report(
     ws: Workspace, staged: Staged, checked: CheckResult, ran: RunResult | None
 ) -> tuple[Document, Path]:
     """Write one document for check and workload together."""
-    now = datetime.now(UTC).replace(microsecond=0)
+    now = utc_now()
     folder = report_folder(ws.stage / "reports", stack=staged.stack.id, created=now)
     redactor = redactor_of(ws)
     logs = {"cuda_check.log": checked.output} | ({f"{ran.workload}.log": ran.output} if ran else {})

@@ -17,10 +17,11 @@ from scripts.app.validate.validation_steps import ValidationSubject
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.evidence.document import Document, build_document
 from scripts.evidence.evidence_io import FILE_NAME, read_document, report_folder, write_document
-from scripts.evidence.regressions import Earlier, Regression, find_regressions
+from scripts.evidence.index import Filed, Regression, find_regressions
 from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, junit, write_validation
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic
+from scripts.osal.text import time_stamp
 
 
 class Findings(Struct):
@@ -104,12 +105,12 @@ def _evidence(
     )
 
 
-def _earlier(ws: Workspace) -> Iterator[Earlier]:
+def _earlier(ws: Workspace) -> Iterator[Filed]:
     """Yield every document of this workspace: what was committed, then what was made here."""
     own = sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}"))
     for path in (*sorted(ws.evidence.glob("*.json")), *own):
         try:
-            yield Earlier(path=within(ws, path), document=read_document(path, trusted=True))
+            yield Filed(path=within(ws, path), document=read_document(path, trusted=True))
         except WorkspaceError:
             continue  # damaged by hand: it proves nothing, and `report` names it
 
@@ -143,7 +144,7 @@ def _validation(
         simulated=document.simulated if document else False,
         verdict=verdict,
         reason=text(found.skip or failure or f"every step that applies went well: {level}"),
-        started=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started=time_stamp(created),
         level=level,
         steps=tuple(
             ValidationStep(name=s.name, status=s.status, seconds=s.seconds, detail=text(s.detail))

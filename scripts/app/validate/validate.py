@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +27,12 @@ from scripts.app.validate.validation_steps import (
 )
 from scripts.app.wrap.plan import named_program
 from scripts.errors import ExitCode, HostError, WorkspaceError
-from scripts.evidence.regressions import Regression
+from scripts.evidence.index import Regression
 from scripts.evidence.validation import Validation, ValidationVerdict, unsatisfied
 from scripts.lock.resolve import find_stack
 from scripts.model import StackKind
 from scripts.osal.fs import remove_tree
+from scripts.osal.text import utc_now
 from scripts.serialize import pick
 
 #: Refusals that mean "not without a person": the stack is skipped, and the reason says what is missing.
@@ -98,7 +98,7 @@ def validate(
         UsageError: there is no such stack or program.
         LockError: the lock is wrong.
     """
-    created = datetime.now(UTC).replace(microsecond=0)
+    created = utc_now()
     program = named_program(ws, exe) if exe else None
     lock = lock_of(ws)
     if stack:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Final, TextIO
@@ -18,6 +17,7 @@ from scripts.evidence.tracelog import TraceReader, TraceSummary
 from scripts.launch.environ import EnvChange
 from scripts.launch.injection import Via, ViaChoice
 from scripts.launch.tracing import LOG_DIR, LOG_NAME, plan_trace
+from scripts.osal.text import file_stamp
 
 #: Below ``stage``; ``remove`` takes it away with the rest.
 FOLDER: Final = "traces"
@@ -65,7 +65,7 @@ def plan_tracing(
 
 def trace_folder(ws: Workspace, program: Path) -> Path:
     """Name a folder that does not exist yet for one run's trace; nothing is made."""
-    start = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{program.stem}-{os.getpid()}"
+    start = f"{file_stamp()}-{program.stem}-{os.getpid()}"
     folder = ws.stage / FOLDER / start
     number = 2
     while folder.exists():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,7 @@ from msgspec.structs import replace
 
 from scripts.app.context import Workspace, staged_runtime
 from scripts.app.wrap.loaded import is_cuda, loaded_libraries
-from scripts.app.wrap.outputs import output_paths
-from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run
+from scripts.app.wrap.plan import WrapPlan, WrapRequest, named_program, plan_run
 from scripts.app.wrap.running import noted_run
 from scripts.app.wrap.wrap_types import (
     ExplainPlacement,
@@ -28,15 +28,16 @@ from scripts.app.wrap.wrap_types import (
     not_started_code,
     write_report,
 )
-from scripts.errors import LaunchError, WorkspaceError
+from scripts.errors import LaunchError, UsageError, WorkspaceError
 from scripts.launch.injection import Via
 from scripts.launch.tracing import PREFIX
 from scripts.model import StackKind
 from scripts.osal.mapped_files import MappedFiles
-from scripts.osal.output_file import is_plain
+from scripts.osal.output_file import check_output, is_plain
 from scripts.osal.process import run_inherited
 from scripts.osal.process_result import ProcessResult
 from scripts.osal.signals import ForwardedSignals
+from scripts.osal.user_path import user_path
 
 if TYPE_CHECKING:
     from scripts.evidence.tracelog import TraceSummary
@@ -111,6 +112,36 @@ def wrap(
         if target is not None and body:
             _report(ws, target, body if redact is None else redact(body))
     return result
+
+
+def output_paths(ws: Workspace, exe: str, args: Sequence[str], **outputs: str) -> dict[str, Path]:
+    """Return the path of each named output, by the option's name.
+
+    Raises:
+        UsageError: ``bad-output`` or ``bad-path``: it is the program, a file of ours, or cannot be written.
+    """
+    found = {name: user_path(text, f"--{name}") for name, text in outputs.items() if text}
+    taken = dict(_taken(ws, exe, args)) if found else {}
+    trees = {"the store": ws.cache_root, "the state folder": ws.state_root}
+    for name, path in found.items():
+        check_output(path, f"--{name}", taken=taken, trees=trees)
+    for (one, path), (other, second) in itertools.combinations(found.items(), 2):
+        if path.resolve() == second.resolve() and path.is_file():
+            msg = f"--{one} and --{other} name the same file"
+            raise UsageError("bad-output", msg, context=(str(path),), hint="name two files")
+    return found
+
+
+def _taken(ws: Workspace, exe: str, args: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield what a run reads or starts, and must not become its output."""
+    with suppress(WorkspaceError):  # a program that is not there is reported in its own place
+        yield "the program itself", named_program(ws, exe)
+    yield "the lock", ws.lock_path
+    yield "this workspace's history", ws.stage / "generations.json"
+    for word in args:
+        with suppress(OSError, ValueError):
+            if word and Path(word).is_file():
+                yield f"the program's own argument {word}", Path(word).absolute()
 
 
 def _report(ws: Workspace, path: Path, body: object) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees of ``doctor``, ``check``, ``run`` and ``precompile``."""
+"""What a person sees of ``check``, ``run`` and ``precompile``."""
 
 from __future__ import annotations
 
@@ -6,60 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
-from scripts.doctor.diagnose import SURE
-from scripts.doctor.machine import Status
 from scripts.model import Outcome, StackKind
 
 if TYPE_CHECKING:
     from scripts.app.bench.run import RunResult
     from scripts.app.check import CheckResult
-    from scripts.app.doctor.doctor import DoctorResult
     from scripts.app.precompile import PrecompileResult
-    from scripts.doctor.diagnose import Finding
-
-
-def show_doctor(result: DoctorResult, out: Out) -> None:
-    """Show what was looked at, then what the text means, then what to do."""
-    for line in result.lines:
-        out.mark(line.status.value, f"{line.topic}: {line.text} ({line.looked_at})")
-    for finding in result.findings:
-        show_finding(finding, out)
-    if result.log and not result.findings:
-        out.mark("unknown", "This text is not a failure that is known here.")
-    out.now(_now(result))
-
-
-def show_finding(finding: Finding, out: Out) -> None:
-    """Show one explanation, with what it rests on."""
-    likely = finding.confidence > SURE
-    word = "" if likely else "perhaps "
-    out.mark("fail" if likely else "warn", f"{word}{finding.reference} ({finding.confidence:.2f})")
-    for line in finding.evidence:
-        out.line(f"    {line}")
-    out.line(f"    {finding.cause}")
-    for number, step in enumerate(finding.fix, start=1):
-        out.line(f"    {number}. {step}")
-    for step in finding.tell:
-        out.line(f"    What would tell: {step}")
-
-
-def note_finding(finding: Finding, out: Out) -> None:
-    """Say the best explanation under an error, on stderr."""
-    out.note(f"doctor: {finding.reference} ({finding.confidence:.2f}): {finding.cause}")
-    for number, step in enumerate(finding.fix, start=1):
-        out.note(f"  {number}. {step}")
-
-
-def _now(result: DoctorResult) -> str:
-    """Say what a person would do next."""
-    if result.findings:
-        return f"all kinds of failure are described in {result.findings[0].docs.partition('#')[0]}"
-    failed = [line for line in result.lines if line.status is Status.FAIL]
-    if failed:
-        return f"begin with: {failed[0].text}"
-    if result.log:
-        return "bundle everything for a report: invoke report --bundle"
-    return "explain what a program printed: invoke --help doctor"
 
 
 MARKS: Final = {

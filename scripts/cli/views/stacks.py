@@ -170,20 +170,24 @@ def show_bill(bill: DownloadSummary, out: Out) -> None:
         )
         for r in bill.to_download
     ]
-    out.note_table(("download", "size", "licence", "trust"), rows)
+    if rows:
+        out.note_table(("download", "size", "licence", "trust"), rows)
     if bill.known_disk:
         more = "" if bill.size_is_exact else " or more"
         out.note(f"On disk, with what is unpacked: about {size(bill.known_disk)}{more}")
     for row in bill.to_download:
         if row.note:
             out.note(f"{row.artifact}: {row.note}")
+    for setting in bill.sets:
+        out.note(f"The custom lock sets {setting} for every program that this stack starts.")
 
 
 def ask_about(bill: DownloadSummary, out: Out) -> bool:
     """Ask on the terminal; only a clear yes counts."""
     show_bill(bill, out)
     total = size(bill.known_bytes) + ("" if bill.size_is_exact else " or more")
-    out.stderr.print(f"Download {total} for {bill.stack}? [y/N] ", end="", markup=False)
+    question = f"Download {total} for {bill.stack}?" if bill.to_download else f"Use {bill.stack}?"
+    out.stderr.print(f"{question} [y/N] ", end="", markup=False)
     try:
         return input().strip().lower() in {"y", "yes"}
     except EOFError:

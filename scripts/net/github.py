@@ -1,4 +1,4 @@
-"""What a GitHub release says about its files: names, sizes, digests.
+"""What a GitHub release publishes about its files: names, sizes, digests.
 
 Other hosts publish nothing of the kind; for them there is no metadata, and callers say so.
 """
@@ -16,8 +16,9 @@ import requests
 from msgspec import Struct
 
 from scripts.errors import FetchError, UsageError
-from scripts.net.session import is_loopback, shown
-from scripts.net.web import BusyError, Web, origin, unreachable
+from scripts.net.request import open_url, retry
+from scripts.net.session import AttemptError, Transport, allowed, origin, shown
+from scripts.osal.text import count
 
 API: Final = "https://api.github.com"
 HOST: Final = "github.com"
@@ -79,24 +80,22 @@ def api_base(value: str) -> str:
         UsageError: it is neither, or holds credentials.
     """
     parts = urlsplit(value)
-    local = parts.scheme == "http" and is_loopback(parts.hostname or "")
-    if (parts.scheme == "https" or local) and parts.hostname and parts.username is None and not parts.query:
+    if allowed(value, loopback=True) and parts.username is None and not parts.query:
         return value.rstrip("/")
-    msg = "CUDA_AMD_GITHUB_API is not an https address (http is allowed on loopback only)."
-    hint = f"Unset it to ask {API}."
-    raise UsageError(reference="bad-api-address", message=msg, context=(shown(value),), hint=hint)
+    msg = "CUDA_AMD_GITHUB_API is not an https address (http is allowed on loopback only)"
+    raise UsageError("bad-api-address", msg, context=(shown(value),), hint=f"unset it to ask {API}")
 
 
 class GitHub(Struct, frozen=True, kw_only=True):
     """A GitHub, or a server that answers like one.
 
     Attributes:
-        web: how it is asked.
+        transport: how it is asked.
         api: the metadata server; an Enterprise server's downloads come from the same host.
         token: sent to that server alone, and not along with a redirect to another host.
     """
 
-    web: Web
+    transport: Transport
     api: str = API
     token: str = ""
 
@@ -133,52 +132,45 @@ class GitHub(Struct, frozen=True, kw_only=True):
 
     def _ask(self, path: str) -> object:
         url = f"{self.api}/{path}"
-        for delay in (*self.web.delays, None):
-            try:
-                return self._answer(url)
-            except requests.exceptions.RequestException as error:
-                if delay is None:
-                    raise unreachable(url, error) from None
-            except BusyError as error:
-                if delay is None:
-                    raise error.final from None
-            self.web.sleep(delay)
-        raise AssertionError(url)  # the last round returns or raises
-
-    def _answer(self, url: str) -> object:
-        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
-        with self.web.opened(url, headers, token=self.token, judge=self._judge) as response:
-            body = b""
-            for chunk in response.iter_content(1 << 16):
-                body += chunk
-                if len(body) > MAX_ANSWER:
-                    raise self._malformed(url.removeprefix(f"{self.api}/"))
+        body = retry(url, self.transport, lambda session: self._read(session, url))
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
-            raise self._malformed(url.removeprefix(f"{self.api}/")) from None
+            raise self._malformed(path) from None
 
-    def _judge(self, url: str, response: requests.Response) -> Exception | None:
+    def _read(self, session: requests.Session, url: str) -> bytes:
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+        try:
+            reply = open_url(session, url, self.transport, loopback=True, headers=headers, token=self.token)
+        except AttemptError as error:
+            raise self._explained(url, error) or error from None
+        body = b""
+        try:
+            while block := reply.read(1 << 16):
+                body += block
+                if len(body) > MAX_ANSWER:
+                    raise self._malformed(url.removeprefix(f"{self.api}/"))
+        finally:
+            reply.close()
+        return body
+
+    def _explained(self, url: str, error: AttemptError) -> FetchError | None:
         """Turn GitHub's refusals into errors that say what to do; ``None`` leaves it to the general rule."""
-        status = response.status_code
-        if status in _LIMITED and _is_limited(response.headers):
-            return _rate_limited(url, response.headers, token=bool(self.token))
-        if status == _NOT_FOUND:
-            msg = "There is no such release, or it is private."
-            hint = "Look at the project's release page; a tag is written exactly as there."
-            return FetchError(reference="upstream-not-found", message=msg, context=(shown(url),), hint=hint)
-        if status == _UNAUTHORIZED:
-            msg = "The server does not accept the token."
-            hint = "Renew GITHUB_TOKEN, or unset it: public releases need none."
-            return FetchError(reference="upstream-token-refused", message=msg, hint=hint)
+        if error.status in _LIMITED and _is_limited(error.headers):
+            return _rate_limited(url, error.headers, token=bool(self.token))
+        if error.status == _NOT_FOUND:
+            msg = "there is no such release, or it is private"
+            hint = "look at the project's release page; a tag is written exactly as there"
+            return FetchError("upstream-not-found", msg, context=(shown(url),), hint=hint)
+        if error.status == _UNAUTHORIZED:
+            hint = "replace GITHUB_TOKEN, or unset it: public releases need none"
+            return FetchError("upstream-token-refused", "the server does not accept the token", hint=hint)
         return None
 
     def _malformed(self, path: str) -> FetchError:
-        msg = f"{origin(self.api)[1]} sends an answer that cannot be read as release metadata."
-        hint = "Try again later; if CUDA_AMD_GITHUB_API is set, check that it is a GitHub API address."
-        return FetchError(
-            reference="upstream-malformed", message=msg, context=(f"{self.api}/{path}",), hint=hint
-        )
+        msg = f"{origin(self.api)[1]} sends an answer that cannot be read as release metadata"
+        hint = "try again later; if CUDA_AMD_GITHUB_API is set, check that it is a GitHub API address"
+        return FetchError("upstream-malformed", msg, context=(f"{self.api}/{path}",), hint=hint)
 
 
 def _is_limited(headers: Mapping[str, str]) -> bool:
@@ -186,15 +178,16 @@ def _is_limited(headers: Mapping[str, str]) -> bool:
 
 
 def _rate_limited(url: str, headers: Mapping[str, str], *, token: bool) -> FetchError:
-    reset = headers.get("X-RateLimit-Reset", "")
+    reset = count(headers.get("X-RateLimit-Reset", ""))
     try:
-        when = datetime.fromtimestamp(int(reset), tz=UTC).strftime("after %H:%M UTC")
+        when = "later" if reset is None else f"after {datetime.fromtimestamp(reset, tz=UTC):%H:%M} UTC"
     except (ValueError, OverflowError, OSError):
         when = "later"
     more = "" if token else ", or set GITHUB_TOKEN to a token without any permission, which raises the limit"
-    msg = "The server has answered as many questions as it allows in an hour."
-    hint = f"Ask again {when}{more}."
-    return FetchError(reference="upstream-rate-limited", message=msg, context=(shown(url),), hint=hint)
+    hint = f"ask again {when}{more}"
+    return FetchError(
+        "upstream-rate-limited", "GitHub API rate limit reached", context=(shown(url),), hint=hint
+    )
 
 
 def _release(owner: str, repo: str, data: object) -> Release:

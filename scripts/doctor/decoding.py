@@ -19,7 +19,6 @@ _PAGES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _OTHERWISE: Final = "cp1252"
 #: Colours, titles and cursor moves.
-ANSI: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>78])")
 #: Colours whose escape character was lost on the way.
 _BARE: Final = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 _SLASHES: Final = re.compile(r"[\\/]+")

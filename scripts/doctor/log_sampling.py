@@ -16,7 +16,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from scripts.doctor.letters import ANSI, as_utf8, plain
+from scripts.doctor.decoding import as_utf8, plain
+from scripts.osal.text import without_ansi
 
 #: Bytes that are looked at; of a longer log begin and end.
 CAP: Final = 64 * 1024 * 1024
@@ -39,13 +40,13 @@ _WORD: Final = re.compile(r"[^\W\d_A-Z]+[ ,.;)]")
 _MORE: Final = 4
 
 
-class Reading(Struct, frozen=True, kw_only=True, dict=True):
+class LogSample(Struct, frozen=True, kw_only=True, dict=True):
     """The lines of a log that are worth reading.
 
     Attributes:
         numbers: their numbers, from 1.
         lines: as they were, without colours.
-        text: the same lines as they are compared, joined by line feeds; see ``letters.plain``.
+        text: the same lines as they are compared, joined by line feeds; see ``decoding.plain``.
     """
 
     numbers: tuple[int, ...]
@@ -87,15 +88,15 @@ class Reading(Struct, frozen=True, kw_only=True, dict=True):
             end = self._starts[line]
 
 
-def read(data: bytes, strong: Sequence[str] = ()) -> Reading:
+def sample_log(data: bytes, strong: Sequence[str] = ()) -> LogSample:
     """Choose the lines of a log; ``strong`` words are found wherever they stand."""
     raw = as_utf8(data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if len(raw) > CAP:
         raw = raw[: CAP // 2] + b"\n" + raw[-CAP // 2 :]
     kept = list(_different(_parts(raw, strong)))
     numbers = tuple(number for number, _ in kept)
-    lines = tuple(ANSI.sub("", line.decode("utf-8", errors="replace")) for _, line in kept)
-    return Reading(numbers=numbers, lines=lines, text="\n".join(_unwrapped(numbers, lines)))
+    lines = tuple(without_ansi(line.decode("utf-8", errors="replace")) for _, line in kept)
+    return LogSample(numbers=numbers, lines=lines, text="\n".join(_unwrapped(numbers, lines)))
 
 
 def _unwrapped(numbers: Sequence[int], lines: Sequence[str]) -> Iterator[str]:

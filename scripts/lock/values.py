@@ -1,0 +1,189 @@
+"""The plain values of a lock: ids, URLs, ranges, paths, variables. Each is checked where it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from scripts.errors import LockError
+from scripts.lock.toml_nodes import LockNode
+from scripts.lock.urls import url_problem
+from scripts.osal import paths
+
+MAX_ID: Final = 40
+
+_STACK_ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_ARTIFACT_ID: Final = re.compile(r"[a-z0-9]+(?:[-.+_][a-z0-9]+)*")
+_GFX: Final = re.compile(r"gfx[0-9]{1,2}[0-9a-f]{2}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BOUND: Final = re.compile(r"(>=|<=|==|>|<)(\d{1,9}(?:\.\d{1,9}){0,3})", re.ASCII)
+
+#: What loaders, interpreters, compilers and shells obey in order to run other code: a lock may not set it.
+#: Sources: ld.so(8), dyld(1), bash(1); the manuals of Python, Perl, Ruby, Node.js, Java, .NET, Lua, Julia, R;
+#: of the CUDA, ROCm, Vulkan and OpenCL loaders; and of pip, Git, Qt, GTK and Wine.
+_PREFIXES: Final = tuple(
+    re.findall(
+        r"\w+",
+        """
+        LD_ DYLD_ _RLD GCONV GLIBC MALLOC_ BASH PYTHON PERL RUBY GEM_ BUNDLE NODE NPM_ COR_ CORECLR COMPLUS_
+        DOTNET JAVA _JAVA JDK_ JULIA R_ LUA GUILE GIT_ PIP_ UV_ CONDA VIRTUAL_ENV QT_ GTK GIO_ LIBGL VK_ OCL_
+        OPENCL ROCP HIPCC WINE CUDA_AMD_ TERMINFO PROGRAM COMMONPROGRAM
+        """,
+    )
+)
+_SUFFIXES: Final = tuple(
+    re.findall(
+        r"\w+",
+        """
+        PATH _LIB _LIBS _LIBRARY _HOME _ROOT _DIR _PRELOAD _PLUGIN _PLUGINS _OPTS _OPTIONS _FLAGS _ARGS _CMD
+        _COMMAND _HOOK _INIT _STARTUP _FILE _FILENAMES
+        """,
+    )
+)
+_NAMES: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        PATHEXT ENV IFS SHELL SHELLOPTS PS4 EDITOR VISUAL PAGER BROWSER HOME TMP TEMP TMPDIR USERPROFILE
+        APPDATA LOCALAPPDATA SYSTEMROOT WINDIR COMSPEC HOMEDRIVE HOSTALIASES CC CXX LANGUAGE
+        """,
+    )
+)
+#: A path, a reference to another variable, or the file name of a library or program.
+_NAMES_A_FILE: Final = re.compile(r"[\\/%$]|\.(?:so|dll|dylib|exe|py|jar|js)\b", re.IGNORECASE)
+
+
+def identifier(node: LockNode, *, stack: bool) -> str:
+    """Return an id that Nox, file systems and shells leave as it is."""
+    value = node.text()
+    pattern = _STACK_ID if stack else _ARTIFACT_ID
+    if not pattern.fullmatch(value):
+        letters = "lower-case letters, digits and single hyphens"
+        msg = f"the id {value!r} is not made of {letters}{'' if stack else ', dots, plus signs, underscores'}"
+        raise node.refusal(msg, "lock-bad-id", "Rename it, for example zluda-v6p69-sdk64.")
+    if stack and len(value) > MAX_ID:
+        msg = f"the id has {len(value)} characters; {MAX_ID} are allowed"
+        raise node.refusal(msg, "lock-bad-id", "Shorten it: Nox replaces longer folder names by a hash.")
+    return value
+
+
+def nox_name(name: str) -> str:
+    """Return what Nox makes of a name: everything but letters and digits becomes one hyphen."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def unique(nodes: Iterable[tuple[LockNode, str]], what: str) -> None:
+    """Refuse a name that was there before, also if only Nox's folding makes them the same."""
+    seen: dict[str, tuple[LockNode, str]] = {}
+    for node, name in nodes:
+        first = seen.setdefault(nox_name(name), (node, name))
+        if first[0] is node:
+            continue
+        line = node.source.line(first[0].key)
+        if first[1] == name:
+            msg = f"the {what} {name!r} is already there, on line {line}"
+            raise node.refusal(msg, "lock-duplicate-id", "Give each one an id of its own.")
+        msg = f"the {what}s {name!r} and {first[1]!r} (line {line}) become the same name in Nox"
+        raise node.refusal(msg, "lock-duplicate-id", "Make them differ in letters or digits.")
+
+
+def url(node: LockNode) -> str:
+    """Return an https URL that names one unchanging file and holds no secret."""
+    value = node.text()
+    problem = url_problem(value)
+    if problem is not None:
+        raise node.refusal(problem.message, f"lock-{problem.reference}", problem.hint)
+    return value
+
+
+def version_range(node: LockNode) -> str:
+    """Return a specifier set such as ``>=6.4,<6.5`` that some version can satisfy; empty means any."""
+    value = node.text(empty=True)
+    low: tuple[tuple[int, ...], bool] = ((0,) * 4, False)  # the bound; is it excluded?
+    high: tuple[tuple[int, ...], bool] | None = None  # the bound; is it included?
+    for part in value.split(",") if value else ():
+        match = _BOUND.fullmatch(part.strip())
+        if match is None:
+            raise _bad_range(node, f"{part!r} is not a version bound.")
+        numbers = [int(number) for number in match[2].split(".")]
+        bound = (*numbers, *[0] * (4 - len(numbers)))
+        if match[1] in {">=", ">", "=="}:
+            low = max(low, (bound, match[1] == ">"))
+        if match[1] in {"<=", "<", "=="}:
+            found = (bound, match[1] != "<")
+            high = found if high is None else min(high, found)
+    if high is not None and (low[0] > high[0] or (low[0] == high[0] and (low[1] or not high[1]))):
+        raise _bad_range(node, f"No version satisfies {value!r}.")
+    return value
+
+
+def _bad_range(node: LockNode, msg: str) -> LockError:
+    return node.refusal(msg, "lock-bad-range", "Write it like >=6.4,<6.5.")
+
+
+def relative(node: LockNode, *, empty: bool = False) -> str:
+    """Return a POSIX path that stays inside its archive on every system."""
+    value = node.text(empty=empty)
+    rule = paths.refusal(value) if value else None
+    if rule is not None:
+        msg = f"the path {value[:100]!r} {rule.sentence}"
+        hint = "write it relative to the archive's root with forward slashes, without '..', drive or colon"
+        raise node.refusal(msg, "lock-unsafe-path", hint)
+    return value
+
+
+def gfx(node: LockNode) -> str:
+    """Return an architecture such as ``gfx1200``."""
+    value = node.text()
+    if not _GFX.fullmatch(value):
+        msg = f"{value!r} is not a GPU architecture"
+        raise node.refusal(msg, "lock-bad-gfx", "Write it like gfx1200.")
+    return value
+
+
+def variable(node: LockNode, name: str) -> str:
+    """Return the name of an environment variable."""
+    if not _VARIABLE.fullmatch(name):
+        msg = f"{name!r} is not a name of an environment variable"
+        raise node.refusal(msg, "lock-bad-variable", "Use letters, digits and underscores.")
+    return name
+
+
+def setting(node: LockNode, name: str, value: LockNode) -> str:
+    """Return the value of a variable that a stack sets, once it cannot make anything load code.
+
+    Names that loaders and interpreters obey are refused, and so are values that name a file: a variable
+    that is not known here could name a library.
+    """
+    text, known = value.text(empty=True), variable(node, name).upper()
+    if known in _NAMES or known.startswith(_PREFIXES) or known.endswith(_SUFFIXES):
+        msg = f"{name} can make a program run other code, so a lock may not set it"
+        raise node.refusal(msg, "lock-loader-variable", "Remove it; `wrap --set` sets it for one run.")
+    if _NAMES_A_FILE.search(text):
+        msg = f"the value of {name} names a file or folder, which could be a library"
+        raise value.refusal(msg, "lock-loader-variable", "Write a plain word or number.")
+    return text
+
+
+def option(node: LockNode, name: str) -> str:
+    """Return the name of an optional part, as ``--with`` takes it."""
+    if not _STACK_ID.fullmatch(name):
+        msg = f"the option {name!r} is not made of lower-case letters, digits and single hyphens"
+        raise node.refusal(msg, "lock-bad-id", "Rename it, for example libtorch.")
+    return name
+
+
+def references(nodes: Iterable[LockNode], known: Mapping[str, object]) -> Iterator[str]:
+    """Yield the artifact ids an array names; each must exist and stand there once."""
+    seen: set[str] = set()
+    for node in nodes:
+        name = node.text()
+        if name not in known:
+            msg = f"there is no artifact {name!r}"
+            raise node.refusal(msg, "lock-dangling-reference", "Correct the id, or add the artifact.")
+        if name in seen:
+            msg = f"the artifact {name!r} is named twice"
+            raise node.refusal(msg, "lock-duplicate-reference", "Name it once.")
+        seen.add(name)
+        yield name
