@@ -59,7 +59,7 @@ BANNED = {
 #: So many findings a room may still have: (messages and hints, banned words). Lower them, never raise them.
 ALLOWED: dict[str, tuple[int, int]] = {
     "__main__.py": (2, 0),  # two commands to paste, after "then run:"
-    "cli": (0, 19),
+    "cli": (0, 15),
     "doctor": (0, 8),
 }
 
