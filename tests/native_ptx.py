@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -18,10 +19,11 @@ from scripts.staging.recipe import Output, command_line, read_recipe
 from tests.native_cpu import NATIVE, WINDOWS, host_compiler
 
 HOST = "testing/ptx_host.c"
+#: In the order of enum ptx_result.
 RESULTS = (
-    "ok invalid-ptx unsupported not-found out-of-memory invalid-value too-large "
-    "illegal-address misaligned assert trap illegal-instruction timeout"
-).split()
+    *("ok", "invalid-ptx", "unsupported", "not-found", "out-of-memory", "invalid-value", "too-large"),
+    *("illegal-address", "misaligned", "assert", "trap", "illegal-instruction", "timeout"),
+)
 Triple = tuple[int, int, int]
 
 
@@ -135,7 +137,7 @@ class Module:
     def close(self) -> None:
         library().test_unload(self._handle)
 
-    def __enter__(self) -> Module:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

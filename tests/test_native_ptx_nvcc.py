@@ -41,7 +41,9 @@ def saxpy(m: Module) -> None:
     x, y = random().random((2, 5000), F32)
     before = y.copy()
     m.launch("saxpy", [x, y, F32(2), I32(4990)], grid=(20, 1, 1), block=(256, 1, 1))
-    assert (y[:4990] == np.float32(2) * x[:4990] + before[:4990]).mean() > 0.5  # nvcc fuses: equal or a rounding apart
+    assert (
+        y[:4990] == np.float32(2) * x[:4990] + before[:4990]
+    ).mean() > 0.5  # nvcc fuses: equal or a rounding apart
     assert np.allclose(y[:4990], 2 * x[:4990] + before[:4990], rtol=1e-6)
     assert (y[4990:] == before[4990:]).all()
 
@@ -59,15 +61,15 @@ def total(m: Module) -> None:
     assert np.allclose(out.sum(), x.sum(), rtol=1e-5)
 
 
-I = np.arange(64)
+INDEX = np.arange(64)
 FIBONACCI = np.array([0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89])
 BY_INDEX = {
-    "recursion": FIBONACCI[I % 12],
-    "pointers": np.select([I % 3 == 0, I % 3 == 1], [I + 1, I * 2], I - 7),
-    "virtuals": np.where(I & 1, I + 5, I * I),
-    "returned": I * (I % 20) + I,
-    "heap": I + 3,
-    "switches": np.select([I % 9 == k for k in range(8)], [5 + 0 * I, I * 3, -1 + 0 * I, I << 3, 77 + 0 * I, I ^ 55, I * I, I // 3], I % 5),
+    "recursion": FIBONACCI[INDEX % 12],
+    "pointers": np.select([INDEX % 3 == 0, INDEX % 3 == 1], [INDEX + 1, INDEX * 2], INDEX - 7),
+    "virtuals": np.where(INDEX & 1, INDEX + 5, INDEX * INDEX),
+    "returned": INDEX * (INDEX % 20) + INDEX,
+    "heap": INDEX + 3,
+    "switches": np.select([k == INDEX % 9 for k in range(8)], [5 + 0 * INDEX, INDEX * 3, -1 + 0 * INDEX, INDEX << 3, 77 + 0 * INDEX, INDEX ^ 55, INDEX * INDEX, INDEX // 3], INDEX % 5),
 }  # fmt: skip
 
 
@@ -91,7 +93,10 @@ def divisions(m: Module) -> None:
     a, b = rng.integers(-(2**62), 2**62, 32), rng.integers(1, 2**63, 32).astype(U64)
     x, y = [int(v) for v in a], [int(v) for v in b]
     m.launch("divisions", [a, b], block=(32, 1, 1))
-    assert a.tolist() == [int(math.copysign(abs(v) // (w >> 1 | 1), v)) if abs(v) // (w >> 1 | 1) < 2**53 else 0 for v, w in zip(x, y, strict=True)]
+    assert a.tolist() == [
+        int(math.copysign(abs(v) // (w >> 1 | 1), v)) if abs(v) // (w >> 1 | 1) < 2**53 else 0
+        for v, w in zip(x, y, strict=True)
+    ]
     assert b.tolist() == [(w // 3 + (w * (v % 2**64) >> 64)) % 2**64 for v, w in zip(x, y, strict=True)]
 
 
@@ -113,7 +118,13 @@ def halves(m: Module) -> None:
 
 
 def atomics(m: Module) -> None:
-    c, f, d, least, h = np.zeros(8, U32), np.zeros(1, F32), np.zeros(1), np.full(1, 99, U64), np.zeros(2, np.float16)
+    c, f, d, least, h = (
+        np.zeros(8, U32),
+        np.zeros(1, F32),
+        np.zeros(1),
+        np.full(1, 99, U64),
+        np.zeros(2, np.float16),
+    )
     m.launch("atomics", [c, f, d, least, h], block=(64, 1, 1))
     assert c.tolist() == [64, 63, 64 % 7, 0, 480, 496, 512, 528]
     assert (f[0], d[0], least[0], h.tolist()) == (32, 16, 3, [64, 128])
@@ -139,7 +150,11 @@ def tiles(m: Module) -> None:
 
 
 def blocks(m: Module) -> None:
-    keys, scanned, total_sum = random().integers(-1000, 1000, 512).astype(I32), np.zeros(512, I32), np.zeros(1, I32)
+    keys, scanned, total_sum = (
+        random().integers(-1000, 1000, 512).astype(I32),
+        np.zeros(512, I32),
+        np.zeros(1, I32),
+    )
     want = np.sort(keys)
     m.launch("blocks", [keys, scanned, total_sum], block=(128, 1, 1))
     assert keys.tolist() == want.tolist()
@@ -148,7 +163,11 @@ def blocks(m: Module) -> None:
 
 
 def tensor(m: Module) -> None:
-    x, y, c = random().random((16, 16)).astype(np.float16), random().random((8, 16)).astype(np.float16), np.zeros((16, 8), F32)
+    x, y, c = (
+        random().random((16, 16)).astype(np.float16),
+        random().random((8, 16)).astype(np.float16),
+        np.zeros((16, 8), F32),
+    )
     m.launch("tensor", [x, y, c], block=(32, 1, 1))
     assert np.allclose(c, x.astype(F32) @ y.T.astype(F32), rtol=1e-6)
 

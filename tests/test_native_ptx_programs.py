@@ -308,7 +308,9 @@ MMA: dict[str, tuple[str, int, int, int, str, int]] = {
 }  # fmt: skip
 
 
-def factor(rng: np.random.Generator, kind: str, bits: int, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def factor(
+    rng: np.random.Generator, kind: str, bits: int, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return small values as numbers, and the bits of each."""
     if kind in ("f16", "bf16", "tf32", "f64", "e4m3", "e5m2"):
         numbers = rng.integers(-8, 9, shape).astype(np.float64)
@@ -321,7 +323,9 @@ def factor(rng: np.random.Generator, kind: str, bits: int, shape: tuple[int, int
             return numbers, words >> 16
         if kind == "tf32":
             return numbers, words
-        return numbers, np.array([[ref.encode(ref.exact(ref.Fraction(x)), kind) for x in row] for row in numbers], np.uint64)
+        return numbers, np.array(
+            [[ref.encode(ref.exact(ref.Fraction(x)), kind) for x in row] for row in numbers], np.uint64
+        )
     low, high = {"s8": (-128, 128), "u8": (0, 256), "s4": (-8, 8), "u4": (0, 16)}.get(kind, (0, 2))
     numbers = rng.integers(low, high, shape)
     return numbers.astype(np.float64), numbers.astype(np.int64).astype(np.uint64) & np.uint64((1 << bits) - 1)
@@ -346,12 +350,18 @@ def test_matrix_products(form: str) -> None:
     a, a_bits = factor(rng, kind, bits, (m, k))
     b, b_bits = factor(rng, kind, bits, (8, k))
     c = rng.integers(-20, 20, (m, 8)).astype(np.float64)
-    product = np.array([[sum(int(x) ^ int(y) for x, y in zip(r, s, strict=True)) for s in b] for r in a]) if kind == "xor" else a @ b.T
+    product = (
+        np.array([[sum(int(x) ^ int(y) for x, y in zip(r, s, strict=True)) for s in b] for r in a])
+        if kind == "xor"
+        else a @ b.T
+    )
     fa, fb = spread(a_bits, bits, rows=m), spread(b_bits, bits, rows=8)
     wide = result == "f64"
     dtype = {"f32": F32, "f16": F16, "f64": np.float64, "s32": S32}[result]
     per_lane = m // 4
-    where = [[(lane // 4 + 8 * (i // 2), lane % 4 * 2 + i % 2) for i in range(per_lane)] for lane in range(32)]
+    where = [
+        [(lane // 4 + 8 * (i // 2), lane % 4 * 2 + i % 2) for i in range(per_lane)] for lane in range(32)
+    ]
     start = np.array([[c[at] for at in lane] for lane in where]).astype(dtype)
     size, register = (8, "%rd") if wide else (4, "%r")
     data = np.concatenate([np.ascontiguousarray(x.astype(np.uint64 if wide else U32)).view(np.uint8).reshape(32, -1) for x in (fa, fb)]
@@ -365,7 +375,11 @@ def test_matrix_products(form: str) -> None:
     body += "".join(f"ld.global.b{8 * size} {name}, [%rd0+{size * i}];" for i, name in enumerate(names))
     body += f"mma.sync.aligned.{form} {part(na + nb, total)}, {part(0, na)}, {part(na, na + nb)}, {part(na + nb, total)};"
     body += "".join(f"st.global.b{8 * size} [%rd1+{size * i}], {name};" for i, name in enumerate(results))
-    got = run(module(body), data, np.zeros((32, len(results) * size), np.uint8), 32).view(dtype).reshape(32, per_lane)
+    got = (
+        run(module(body), data, np.zeros((32, len(results) * size), np.uint8), 32)
+        .view(dtype)
+        .reshape(32, per_lane)
+    )
     want = np.array([[(product + c)[at] for at in lane] for lane in where])
     assert got.astype(np.float64).tolist() == want.tolist()
     assert count == len(results)

@@ -283,9 +283,21 @@ def several() -> None:
         form(f"add.cc.{kind} {{d}}, {{a}}, {{b}}; addc.cc.{kind} {{d}}, {{c}}, {{c}}; addc.{kind} {{d}}, 0, 0", kind, f"{kind} " * 3,
              lambda a, b, c, w=bits: (2 * c + (a + b >> w)) >> w, **version)  # fmt: skip
         mixed = lambda a, b, c, m=mask: (c + (a < b)) & m
-        form(f"sub.cc.{kind} {{d}}, {{a}}, {{b}}; addc.{kind} {{d}}, {{c}}, 0", kind, f"{kind} " * 3, mixed, **version)
+        form(
+            f"sub.cc.{kind} {{d}}, {{a}}, {{b}}; addc.{kind} {{d}}, {{c}}, 0",
+            kind,
+            f"{kind} " * 3,
+            mixed,
+            **version,
+        )
         mixed = lambda a, b, c, m=mask, w=bits: (c - (a + b >> w)) & m
-        form(f"add.cc.{kind} {{d}}, {{a}}, {{b}}; subc.{kind} {{d}}, {{c}}, 0", kind, f"{kind} " * 3, mixed, **version)
+        form(
+            f"add.cc.{kind} {{d}}, {{a}}, {{b}}; subc.{kind} {{d}}, {{c}}, 0",
+            kind,
+            f"{kind} " * 3,
+            mixed,
+            **version,
+        )
         n = lambda x, k=kind: ref.integer(x, k)
         product = lambda a, b, c, n=n, m=mask, w=bits: ((n(a) * n(b) >> w) + (((a * b & m) + c) >> w)) & m
         form(

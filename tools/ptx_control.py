@@ -61,7 +61,12 @@ def program_cases(count: int) -> list[Case]:
         except UnknownBranchError:
             continue
         names = [name for name, _ in registers()]
-        unknown = [t * len(names) + k for t in range(program.threads) for k, name in enumerate(names) if want[name][t] is None]
+        unknown = [
+            t * len(names) + k
+            for t in range(program.threads)
+            for k, name in enumerate(names)
+            if want[name][t] is None
+        ]
         data = memory_of(program).tobytes()
         cases.append(
             {
@@ -107,10 +112,14 @@ class Driver:
         columns = [self.upload(unpacked(column)) for column in case["columns"]]
         out = self.upload(bytes(case["out"]))
         try:
-            self.call("cuModuleGetFunction", ctypes.byref(function), module, case.get("kernel", "k0").encode())
+            self.call(
+                "cuModuleGetFunction", ctypes.byref(function), module, case.get("kernel", "k0").encode()
+            )
             threads = case.get("threads", THREADS)
             grid = (case["rows"] + THREADS - 1) // THREADS if case["rows"] else 1
-            values: list[Any] = [out, *columns, ctypes.c_uint32(case["rows"])] if case["rows"] else [*columns, out]
+            values: list[Any] = (
+                [out, *columns, ctypes.c_uint32(case["rows"])] if case["rows"] else [*columns, out]
+            )
             pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
             self.call("cuLaunchKernel", function, grid, 1, 1, threads, 1, 1, 0, None, pointers, None)
             self.call("cuCtxSynchronize")
@@ -148,7 +157,9 @@ def engine_output(case: Case) -> bytes:
     arguments = [out, *columns, np.uint32(case["rows"])] if case["rows"] else [*columns, out]
     grid = (case["rows"] + THREADS - 1) // THREADS if case["rows"] else 1
     with Module(case["text"]) as module:
-        module.launch(case.get("kernel", "k0"), arguments, grid=(grid, 1, 1), block=(case.get("threads", THREADS), 1, 1))
+        module.launch(
+            case.get("kernel", "k0"), arguments, grid=(grid, 1, 1), block=(case.get("threads", THREADS), 1, 1)
+        )
     return out.tobytes()
 
 
@@ -161,7 +172,10 @@ def shown_inputs(case: Case, index: int) -> str:
         return f"word {index}"
     columns = [unpacked(column) for column in case["columns"]]
     sizes = [len(column) // case["rows"] for column in columns]
-    return ", ".join(hex(int.from_bytes(c[index * s : index * s + s], "little")) for c, s in zip(columns, sizes, strict=True))
+    return ", ".join(
+        hex(int.from_bytes(c[index * s : index * s + s], "little"))
+        for c, s in zip(columns, sizes, strict=True)
+    )
 
 
 def close(case: Case, a: int, b: int) -> bool:
@@ -170,7 +184,9 @@ def close(case: Case, a: int, b: int) -> bool:
     if a == b or not case["error"]:
         return a == b
     x, y = real(a, case["kind"]), real(b, case["kind"])
-    return (x != x and y != y) or abs(x - y) <= 2 * case["error"] * max(abs(y), 1 if case["name"][:3] in ("sin", "cos") else 0)
+    return (x != x and y != y) or abs(x - y) <= 2 * case["error"] * max(
+        abs(y), 1 if case["name"][:3] in ("sin", "cos") else 0
+    )
 
 
 def compare(cases: list[Case], results: Case) -> int:
@@ -182,13 +198,17 @@ def compare(cases: list[Case], results: Case) -> int:
         theirs = values_of(unpacked(results["out"][case["name"]]), case["size"])
         ours = values_of(engine_output(case), case["size"])
         unknown = set(case["open"])
-        pairs = [(i, a, b) for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not close(case, a, b)]
+        pairs = [
+            (i, a, b) for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not close(case, a, b)
+        ]
         wrong = [pair for pair in pairs if pair[0] not in unknown]
         different += bool(wrong)
         for title, some in (("DIFFERS", wrong), ("open", [pair for pair in pairs if pair[0] in unknown])):
             if some:
                 index, a, b = some[0]
-                print(f"{title:8} {case['name']}: {len(some)} values; of {shown_inputs(case, index)}: engine {a:#x}, {results['device']} {b:#x}")
+                print(
+                    f"{title:8} {case['name']}: {len(some)} values; of {shown_inputs(case, index)}: engine {a:#x}, {results['device']} {b:#x}"
+                )
     ran = len(results["out"])
     print(f"{ran} cases ran on {results['device']}, {different} differ; {len(results['errors'])} did not run")
     for name, error in list(results["errors"].items())[:20]:
@@ -197,7 +217,9 @@ def compare(cases: list[Case], results: Case) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("write", "run", "compare"))
     parser.add_argument("cases", type=Path)
     parser.add_argument("results", type=Path, nargs="?")

@@ -84,18 +84,30 @@ class Writer:
                 inner=self.block(depth + 1), other=self.block(depth + 1),
             )  # fmt: skip
         if depth < 2 and roll < 0.14:
-            return Step(kind="loop", names=(self.register("u32"),), number=len(self.loops), inner=self.loop(depth))
+            return Step(
+                kind="loop", names=(self.register("u32"),), number=len(self.loops), inner=self.loop(depth)
+            )
         if roll < 0.18:
-            return Step(kind="local", names=(self.register("u32"), self.register("u32")), number=self.rng.randrange(8))
+            return Step(
+                kind="local", names=(self.register("u32"), self.register("u32")), number=self.rng.randrange(8)
+            )
         if roll < 0.21:
             return Step(kind="call", names=(self.register("u32"), self.register("u32"), self.register("u32")))
         if together and roll < 0.26:
             mode = self.rng.randrange(4)
-            return Step(kind="shuffle", names=(self.register("u32"), self.register("u32")), number=mode << 8 | self.rng.randrange(32))
+            return Step(
+                kind="shuffle",
+                names=(self.register("u32"), self.register("u32")),
+                number=mode << 8 | self.rng.randrange(32),
+            )
         if together and roll < 0.29:
             return Step(kind="ballot", names=(self.register("u32"), self.register("p")))
         if together and roll < 0.33:
-            return Step(kind="exchange", names=(self.register("u32"), self.register("u32")), number=self.rng.randrange(1, 8))
+            return Step(
+                kind="exchange",
+                names=(self.register("u32"), self.register("u32")),
+                number=self.rng.randrange(1, 8),
+            )
         form = self.rng.choice(usable())
         names = (self.register(form.out), *(self.register(kind) for kind in form.sources))
         return Step(kind="op", form=form, names=names, number=self.rng.randrange(12))
@@ -111,13 +123,18 @@ class Writer:
 
     def program(self, name: str) -> Program:
         self.loops = []
-        threads = self.rng.choice((1, 4, 7, 8, 33, 40)) if self.rng.random() < 0.2 else self.rng.randrange(2, 9)
+        threads = (
+            self.rng.choice((1, 4, 7, 8, 33, 40)) if self.rng.random() < 0.2 else self.rng.randrange(2, 9)
+        )
         steps = tuple(self.step(0, together=True) for _ in range(self.rng.randrange(6, 20)))
         inputs = {}
         for register, bits in registers():
             kind = "p" if bits == 1 else self.rng.choice((f"u{bits}", f"f{bits}"))
             pool = edges(kind)
-            inputs[register] = [self.rng.choice(pool) if self.rng.random() < 0.6 else self.rng.getrandbits(bits) for _ in range(threads)]
+            inputs[register] = [
+                self.rng.choice(pool) if self.rng.random() < 0.6 else self.rng.getrandbits(bits)
+                for _ in range(threads)
+            ]
         return Program(name=name, threads=threads, steps=steps, inputs=inputs)
 
 
@@ -161,11 +178,15 @@ class Text:
         again = self.label()
         self.lines.append(f"and.b32 %n{step.number}, {step.names[0]}, 3; {again}:")
         self.steps(step.inner)
-        self.lines.append(f"sub.u32 %n{step.number}, %n{step.number}, 1; setp.ge.s32 %again, %n{step.number}, 0; @%again bra {again};")
+        self.lines.append(
+            f"sub.u32 %n{step.number}, %n{step.number}, 1; setp.ge.s32 %again, %n{step.number}, 0; @%again bra {again};"
+        )
 
     def write_local(self, step: Step) -> None:
         to, source = step.names
-        self.lines.append(f"st.local.u32 [box+{4 * step.number}], {source}; ld.local.u32 {to}, [box+{4 * (7 - step.number)}];")
+        self.lines.append(
+            f"st.local.u32 [box+{4 * step.number}], {source}; ld.local.u32 {to}, [box+{4 * (7 - step.number)}];"
+        )
 
     def write_call(self, step: Step) -> None:
         to, a, b = step.names
@@ -176,7 +197,9 @@ class Text:
     def write_shuffle(self, step: Step) -> None:
         mode = ("up", "down", "bfly", "idx")[step.number >> 8]
         clamp = 0 if mode == "up" else 31
-        self.lines.append(f"shfl.sync.{mode}.b32 {step.names[0]}, {step.names[1]}, {step.number & 31}, {clamp}, -1;")
+        self.lines.append(
+            f"shfl.sync.{mode}.b32 {step.names[0]}, {step.names[1]}, {step.number & 31}, {clamp}, -1;"
+        )
 
     def write_ballot(self, step: Step) -> None:
         self.lines.append(f"vote.sync.ballot.b32 {step.names[0]}, {step.names[1]}, -1;")
@@ -215,8 +238,16 @@ def kernel_of(program: Program) -> str:
     ]
     tail = []
     for k, (name, bits) in enumerate(names):
-        head.append(f"ld.global.u32 %tmp, [%in+{8 * k}]; setp.ne.u32 {name}, %tmp, 0;" if bits == 1 else f"ld.global.b{bits} {name}, [%in+{8 * k}];")
-        tail.append(f"selp.u32 %tmp, 1, 0, {name}; st.global.u32 [%out+{8 * k}], %tmp;" if bits == 1 else f"st.global.b{bits} [%out+{8 * k}], {name};")
+        head.append(
+            f"ld.global.u32 %tmp, [%in+{8 * k}]; setp.ne.u32 {name}, %tmp, 0;"
+            if bits == 1
+            else f"ld.global.b{bits} {name}, [%in+{8 * k}];"
+        )
+        tail.append(
+            f"selp.u32 %tmp, 1, 0, {name}; st.global.u32 [%out+{8 * k}], %tmp;"
+            if bits == 1
+            else f"st.global.b{bits} [%out+{8 * k}], {name};"
+        )
     return "\n".join([*head, *text.lines, *tail, "ret;", "}", ""])
 
 
@@ -254,7 +285,7 @@ class Run:
         assert step.form
         to, *sources = step.names
         for t in threads:
-            if step.number == 0 and not self.truth("%q0", t) or step.number == 1 and self.truth("%q1", t):
+            if (step.number == 0 and not self.truth("%q0", t)) or (step.number == 1 and self.truth("%q1", t)):
                 continue
             inputs = [self.values[name][t] for name in sources]
             self.values[to][t] = None if None in inputs else step.form.compute(*inputs)
@@ -307,7 +338,9 @@ class Run:
         bits = {t: self.truth(p, t) for t in threads}
         for t in threads:
             warp = t // 32 * 32
-            self.values[to][t] = sum(1 << u - warp for u in range(warp, min(warp + 32, self.program.threads)) if bits[u])
+            self.values[to][t] = sum(
+                1 << u - warp for u in range(warp, min(warp + 32, self.program.threads)) if bits[u]
+            )
 
     def run_exchange(self, step: Step, threads: list[int]) -> None:
         to, source = step.names

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { REGISTER_BYTES_MOST = 1 << 28, INSTRUCTIONS_MOST = 1 << 26 };
-
 struct chunk {
     struct chunk *next;
     size_t used;
@@ -53,120 +51,6 @@ void *keep(struct decoder *d, size_t bytes) {
     void *out = d->chunks->bytes + d->chunks->used;
     d->chunks->used += bytes;
     return out;
-}
-
-/* ---- what a program is made of ---- */
-
-struct ins *emit(struct decoder *d, enum kind kind) {
-    static struct ins nowhere;
-    struct program *p = d->p;
-    if (p->size >= INSTRUCTIONS_MOST || !grow(&p->ins, &p->room, p->size + 1, sizeof *p->ins)) {
-        bad(d, PTX_OUT_OF_MEMORY, "the kernel is too large");
-        return &nowhere;
-    }
-    struct ins *n = &p->ins[p->size++];
-    *n = (struct ins){.kind = (uint8_t)kind, .line = d->line, .guard = d->guard, .count = 1};
-    return n;
-}
-
-struct ins *emit_run(struct decoder *d, run_fn run) {
-    struct ins *n = emit(d, K_RUN);
-    n->run = run;
-    return n;
-}
-
-ref register_new(struct decoder *d, unsigned bytes) {
-    struct code *c = &d->p->codes[d->code];
-    uint32_t align = bytes ? (bytes < 2 ? 32 : 64) : 4, size = bytes ? bytes * LANES : 4;
-    uint32_t at = (c->register_bytes + align - 1) & ~(align - 1);
-    if (at + size > REGISTER_BYTES_MOST || !grow(&c->registers, &c->register_room, c->register_count + 1, sizeof *c->registers)) {
-        bad(d, PTX_OUT_OF_MEMORY, "the kernel has too many registers");
-        return 0;
-    }
-    c->registers[c->register_count].at = at;
-    c->registers[c->register_count++].bytes = bytes;
-    c->register_bytes = at + size;
-    return at;
-}
-
-static struct constant_slot *slot_for(struct constant_slot *slots, uint32_t room, uint64_t value, unsigned bytes) {
-    uint64_t hash = (value ^ value >> 29) * 0x9e3779b97f4a7c15u + bytes;
-    uint32_t i = (uint32_t)(hash >> 32) & (room - 1);
-    while (slots[i].bytes && !(slots[i].value == value && slots[i].bytes == bytes)) i = (i + 1) & (room - 1);
-    return &slots[i];
-}
-
-static ref constant_new(struct decoder *d, uint64_t value, unsigned bytes) {
-    struct program *p = d->p;
-    uint32_t align = bytes < 2 ? 32 : 64, at = (p->constant_bytes + align - 1) & ~(align - 1), size = bytes * LANES;
-    uint32_t old = p->constant_room;
-    if (at + size > p->constant_room) {
-        uint32_t room = old ? 2 * old : 8192;
-        while (room < at + size) room *= 2;
-        uint8_t *grown = room > 1u << 28 ? NULL : host_aligned_alloc(room);
-        if (!grown) return bad(d, PTX_OUT_OF_MEMORY, "the kernel has too many constants"), (ref)REF_CONST;
-        if (p->constants) memcpy(grown, p->constants, p->constant_bytes);
-        host_aligned_free(p->constants);
-        p->constants = grown;
-        p->constant_room = room;
-    }
-    memset(p->constants + at, 0, size);
-    for (unsigned i = 0; i < LANES; i++) memcpy(p->constants + at + i * bytes, &value, bytes < 8 ? bytes : 8);
-    p->constant_bytes = at + size;
-    return at | REF_CONST;
-}
-
-ref constant(struct decoder *d, uint64_t value, unsigned bytes) {
-    if (bytes < 8) value &= (1ull << 8 * bytes) - 1;
-    if (2 * (d->slot_used + 1) > d->slot_room) {
-        uint32_t room = d->slot_room ? 2 * d->slot_room : 256;
-        struct constant_slot *slots = calloc(room, sizeof *slots);
-        if (!slots) return constant_new(d, value, bytes);
-        for (uint32_t i = 0; i < d->slot_room; i++)
-            if (d->slots[i].bytes) *slot_for(slots, room, d->slots[i].value, d->slots[i].bytes) = d->slots[i];
-        free(d->slots);
-        d->slots = slots;
-        d->slot_room = room;
-    }
-    struct constant_slot *s = slot_for(d->slots, d->slot_room, value, bytes);
-    if (!s->bytes) {
-        *s = (struct constant_slot){value, constant_new(d, value, bytes), (uint8_t)bytes};
-        d->slot_used++;
-    }
-    return s->at;
-}
-
-uint32_t code_of(struct decoder *d, struct function *f) {
-    struct program *p = d->p;
-    for (uint32_t i = 0; i < p->code_count; i++)
-        if (p->codes[i].function == f) return i;
-    if (!grow(&p->codes, &p->code_room, p->code_count + 1, sizeof *p->codes)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel"), 0;
-    p->codes[p->code_count] = (struct code){.function = f, .register_bytes = SINK_BYTES, .entry = UINT32_MAX};
-    return p->code_count++;
-}
-
-/* A function whose address is taken may be the target of any indirect call. */
-bool function_taken(struct decoder *d, struct function *f) {
-    struct ptx_module *m = d->u->module;
-    return module_take(m, f) || bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
-}
-
-bool needs_dynamic(struct decoder *d, uint32_t ins) {
-    d->p->has_dynamic_shared = true;
-    if (!grow(&d->dynamic, &d->dynamic_room, d->dynamic_count + 1, sizeof *d->dynamic)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
-    d->dynamic[d->dynamic_count++] = ins;
-    return true;
-}
-
-/* Give a shared variable its place in this program, when it is first used. */
-bool shared_place(struct decoder *d, struct variable *v) {
-    if (v->owner == d->p) return true;
-    uint64_t at = (d->p->shared_bytes + (uint64_t)v->align - 1) & ~((uint64_t)v->align - 1);
-    if (at + v->bytes > 1u << 30) return bad(d, PTX_TOO_LARGE, "the kernel's shared variables are too large");
-    v->owner = d->p;
-    v->offset = at;
-    d->p->shared_bytes = (uint32_t)(at + v->bytes);
-    return true;
 }
 
 /* ---- scopes, symbols, labels ---- */
@@ -466,12 +350,4 @@ enum ptx_result program_decode(struct function *f, struct program **out, struct 
     }
     *out = p;
     return PTX_OK;
-}
-
-void program_free(struct program *p) {
-    if (!p) return;
-    for (uint32_t i = 0; i < p->code_count; i++) free(p->codes[i].formals), free(p->codes[i].registers);
-    for (uint32_t i = 0; i < p->call_count; i++) free(p->calls[i].actuals);
-    host_aligned_free(p->constants);
-    free(p->ins), free(p->refs), free(p->codes), free(p->calls), free(p);
 }

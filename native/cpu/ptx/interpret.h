@@ -52,6 +52,20 @@ static void run_compare(struct warp *w, const struct ins *n, uint32_t mask) {
 
 /* ---- memory ---- */
 
+static void copy_lanes(void *d_, const void *s_, unsigned bytes) {
+#define COPY(T)                                                                   \
+    {                                                                             \
+        T *d = d_;                                                                \
+        const T *s = s_;                                                          \
+        FOR_LANES d[i] = s[i];                                                    \
+    }
+    if (bytes == 1) COPY(u8)
+    else if (bytes == 2) COPY(u16)
+    else if (bytes == 4) COPY(u32)
+    else COPY(u64)
+#undef COPY
+}
+
 /* Addresses of all lanes; those of idle lanes are copies of a running one's, so that reading them does no harm. */
 static bool locate(struct warp *w, const struct ins *n, uint32_t mask, uint64_t *restrict out, bool write) {
     unsigned total = (unsigned)n->bytes * n->count;
@@ -121,24 +135,49 @@ static void load_plain(u8 *d_, const uint64_t *from, uint32_t mask, unsigned byt
 
 static void load_extended(u8 *d, const uint64_t *from, uint32_t mask, const struct ins *n, unsigned offset) {
     EACH_LANE(i, mask) {
-        uint64_t value = 0;
-        memcpy(&value, (const void *)(uintptr_t)(from[i] + offset), n->bytes);
+        uint64_t value = value_read((const void *)(uintptr_t)(from[i] + offset), n->bytes);
         unsigned shift = 64 - 8 * n->bytes;
         if (TYPES[n->type].kind == 's') value = (uint64_t)((int64_t)(value << shift) >> shift);
-        memcpy(d + (size_t)n->from * i, &value, n->from);
+        value_write(d + (size_t)n->from * i, n->from, value);
+        if (n->from == 16) memset(d + 16 * i + 8, 0, 8);
     }
 }
 
-/* Words from shared memory, the inner loop of many kernels: false when anything about them is unusual. */
+typedef u32 words8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef u64 words4 __attribute__((vector_size(32), aligned(4), may_alias));
+static inline bool some_bit(const words8 *x) {
+    const words4 y = (words4)*x;
+    return (y[0] | y[1] | y[2] | y[3]) != 0;
+}
+
+/* Words from shared memory, the inner loop of many kernels: false when anything about them is unusual. Sixteen lanes
+ * often read neighbours, or all the same word. Vectors by hand: compilers unroll such short loops into single words. */
 static bool load_shared_words(struct warp *w, const struct ins *n) {
-    const u32 *base = (const u32 *)(const void *)at(w, n->a);
-    u32 *d = (u32 *)(void *)at(w, n->d), plus = (u32)n->imm, offset[LANES] __attribute__((aligned(32))), most = 0, bits = 0;
+    static const words8 RAMP = {0, 4, 8, 12, 16, 20, 24, 28};
+    const words8 *base = (const words8 *)(const void *)at(w, n->a);
+    words8 *d = (words8 *)(void *)at(w, n->d), offset[4];
     const uint8_t *from = w->block->shared;
-    FOR_LANES offset[i] = base[i] + plus;
-    FOR_LANES most = offset[i] > most ? offset[i] : most;
-    FOR_LANES bits |= offset[i];
-    if (bits & 3 || most + 4ull > w->block->shared_bytes || w->block->checker) return false;
-    for (int i = 0; i < LANES; i++) d[i] = *(const u32 *)(const void *)(from + offset[i]);
+    uint64_t end = w->block->shared_bytes;
+    if (w->block->checker) return false;
+    for (int k = 0; k < 4; k++) offset[k] = base[k] + (u32)n->imm;
+    for (int k = 0; k < 4; k += 2) {
+        words8 a = offset[k], b = offset[k + 1], first = (words8){0} + a[0];
+        u32 at = a[0];
+        words8 apart = (a ^ (first + RAMP)) | (b ^ (first + RAMP + 32)), unlike = (a ^ first) | (b ^ first);
+        bool neighbours = !some_bit(&apart), same = !some_bit(&unlike);
+        if (neighbours || same) {
+            if (at & 3 || at + (same ? 4ull : 64ull) > end) return false;
+            const words8 *words = (const words8 *)(const void *)(from + at);
+            if (neighbours) d[k] = words[0], d[k + 1] = words[1];
+            else d[k] = d[k + 1] = (words8){0} + *(const u32 *)(const void *)(from + at);
+            continue;
+        }
+        const u32 *o = (const u32 *)&offset[k];
+        u32 *to = (u32 *)&d[k], most = 0, bits = 0;
+        for (int i = 0; i < 16; i++) most = o[i] > most ? o[i] : most, bits |= o[i];
+        if (bits & 3 || most + 4ull > end) return false;
+        for (int i = 0; i < 16; i++) to[i] = *(const u32 *)(const void *)(from + o[i]);
+    }
     return true;
 }
 
@@ -172,7 +211,7 @@ static bool load(struct warp *w, const struct ins *n, uint32_t mask) {
     if (full && n->bytes == n->from && n->bytes < 16) {
         uint64_t other = 0;
         FOR_LANES other |= from[i] ^ (from[0] + (uint64_t)(i * n->bytes));
-        if (!other) return memcpy(at(w, n->d), (const void *)(uintptr_t)from[0], (size_t)LANES * n->bytes), true;
+        if (!other) return copy_lanes(at(w, n->d), (const void *)(uintptr_t)from[0], n->bytes), true;
     }
     for (unsigned k = 0; k < n->count; k++) {
         u8 *d = at(w, n->count == 1 ? n->d : list[k]);
@@ -209,7 +248,7 @@ static bool store(struct warp *w, const struct ins *n, uint32_t mask) {
     if (full && to[LANES - 1] - to[0] == (uint64_t)((LANES - 1) * n->bytes)) {
         uint64_t other = 0;
         FOR_LANES other |= to[i] ^ (to[0] + (uint64_t)(i * n->bytes));
-        if (!other) return memcpy((void *)(uintptr_t)to[0], at(w, n->d), (size_t)LANES * n->bytes), true;
+        if (!other) return copy_lanes((void *)(uintptr_t)to[0], at(w, n->d), n->bytes), true;
     }
     for (unsigned k = 0; k < n->count; k++)
         store_plain(at(w, n->count == 1 ? n->d : list[k]), to, mask, n->bytes, n->from, k * n->bytes);

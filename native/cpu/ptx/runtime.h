@@ -110,14 +110,31 @@ static inline uint32_t predicate(const struct warp *w, ref r) {
 }
 static inline uint32_t *predicate_at(const struct warp *w, ref r) { return (uint32_t *)(void *)at(w, r); }
 
-/* One lane's value of up to 8 bytes. */
+/* A value of 1, 2, 4 or (for any other size) 8 bytes. Sizes are told apart: compilers copy unknown ones slowly. */
+static inline uint64_t value_read(const void *from, unsigned bytes) {
+    uint64_t eight;
+    uint32_t four;
+    uint16_t two;
+    switch (bytes) {
+    case 1: return *(const uint8_t *)from;
+    case 2: return memcpy(&two, from, 2), two;
+    case 4: return memcpy(&four, from, 4), four;
+    default: return memcpy(&eight, from, 8), eight;
+    }
+}
+static inline void value_write(void *to, unsigned bytes, uint64_t value) {
+    switch (bytes) {
+    case 1: memcpy(to, &value, 1); break;
+    case 2: memcpy(to, &value, 2); break;
+    case 4: memcpy(to, &value, 4); break;
+    default: memcpy(to, &value, 8); break;
+    }
+}
 static inline uint64_t lane_get(const struct warp *w, ref r, unsigned bytes, int lane) {
-    uint64_t value = 0;
-    memcpy(&value, at(w, r) + (size_t)bytes * (unsigned)lane, bytes < 8 ? bytes : 8);
-    return value;
+    return value_read(at(w, r) + (size_t)bytes * (unsigned)lane, bytes);
 }
 static inline void lane_set(const struct warp *w, ref r, unsigned bytes, int lane, uint64_t value) {
-    memcpy(at(w, r) + (size_t)bytes * (unsigned)lane, &value, bytes < 8 ? bytes : 8);
+    value_write(at(w, r) + (size_t)bytes * (unsigned)lane, bytes, value);
 }
 
 /* Go through the lanes of a mask. */

@@ -61,12 +61,11 @@ static uint64_t scalar(const struct ins *n, uint64_t a, uint64_t b, uint64_t c) 
     unsigned d = n->imm >> 16 & 255;
     if (n->mode == V_MAD) {
         int64_t z = a_signed || b_signed || n->imm >> 32 & 7 ? (int64_t)(int32_t)c : (int64_t)(uint32_t)c;
-        value = x * y;
-        if (n->imm >> 32 & 1) value = -value;
-        if (n->imm >> 32 & 2) z = -z;
-        value = (value + z + (n->imm >> 32 & 4 ? 1 : 0)) >> (n->imm >> 24 & 255);
-        if (n->flags & F_SAT) value = limit(value, 32, to_signed);
-        return (uint32_t)value;
+        __int128 wide = (__int128)x * y; /* of two 32-bit numbers without a sign it has 64 bits */
+        if (n->imm >> 32 & 1) wide = -wide;
+        wide = (wide + (n->imm >> 32 & 2 ? -z : z) + (n->imm >> 32 & 4 ? 1 : 0)) >> (n->imm >> 24 & 255);
+        if (n->flags & F_SAT) wide = limit(wide > INT64_MAX ? INT64_MAX : (int64_t)wide, 32, to_signed);
+        return (uint32_t)wide;
     }
     value = compute(n, x, y);
     if (n->flags & F_SAT) value = limit(value, 32, to_signed);
