@@ -19,6 +19,7 @@ typedef unsigned __int128 u128;
 typedef __int128 s128;
 
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* loops of calls to libm stay as they are */
 #define FOR_LANES _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < LANES; i++)
 #else
 #define FOR_LANES _Pragma("GCC ivdep") for (int i = 0; i < LANES; i++)
