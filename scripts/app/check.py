@@ -12,7 +12,8 @@ from scripts.app.workspace import Workspace
 from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Runtime, StackKind
 from scripts.records import dataclass
-from scripts.reporting.cudacheck import CORE, OPTIONAL, CheckVerdict, group_of, judge, parse_output
+from scripts.reporting.checklines import group_of
+from scripts.reporting.cudacheck import CORE, OPTIONAL, CheckVerdict, judge, parse_output
 from scripts.reporting.exchange import result_json
 from scripts.system.child import Captured
 
