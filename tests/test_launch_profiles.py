@@ -75,7 +75,7 @@ def test_every_entry_says_why_and_by_which_source() -> None:
         "numba-reference",
         "numba-layer",
         "cupy-reference",
-    ],  # fmt: skip
+    ],
 )
 def test_a_program_is_recognised_by_what_it_is(facts: AppFacts, found: set[str]) -> None:
     assert {profile.id for profile in matching(facts)} == found

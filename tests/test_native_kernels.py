@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -268,11 +268,11 @@ def test_a_launch_that_no_device_could_do_is_refused(
 
 
 class Attribute(ctypes.Structure):
-    _fields_: Any = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16))
+    _fields_: ClassVar[Any] = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16))
 
 
 class Config(ctypes.Structure):
-    _fields_: Any = (
+    _fields_: ClassVar[Any] = (
         ("grid", ctypes.c_uint * 3),
         ("block", ctypes.c_uint * 3),
         ("shared", ctypes.c_uint),

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ size, f32, u32 = ctypes.c_size_t, ctypes.c_float, ctypes.c_uint
 
 
 class Dim3(ctypes.Structure):
-    _fields_: Any = (("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint))
+    _fields_: ClassVar[Any] = (("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint))
 
 
 class Program:
