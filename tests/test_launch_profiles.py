@@ -55,8 +55,27 @@ def test_every_entry_says_why_and_by_which_source() -> None:
         (AppFacts(name="app.exe", kinds=("pyinstaller",)), {"pyinstaller"}),
         (AppFacts(name="app.exe", kinds=("electron",)), {"electron"}),
         (AppFacts(name="python.exe"), set()),
+        (replace(PYTHON, stack="cpu-reference", named_only=True), set()),
+        (AppFacts(name="python", packages={"numba-cuda": "0.30.4"}, stack="cpu-reference"), {"numba"}),
+        (AppFacts(name="python", packages={"numba-cuda": "0.30.4"}, stack="zluda-v6-linux"), set()),
+        (AppFacts(name="python", packages={"cupy-cuda12x": "13"}, stack="cpu-reference"), {"cupy"}),
     ],
-    ids=["torch", "llama", "ggml", "blender", "blender-v7", "physx", "comfy", "packed", "electron", "plain"],
+    ids=[
+        "torch",
+        "llama",
+        "ggml",
+        "blender",
+        "blender-v7",
+        "physx",
+        "comfy",
+        "packed",
+        "electron",
+        "plain",
+        "torch-reference",
+        "numba-reference",
+        "numba-layer",
+        "cupy-reference",
+    ],
 )
 def test_a_program_is_recognised_by_what_it_is(facts: AppFacts, found: set[str]) -> None:
     assert {profile.id for profile in matching(facts)} == found

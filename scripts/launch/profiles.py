@@ -29,6 +29,7 @@ class AppFacts(Struct, frozen=True, kw_only=True):
         kinds: ids of what preflight took it for.
         gfx: the GPU's architecture, empty where unknown.
         stack: the stack's id.
+        named_only: only what names this stack is meant for it.
         args: its arguments.
     """
 
@@ -38,6 +39,7 @@ class AppFacts(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     gfx: str = ""
     stack: str = ""
+    named_only: bool = False
     args: tuple[str, ...] = ()
 
 
@@ -154,5 +156,5 @@ def _here(entry: Mapping[str, Any], facts: AppFacts) -> bool:
     """Whether an entry is meant for this GPU and stack."""
     stacks = entry.get("stacks", ())
     return (not entry.get("gfx") or facts.gfx in entry["gfx"]) and (
-        not stacks or any(fnmatchcase(facts.stack, pattern) for pattern in stacks)
+        any(fnmatchcase(facts.stack, pattern) for pattern in stacks) or not (stacks or facts.named_only)
     )

@@ -28,10 +28,13 @@ class Profiled(Struct, frozen=True, kw_only=True):
 def profile_of(
     ws: Workspace, staged: Staged, program: Path, args: Sequence[str], *, kinds: Sequence[str] = ()
 ) -> Profiled:
-    """Return what is known to be safe for a program under a translation layer; nothing under others."""
-    if staged.stack.kind is not StackKind.TRANSLATION:
+    """Return what is known to be safe for a program under a translation layer.
+
+    The reference stack gets only what names it, the control nothing.
+    """
+    if staged.stack.kind is StackKind.CONTROL:
         return Profiled()
-    from scripts.launch.profiles import (  # noqa: PLC0415 - only for translation
+    from scripts.launch.profiles import (  # noqa: PLC0415 - the control has no profiles
         AppFacts,
         changes,
         kept_out,
@@ -48,6 +51,7 @@ def profile_of(
         kinds=tuple(kinds),
         gfx=(gpu.gfx or "") if gpu is not None else "",
         stack=staged.stack.id,
+        named_only=staged.stack.kind is StackKind.REFERENCE,
         args=tuple(args),
     )
     applied = matching(facts)
