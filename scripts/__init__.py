@@ -23,7 +23,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("placement", "preflight"),
     ("launch",),
     ("evidence",),
-    ("bench", "doctor"),
+    ("bench", "doctor", "probing"),
     ("app",),
     ("cli",),
 )

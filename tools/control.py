@@ -155,6 +155,10 @@ def describe(data: dict[str, Any]) -> str:
         figures = [f"{value:+.3f} %" if isinstance(value, float) else str(value) for value in ends]
         pairs = f"{finding['pairs']} pairs, stopped by {data['stopped']}"
         return f"{compared['verdict']}: between {figures[0]} and {figures[1]}, {pairs}"
+    if "score" in data:
+        wrong = [r for r in data["results"] if r["outcome"] not in ("pass", "unavailable")]
+        named = "; ".join(f"{r['capability']} {r['outcome']}: {r['detail'][:300]}" for r in wrong)
+        return f"{data['percent']} % passed, {data['score']}; {data['evidence']}; {named}"
     words = [str(data[key]) for key in ("level", "outcome", "reason", "detail", "evidence") if data.get(key)]
     return "; ".join(words)
 
@@ -203,6 +207,9 @@ def run_steps(control: Control, stack: str, blocks: int, own: Path) -> None:
     for name, size in (("gemm", 4096), ("gemm-float64", 2048), ("copy", 256), ("launch-latency", 500)):
         sized = (f"--workload={name}", f"--stack={stack}", f"--size={size}", "--record")
         control.step(name, "run", *sized, most=90)
+    probing = ("probe", f"--stack={stack}", f"--exe={sys.executable}")
+    control.step("probes", *probing, "--only=*,!endurance-soak", most=360, required=False)
+    control.step("probes-soak", *probing, "--only=endurance-soak", "--timeout=60", most=70, required=False)
     words: tuple[str, ...] = (f"--workload={own}", f"--stack={stack}", "--trials=2")
     control.step("own-program", "run", *words, most=60, required=False)
     both = (f"--a={stack}", f"--b={stack}")

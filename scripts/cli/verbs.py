@@ -73,6 +73,15 @@ _OPTIONS: Final = {
         Option("folder", "the folder with the documents of the round", "FOLDER"),
         Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
         Option("only", "only this artifact, by its id", "ID"),
+        Option("compare", "two matrices side by side: the first document", "FILE"),
+        Option(
+            "device",
+            "cpu asks PyTorch's own CPU device instead, which shows whether the probes themselves are right",
+            "NAME",
+            "cuda",
+        ),
+        Option("quick", "only the subset that `setup` and `validate` run"),
+        Option("fresh", "begin anew although an interrupted matrix could go on"),
         Option("write", "write the change; without it only the difference is shown"),
         Option("artifact", "an artifact of pins.lock by its id", "ID"),
         Option("tag", "the release to look at instead of the newest", "TAG"),
@@ -135,6 +144,13 @@ STACKS: Final = "stacks"
 MEASURING: Final = "measuring"
 UPKEEP: Final = "upkeep"
 
+_ONLY_PROBES: Final = _OPTIONS["only"]._replace(
+    help="these probes, by name or pattern (cufft-*), comma separated; !NAME leaves one out", value="NAMES"
+)
+_PYTHON: Final = _OPTIONS["exe"]._replace(
+    help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
+)
+_SECOND: Final = _OPTIONS["and"]._replace(help="the second document")
 _REMOVE_YES: Final = _OPTIONS["yes"]._replace(help="remove them; without it they are only named")
 _READ_LOG: Final = _OPTIONS["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
@@ -281,6 +297,21 @@ _ALL: Final = (
         "Ask whether a stack's CUDA libraries load here.",
         _take("stack timeout"),
         view="checks",
+    ),
+    Verb(
+        "probe",
+        MEASURING,
+        "Ask a stack one question after the other whose answers are known, and count the right ones.",
+        (
+            _OPTIONS["stack"],
+            _ONLY_PROBES,
+            _PYTHON,
+            *(_OPTIONS[name] for name in ("timeout", "quick", "fresh", "device", "compare")),
+            _SECOND,
+            JSON,
+        ),
+        view="probe",
+        example="--only=memory-*",
     ),
     Verb(
         "run",

@@ -133,6 +133,16 @@ class FileFact(Struct, frozen=True, kw_only=True):
     how: str = "staged"
 
 
+class AttemptFact(Struct, frozen=True, kw_only=True):
+    """One process of a probe; the last one of a capability is the one that counts."""
+
+    capability: str
+    number: int
+    outcome: Outcome
+    seconds: float
+    detail: str = ""
+
+
 class Document(Struct, frozen=True, kw_only=True):
     """One evidence document. Build it with ``build_document``; read it with ``read_document``."""
 
@@ -149,6 +159,7 @@ class Document(Struct, frozen=True, kw_only=True):
     not_exercised: tuple[str, ...] = ()
     attachments: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    attempts: tuple[AttemptFact, ...] = ()
 
     @property
     def observed(self) -> datetime:
@@ -211,6 +222,7 @@ def build_document(
     attachments: Iterable[str] = (),
     files: Iterable[FileFact] | None = None,
     notes: Iterable[str] = (),
+    attempts: Iterable[AttemptFact] = (),
 ) -> Document:
     """Make the document of one run on this machine.
 
@@ -241,6 +253,7 @@ def build_document(
         not_exercised=tuple(sorted({*not_exercised, *idle})),
         attachments=tuple(attachments),
         notes=tuple(redactor.text(_one_line(n)) for n in notes),
+        attempts=tuple(replace(a, detail=redactor.text(_one_line(a.detail))) for a in attempts),
     )
 
 

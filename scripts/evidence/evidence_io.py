@@ -40,14 +40,14 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def to_json(document: Document) -> dict[str, object]:
-    """Return the document as plain JSON data, every key present."""
+    """Return the document as plain JSON data, every key present but ``attempts``, which only probes have."""
     return {
         "format": FORMAT,
         "created": time_stamp(document.created),
         **pick(
             document,
             "provenance source simulated subject machine lock revision level outcome capabilities=results "
-            "not_exercised files attachments notes",
+            "not_exercised files attachments notes" + (" attempts" if document.attempts else ""),
         ),
     }
 

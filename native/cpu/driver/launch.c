@@ -82,8 +82,17 @@ static CUresult check_cooperative(const Launch *launch, unsigned threads) {
     return grid <= (uint64_t)blocks * (uint64_t)device_number(16) ? CUDA_SUCCESS : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }
 
+/* What cannot run is refused here, not found out by the queue: a refusal leaves the context as it was. */
+static CUresult check_code(Function *function) {
+    struct ptx_error error = {0};
+    enum ptx_result result = ptx_function_check(function->ptx, &error);
+    if (result) report_fault(&error);
+    return result_of(result);
+}
+
 CUresult launch_check(const Launch *launch) {
     uint64_t threads = 1;
+    NEED(check_code(launch->function));
     for (int i = 0; i < 3; i++) {
         NEED_VALUE(launch->grid[i] && launch->grid[i] <= (unsigned)device_number(5 + i));
         NEED_VALUE(launch->block[i] && launch->block[i] <= (unsigned)device_number(2 + i));

@@ -202,6 +202,8 @@ bool ptx_parameter(struct ptx_function *pf, size_t index, size_t *offset, size_t
     return true;
 }
 
+enum ptx_result ptx_function_check(struct ptx_function *f, struct ptx_error *error) { return decoded((struct function *)f, error); }
+
 void ptx_function_attributes(struct ptx_function *pf, struct ptx_attributes *out) {
     struct function *f = (struct function *)pf;
     *out = (struct ptx_attributes){.ptx_version = f->unit->version, .target = f->unit->target, .const_bytes = (unsigned)f->unit->module->const_bytes};

@@ -133,6 +133,9 @@ static bool parse_variables(struct unit *u, struct text *t, enum space space, bo
     return text_take(t, ';');
 }
 
+/* No version and no target of PTX has reached these. */
+enum { VERSION_END = 100, TARGET_END = 200 };
+
 static bool parse_heading(struct unit *u, struct text *t, struct word w, bool *known) {
     struct number n;
     struct word string;
@@ -194,6 +197,8 @@ static enum ptx_result parse_unit(struct unit *u, struct ptx_error *error) {
         if (!parse_directive(u, &t)) return fail(error, PTX_INVALID_PTX, line, "the PTX text is not understood in line %u", t.line);
     }
     if (!u->version) return fail(error, PTX_INVALID_PTX, 1, "the PTX text names no .version");
+    if (u->version >= VERSION_END || u->target >= TARGET_END)
+        return fail(error, PTX_UNSUPPORTED, 1, "the PTX text is of version %u.%u for sm_%u, which do not exist", u->version / 10, u->version % 10, u->target);
     return PTX_OK;
 }
 

@@ -58,6 +58,8 @@ struct ptx_attributes {
 /* `shared_bytes`, `local_bytes` and `registers` are known once a kernel is decoded, which this asks for. */
 void ptx_function_attributes(struct ptx_function *function, struct ptx_attributes *out);
 bool ptx_parameter(struct ptx_function *function, size_t index, size_t *offset, size_t *size);
+/* Decodes a kernel, once, and says whether it can run. */
+enum ptx_result ptx_function_check(struct ptx_function *function, struct ptx_error *error);
 
 struct ptx_launch {
     unsigned grid[3], block[3], cluster[3]; /* a cluster of zeros is one block */

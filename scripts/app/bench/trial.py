@@ -197,7 +197,7 @@ def _attempt_ours(ws: Workspace, staged: Staged, workload: Workload, job: TrialJ
     rows = record.data.get("iterations")
     iterations = tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
     return Attempt(
-        result=_judge(record, captured, workload.shows, folders=_own_folders(ws, staged)),
+        result=_judge(record, captured, workload.shows, folders=own_folders(ws, staged)),
         iterations=iterations,
         data=record.data,
         output=transcript(captured),
@@ -261,7 +261,7 @@ def _judge(
     )
 
 
-def _own_folders(ws: Workspace, staged: Staged) -> tuple[Path, ...]:
+def own_folders(ws: Workspace, staged: Staged) -> tuple[Path, ...]:
     """Say where the libraries must have come from, so that numbers of another CUDA never count.
 
     Not on Windows, where a launcher's junction gives the same folder another name.

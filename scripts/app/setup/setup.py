@@ -153,6 +153,14 @@ def prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
     with flow.step("report") as notes:
         document, path = _report(flow.ws, staged, checked, ran)
         notes.detail = within(flow.ws, path)
+    with flow.step("probes") as notes:
+        if ran is not None and ran.exit_code == ExitCode.OK:
+            try:
+                probes_noted(flow, staged, notes)
+            except WorkspaceError as error:  # our own Python cannot be run under this stack: others may
+                notes.status, notes.detail = "skipped", f"{error.reference}: {error.message}"
+        else:
+            notes.status, notes.detail = "skipped", "check or workload have failed"
     return document, path
 
 
@@ -162,6 +170,14 @@ def check_noted(flow: Flow, staged: Staged, notes: StepNotes) -> CheckResult:
     notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
     notes.detail = "; ".join((checked.verdict.reason, *checked.notes))
     return checked
+
+
+def probes_noted(flow: Flow, staged: Staged, notes: StepNotes) -> None:
+    """Run the quick probes as one step of a flow; they leave a document of their own."""
+    from scripts.app.probe import quick_summary  # noqa: PLC0415 - a warm start does without
+
+    right, notes.detail = quick_summary(flow.ws, staged)
+    notes.status = "done" if right else "failed"
 
 
 def run_noted(flow: Flow, staged: Staged, notes: StepNotes) -> RunResult:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scripts.app.check import check_program
 from scripts.app.context import Staged, Workspace, cache_of, lock_of
 from scripts.app.setup.flow import Flow, read_request
-from scripts.app.setup.setup import check_noted, run_noted
+from scripts.app.setup.setup import check_noted, probes_noted, run_noted
 from scripts.app.validate.findings import Findings, write_papers
 from scripts.app.validate.scratch_copy import copy_program
 from scripts.app.validate.validation_steps import (
@@ -176,6 +176,9 @@ def _show(flow: Flow, found: Findings, staged: Staged, program: Path | None, fol
     with run_step(flow, "run", why_not) as notes:
         if not why_not:
             found.ran = run_noted(flow, staged, notes)
+    with run_step(flow, "probes", why_not) as notes:
+        if not why_not:
+            probes_noted(flow, staged, notes)
     if found.subject is not None and seen is not None:
         run_all(flow, found.subject, seen, why_not=why_not if found.subject.own else "")
 

@@ -1,0 +1,393 @@
+"""``probe``: every question a process of its own, started as ``wrap`` starts programs; a matrix, a score."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from msgspec import field
+from msgspec.structs import replace
+
+from scripts.app.bench.trial import INSIDE, own_folders, transcript
+from scripts.app.compiling import cache_size
+from scripts.app.context import Staged, Workspace, staged_runtime
+from scripts.app.preflight import inspect_program
+from scripts.app.stack_process import read_seconds, redactor_of, revision_of
+from scripts.app.wrap.plan import WrapRequest, plan_run
+from scripts.app.wrap.wrap_types import Inspected
+from scripts.bench.trial_records import judge_run, parse_record
+from scripts.errors import ExitCode, UsageError
+from scripts.evidence.document import AttemptFact, build_document
+from scripts.evidence.evidence_io import read_document, report_folder, write_document
+from scripts.launch.injection import ViaFacts
+from scripts.model import CapabilityResult, Outcome, StackKind
+from scripts.osal.fs import write_atomic
+from scripts.osal.parallel_map import parallel_map
+from scripts.osal.process import capture
+from scripts.osal.process_result import Captured, Command
+from scripts.probing import matrix as matrices
+from scripts.probing.catalogue import Probe, choose, probes
+from scripts.probing.changes import ProbeChange, ProbeDifference, differences
+from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeMatrix, Score, score
+from scripts.serialize import JsonRecord, parse_json
+
+SCRIPT: Final = (*INSIDE, "probes", "probe.py")
+#: Where an interrupted matrix waits, below the stage.
+UNFINISHED: Final = "reports/unfinished-probes.json"
+DEVICES: Final = ("cuda", "cpu")
+#: Probes on the CPU reference share no GPU: so many at once, if the machine has the cores.
+MOST_AT_ONCE: Final = 4
+#: How many seconds a probe lasts that shows that something lasts.
+LASTING: Final = 600.0
+
+
+class ProbeResult(JsonRecord, frozen=True, kw_only=True):
+    """A finished matrix with its score, or the comparison of two.
+
+    Attributes:
+        stack: the stack's id; empty for a comparison and for a test of the probes themselves.
+        simulated: it was the CPU reference.
+        program: the Python that ran them.
+        score: counted.
+        results: what each probe showed.
+        attempts: every process, in order.
+        kept: how many results an interrupted matrix had left.
+        evidence: the document; empty where none is written.
+        policies: settings that go around what failed, for PyTorch.
+        differences: of two matrices.
+    """
+
+    stack: str = ""
+    simulated: bool = False
+    program: str = ""
+    score: Score = field(default_factory=lambda: score(()))
+    results: tuple[CapabilityResult, ...] = ()
+    attempts: tuple[ProbeAttempt, ...] = ()
+    kept: int = 0
+    evidence: str = ""
+    policies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    differences: tuple[ProbeDifference, ...] = ()
+    compared: tuple[str, ...] = ()
+
+    JSON = (
+        "stack simulated program score percent=score.percent results attempts kept evidence policies "
+        "compared differences"
+    )
+
+    @property
+    def exit_code(self) -> int:
+        """0 when nothing failed (a refusal is no failure), or nothing became worse; else 3."""
+        worse = any(d.change is ProbeChange.WORSE for d in self.differences)
+        return ExitCode.NEGATIVE if self.score.failed or worse else ExitCode.OK
+
+
+def probe(
+    ws: Workspace,
+    *,
+    stack: str = "",
+    only: str = "",
+    exe: str = "",
+    timeout: str = "",
+    quick: bool = False,
+    fresh: bool = False,
+    device: str = "",
+    compare: str = "",
+    and_: str = "",
+) -> ProbeResult:
+    """Run probes under the active stack or a named one, or compare two documents of earlier runs.
+
+    Raises:
+        UsageError: names, times or options cannot be read.
+        WorkspaceError: the stack or the program cannot be used.
+    """
+    if compare or and_:
+        return compare_documents(compare, and_)
+    if device and device not in DEVICES:
+        raise UsageError("no-such-device", f"--device={device} is neither cuda nor cpu")
+    chosen = choose(only, quick=quick)
+    limit = read_seconds(timeout, default=0.0)
+    if device == "cpu":
+        return _test_probes(ws, [p for p in chosen if p.torch], exe or sys.executable, limit)
+    staged = staged_runtime(ws, stack)
+    run = ProbeRun(ws, staged, exe or sys.executable, limit)
+    return run.result(chosen, fresh=fresh)
+
+
+def compare_documents(first: str, second: str) -> ProbeResult:
+    """Compare the results of two evidence documents.
+
+    Raises:
+        UsageError: one is not named, or is no document.
+    """
+    if not first or not second:
+        msg = "a comparison needs two documents"
+        raise UsageError("two-documents", msg, hint="invoke probe --compare=FILE --and=FILE")
+    paths = [Path.cwd() / name for name in (first, second)]
+    documents = [read_document(path) for path in paths]
+    left, right = ([r for r in d.results if r.capability in probes()] for d in documents)
+    return ProbeResult(
+        differences=differences(left, right), score=score(()), compared=tuple(path.name for path in paths)
+    )
+
+
+class ProbeRun:
+    """One matrix on one stack."""
+
+    def __init__(
+        self, ws: Workspace, staged: Staged, program: str, limit: float, *, waiting: str = UNFINISHED
+    ) -> None:
+        """Keep what every attempt needs; the program is looked into once."""
+        self._waiting = ws.stage / waiting
+        self.ws, self.staged, self.program, self.limit = ws, staged, program, limit
+        self.logs: dict[str, bytes] = {}
+        self._seen: Inspected | None = None
+        self._lock = threading.Lock()
+        gpu = staged.host.selected_gpu
+        revision = revision_of(ws)
+        self.key = MatrixKey(
+            stack=staged.stack.id,
+            digest=staged.runtime.digest,
+            program=str(program),
+            revision=(revision.commit or "") if revision and not revision.dirty else "",
+            gpu=gpu.name if gpu else "",
+        )
+
+    def result(self, chosen: Sequence[Probe], *, fresh: bool) -> ProbeResult:
+        """Run what is not done yet, and write the document."""
+        begun = ProbeMatrix(key=self.key, simulated=self.staged.stack.kind is StackKind.REFERENCE)
+        matrix = begun if fresh else self._unfinished(begun, {p.name for p in chosen})
+        kept = len(matrix.finals)
+        todo = [p for p in chosen if p.name not in matrix.finals]
+        matrix = self._walk(matrix, todo)
+        evidence = self._report(matrix, chosen)
+        self._waiting.unlink(missing_ok=True)
+        ordered = sorted(matrix.results, key=lambda r: list(probes()).index(r.capability))
+        return ProbeResult(
+            stack=self.key.stack,
+            simulated=matrix.simulated,
+            program=self.program,
+            score=score(ordered),
+            results=tuple(ordered),
+            attempts=matrix.attempts,
+            kept=kept,
+            evidence=str(evidence),
+            policies=policies_for(ordered),
+        )
+
+    def _unfinished(self, begun: ProbeMatrix, names: set[str]) -> ProbeMatrix:
+        """Take over what an interrupted run of the same things has left."""
+        try:
+            found = matrices.from_json(parse_json(self._waiting.read_bytes()))
+        except (OSError, ValueError):
+            return begun
+        if found.key != self.key or not self.key.revision:
+            return begun
+        return begun.with_attempts(a for a in found.attempts if a.probe in names)
+
+    def _walk(self, matrix: ProbeMatrix, todo: Sequence[Probe]) -> ProbeMatrix:
+        """Run probes, several at once where they share no GPU; after each one the matrix is saved."""
+        threads = _threads(self.staged.stack.kind)
+        together = [p for p in todo if not p.alone] if threads > 1 else []
+        apart = [p for p in todo if p not in together]
+        box = [matrix]
+        with self.ws.progress.task(f"probe {self.key.stack}", len(todo), unit="probes") as advance:
+
+            def one(probe: Probe) -> None:
+                made = self._attempts(probe)
+                with self._lock:
+                    box[0] = box[0].with_attempts(made)
+                    self._save(box[0])
+                    self._tell(made[-1])
+                    advance(1)
+
+            parallel_map(one, together, threads=threads)
+            parallel_map(one, apart, threads=1)
+        return box[0]
+
+    def _save(self, matrix: ProbeMatrix) -> None:
+        self._waiting.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(self._waiting, json.dumps(matrices.to_json(matrix)).encode())
+
+    def _tell(self, attempt: ProbeAttempt) -> None:
+        """Show one line of the table while it grows."""
+        outcome = attempt.result.outcome
+        detail = f": {attempt.result.detail[:100]}" if outcome is not Outcome.PASS else ""
+        self.ws.progress.aside(f"{attempt.probe} {outcome.value} ({attempt.seconds:.1f} s){detail}")
+
+    def _attempts(self, probe: Probe) -> list[ProbeAttempt]:
+        """Try once, and once more with more time where time ran out."""
+        limit = self.limit or probe.seconds
+        made = [self._attempt(probe, 1, limit)]
+        if matrices.again(made[0]):
+            made.append(self._attempt(probe, 2, limit * matrices.LONGER))
+        return made
+
+    def _attempt(self, probe: Probe, number: int, limit: float) -> ProbeAttempt:
+        """Run one process and judge it."""
+        before = cache_size(self.ws)
+        captured = capture(self._command(probe, limit), timeout=limit)
+        grown = max(0, (cache_size(self.ws) or 0) - (before or 0))
+        self.logs[f"{probe.name}-{number}.log"] = transcript(captured)
+        folders = () if probe.torch else own_folders(self.ws, self.staged)
+        attempt = read_attempt(probe, captured, folders=folders)
+        return matrices.compiling(replace(attempt, number=number, limit=limit, compiled=grown))
+
+    def _command(self, probe: Probe, limit: float) -> Command:
+        """Plan the process as ``wrap`` plans any program; a lasting probe ends before its time is over."""
+        script = self.ws.root.joinpath(*SCRIPT)
+        lasting = f"--seconds={min(LASTING, limit * 0.7):g}"
+        request = WrapRequest(exe=self.program, program_args=(str(script), probe.name, lasting))
+        plan = plan_run(
+            self.ws, request, staged=lambda _ws, _stack: self.staged, placer=None, inspect=self._inspect
+        )
+        return plan.command
+
+    def _inspect(self, staged: Staged, program: Path, facts: ViaFacts) -> Inspected:
+        """Look into the program once; it is the same for every probe."""
+        with self._lock:
+            if self._seen is None:
+                self._seen = inspect_program(self.ws, staged, program, facts)
+            return self._seen
+
+    def _report(self, matrix: ProbeMatrix, chosen: Sequence[Probe]) -> Path:
+        """Write the document with every attempt, the matrix and the logs of what did not pass."""
+        now = datetime.now(UTC).replace(microsecond=0)
+        folder = report_folder(self.ws.stage / "reports", stack=self.key.stack, created=now)
+        redactor = redactor_of(self.ws)
+        wanted = {
+            f"{a.probe}-{a.number}.log" for a in matrix.attempts if a.result.outcome is not Outcome.PASS
+        }
+        logs = {name: text for name, text in sorted(self.logs.items()) if name in wanted}
+        for name, data in logs.items():
+            (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+        whole = redactor.text(json.dumps(matrices.to_json(matrix), indent=1))
+        (folder / "matrix.json").write_bytes((whole + "\n").encode("utf-8"))
+        counted = score(matrix.results)
+        document = build_document(
+            host=self.staged.host,
+            stack=self.staged.stack,
+            lock=self.staged.lock,
+            runtime=self.staged.runtime,
+            results=matrix.results,
+            redactor=redactor,
+            revision=revision_of(self.ws),
+            created=now,
+            attachments=("matrix.json", *list(logs)[:190]),
+            not_exercised=set(probes()) - set(matrix.finals),
+            notes=(f"{counted.passed} of {len(chosen)} probes passed", *_facts(matrix)),
+            attempts=[fact(attempt) for attempt in matrix.attempts],
+        )
+        return write_document(folder, document)
+
+
+def read_attempt(probe: Probe, captured: Captured, *, folders: tuple[Path, ...]) -> ProbeAttempt:
+    """Judge a finished process; a message box that waited is a hang with its title as the reason."""
+    record = parse_record(captured.stderr)
+    result = judge_run(
+        record,
+        capability=probe.name,
+        exit_code=None if captured.timed_out else captured.returncode,
+        timed_out=captured.timed_out,
+        folders=folders,
+    )
+    if captured.dialogs and result.outcome is not Outcome.PASS:
+        box = captured.dialogs[0]
+        detail = f"a message box waited: {box.title}: {box.text}"
+        result = CapabilityResult(capability=probe.name, level=None, outcome=Outcome.DIALOG, detail=detail)
+    if result.outcome is Outcome.PASS:
+        result = replace(result, detail=_passed(record.data))
+    error = record.data.get("error_over_tolerance")
+    named = record.data.get("libraries")
+    return ProbeAttempt(
+        probe=probe.name,
+        number=1,
+        result=replace(result, detail=result.detail[:1000]),
+        seconds=round(captured.seconds, 3),
+        limit=0.0,
+        error=float(error) if isinstance(error, (int, float)) else None,
+        libraries={str(k): str(v) for k, v in named.items()} if isinstance(named, Mapping) else {},
+        device=str(record.data.get("device") or ""),
+    )
+
+
+def _passed(data: Mapping[str, object]) -> str:
+    """Say in a few words what was right."""
+    error = data.get("error_over_tolerance")
+    words = f", the largest error {error:.2g} of the tolerance" if isinstance(error, float) else ""
+    return f"{data.get('cases')} cases right{words}"
+
+
+def fact(attempt: ProbeAttempt) -> AttemptFact:
+    """Return an attempt as documents hold it."""
+    return AttemptFact(
+        capability=attempt.probe,
+        number=attempt.number,
+        outcome=attempt.result.outcome,
+        seconds=attempt.seconds,
+        detail=attempt.result.detail,
+    )
+
+
+def policies_for(results: Sequence[CapabilityResult]) -> dict[str, tuple[str, ...]]:
+    """Name the settings for PyTorch that go around what failed, each with the probes that say so."""
+    found: dict[str, tuple[str, ...]] = {}
+    fine = {Outcome.PASS, *matrices.ABSENT}
+    for result in results:
+        policy = probes()[result.capability].policy
+        if policy and result.outcome not in fine:
+            found[policy] = (*found.get(policy, ()), result.capability)
+    return found
+
+
+def _facts(matrix: ProbeMatrix) -> list[str]:
+    devices = {attempt.device for attempt in matrix.attempts if attempt.device}
+    return [f"device: {name}" for name in sorted(devices)][:20]
+
+
+def _threads(kind: StackKind) -> int:
+    """How many probes may run at once: more than one only where there is no GPU to share."""
+    if kind is not StackKind.REFERENCE:
+        return 1
+    return max(1, min(MOST_AT_ONCE, (os.cpu_count() or 1) // 2))
+
+
+def _test_probes(ws: Workspace, chosen: Sequence[Probe], program: str, limit: float) -> ProbeResult:
+    """Run the PyTorch probes on PyTorch's own CPU device; this says nothing about a stack."""
+    made: list[ProbeAttempt] = []
+    script = ws.root.joinpath(*SCRIPT)
+    start: Callable[[Probe], Command] = partial(_plain_command, ws, program, script)
+    with ws.progress.task("test the probes", len(chosen), unit="probes") as advance:
+        for one in chosen:
+            made.append(read_attempt(one, capture(start(one), timeout=limit or one.seconds), folders=()))
+            advance(1)
+    results = tuple(attempt.result for attempt in made)
+    return ProbeResult(program=program, score=score(results), results=results, attempts=tuple(made))
+
+
+def _plain_command(ws: Workspace, program: str, script: Path, probe: Probe) -> Command:
+    path = Path(program)
+    if not path.is_file():
+        msg = f"{program} is no file"
+        raise UsageError("no-such-program", msg, hint="name a Python that has PyTorch: --exe=PYTHON")
+    return Command(program=path, args=(str(script), probe.name, "--device=cpu"), env=ws.environ)
+
+
+def quick_summary(ws: Workspace, staged: Staged) -> tuple[bool, str]:
+    """Run the quick subset with our own Python, for ``setup`` and ``validate``; right or not, and what was.
+
+    Its document is one of its own. PyTorch's probes are left out where our Python has none.
+    """
+    chosen = [p for p in choose("", quick=True) if not p.torch or find_spec("torch") is not None]
+    run = ProbeRun(ws, staged, sys.executable, 0.0, waiting="reports/unfinished-quick.json")
+    made = run.result(chosen, fresh=True)
+    bad = [r for r in made.results if r.outcome not in {Outcome.PASS, *matrices.ABSENT}]
+    named = "; ".join(f"{r.capability} {r.outcome.value}" for r in bad)
+    return not bad, f"{made.score.passed} of {len(chosen)} passed" + (f"; {named}" if named else "")

@@ -1,0 +1,66 @@
+"""What a person sees of ``probe``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from scripts.cli.console import Out, brief
+from scripts.cli.views.checks import MARKS
+from scripts.model import Outcome
+from scripts.probing.catalogue import probes
+from scripts.probing.changes import ProbeChange
+
+if TYPE_CHECKING:
+    from scripts.app.probe import ProbeResult
+
+CHANGES: Final = {ProbeChange.BETTER: "ok", ProbeChange.WORSE: "fail"}
+
+
+def show_probe(result: ProbeResult, out: Out) -> None:
+    """Show what did not pass, the score, and what to do."""
+    if result.compared:
+        show_differences(result, out)
+        return
+    for item in result.results:
+        if item.outcome is Outcome.PASS:
+            out.mark("ok", f"{item.capability}: {item.detail}")
+    for item in result.results:
+        if item.outcome is not Outcome.PASS:
+            mark = MARKS.get(item.outcome, "fail")
+            out.mark(mark, f"{item.capability} {item.outcome.value}: {brief(item.detail)}")
+            if item.outcome not in {Outcome.UNAVAILABLE, Outcome.REFUSED}:
+                out.line(f"    {probes()[item.capability].why}")
+    _sum_up(result, out)
+    if result.evidence:
+        out.line(f"    {result.evidence}")
+        out.now(f"compare it with another stack's: invoke probe --compare={result.evidence} --and=FILE")
+    else:
+        out.now("ask a stack: invoke probe")
+
+
+def _sum_up(result: ProbeResult, out: Out) -> None:
+    """Show the score, how far it goes, and which settings go around what failed."""
+    counted, percent = result.score, result.score.percent
+    share = "nothing was exercised" if percent is None else f"{percent:g} % passed"
+    figures = f"{counted.passed} passed, {counted.failed} failed, {counted.refused} refused"
+    out.line(f"{result.stack or 'the probes themselves'}: {share} ({figures}, {counted.absent} not here)")
+    if result.kept:
+        out.line(f"    {result.kept} of them were done before the interruption")
+    if result.simulated:
+        out.loud("This is the CPU reference stack: it proves the pipeline, not a GPU.")
+    for policy, names in result.policies.items():
+        out.line(f"    {policy} goes around {', '.join(names)} in PyTorch")
+
+
+def show_differences(result: ProbeResult, out: Out) -> None:
+    """Show what changed between two matrices, and count what did not."""
+    same = 0
+    for item in result.differences:
+        if item.change is ProbeChange.SAME:
+            same += 1
+            continue
+        words = [outcome.value if outcome else "not there" for outcome in (item.first, item.second)]
+        detail = f": {brief(item.detail)}" if item.change is ProbeChange.WORSE and item.detail else ""
+        out.mark(CHANGES.get(item.change, "unknown"), f"{item.probe} {words[0]} -> {words[1]}{detail}")
+    out.line(f"{same} are the same in {result.compared[0]} and {result.compared[1]}")
+    out.now("what each probe asks is in docs/probes.md")

@@ -1,0 +1,114 @@
+"""The table of probes, ``data/probes.toml``, and which of them are meant."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from scripts.errors import UsageError
+
+TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "probes.toml"
+SECONDS: Final = 120.0
+
+
+class Probe(Struct, frozen=True, kw_only=True):
+    """One row of the table.
+
+    Attributes:
+        name: also the capability that its result stands for.
+        group: the heading it stands under, with a reference and a tolerance in common.
+        module: the file in ``scripts/inside/probes``.
+        calls: the CUDA calls, or operations of PyTorch, that it makes.
+        why: what goes wrong where it fails.
+        seed: the probe of the project we follow that asks the same; empty: theirs has none.
+        quick: part of ``setup`` and ``validate``.
+        seconds: how long one attempt may take.
+        gpu: why the CPU reference does not have it.
+        alone: nothing else may use the GPU meanwhile.
+        policy: the setting of ``data/apps.toml`` that goes around it for PyTorch.
+    """
+
+    name: str
+    group: str
+    module: str
+    calls: tuple[str, ...]
+    why: str
+    seed: str = ""
+    quick: bool = False
+    seconds: float = SECONDS
+    gpu: str = ""
+    alone: bool = False
+    policy: str = ""
+
+    @property
+    def torch(self) -> bool:
+        """Whether it needs PyTorch in the program that runs it."""
+        return self.group == "torch"
+
+
+class ProbeGroup(Struct, frozen=True, kw_only=True):
+    """What several probes have in common: what answers are compared with, and how far they may be off."""
+
+    name: str
+    reference: str
+    tolerance: str
+    probes: tuple[Probe, ...]
+
+
+@cache
+def groups() -> tuple[ProbeGroup, ...]:
+    """Read the table."""
+    with TABLE.open("rb") as stream:
+        document: Mapping[str, Any] = tomllib.load(stream)
+    return tuple(_group(name, table) for name, table in document["groups"].items())
+
+
+def _group(name: str, table: Mapping[str, Any]) -> ProbeGroup:
+    probes = tuple(_probe(name, probe, row) for probe, row in table["probes"].items())
+    return ProbeGroup(name=name, reference=table["reference"], tolerance=table["tolerance"], probes=probes)
+
+
+def _probe(group: str, name: str, row: Mapping[str, Any]) -> Probe:
+    values = {**row, "calls": tuple(row["calls"]), "seconds": float(row.get("seconds", SECONDS))}
+    return Probe(name=name, group=group, **values)
+
+
+@cache
+def probes() -> Mapping[str, Probe]:
+    """Return every probe by its name, in the order of the table."""
+    return {probe.name: probe for group in groups() for probe in group.probes}
+
+
+def choose(only: str, *, quick: bool = False) -> tuple[Probe, ...]:
+    """Return the probes that are meant.
+
+    Args:
+        only: names and patterns such as ``cufft-*``, comma separated; one that begins with ``!`` leaves out.
+            Empty: all.
+        quick: only those of the quick subset.
+
+    Raises:
+        UsageError: ``no-such-probe``: a name or pattern fits none.
+    """
+    words = [word.strip() for word in only.split(",") if word.strip()]
+    for word in words:
+        if not any(fnmatchcase(name, word.removeprefix("!")) for name in probes()):
+            msg = f"no probe is called {word.removeprefix('!')!r}"
+            raise UsageError("no-such-probe", msg, hint="all of them are in docs/probes.md")
+    wanted = [word for word in words if not word.startswith("!")] or ["*"]
+    without = [word[1:] for word in words if word.startswith("!")]
+    return tuple(
+        probe
+        for probe in probes().values()
+        if (probe.quick or not quick) and _fits(probe.name, wanted) and not _fits(probe.name, without)
+    )
+
+
+def _fits(name: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

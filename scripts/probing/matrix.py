@@ -1,0 +1,137 @@
+"""A matrix: what every probe showed on one stack, attempt by attempt, and what it is worth in one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct, convert
+from msgspec.structs import replace
+
+from scripts.model import CapabilityResult, Outcome
+from scripts.serialize import plain
+
+FORMAT: Final = 1
+#: A second attempt gets so many times the first one's time: a first use may compile for minutes.
+LONGER: Final = 3.0
+#: What says nothing about a probe because the stack does not have what it asks.
+ABSENT: Final = frozenset({Outcome.UNAVAILABLE, Outcome.NOT_REACHED})
+
+
+class ProbeAttempt(Struct, frozen=True, kw_only=True):
+    """One process of one probe.
+
+    Attributes:
+        probe: its name.
+        number: 1, or 2 for the longer one.
+        result: how it was judged.
+        seconds: how long it ran, ``limit`` how long it might.
+        compiled: how many bytes the layer's compile cache grew meanwhile.
+        error: the largest error as a part of the tolerance; ``None`` where nothing was measured.
+        libraries: the files it used.
+        device: what the driver calls the device.
+    """
+
+    probe: str
+    number: int
+    result: CapabilityResult
+    seconds: float
+    limit: float
+    compiled: int = 0
+    error: float | None = None
+    libraries: Mapping[str, str] = {}
+    device: str = ""
+
+
+class MatrixKey(Struct, frozen=True, kw_only=True):
+    """What a matrix was asked of: an interrupted one goes on only where all of it is the same."""
+
+    stack: str
+    digest: str
+    program: str
+    revision: str = ""
+    gpu: str = ""
+
+
+class ProbeMatrix(Struct, frozen=True, kw_only=True):
+    """The attempts so far, in the order they were made."""
+
+    key: MatrixKey
+    attempts: tuple[ProbeAttempt, ...] = ()
+    simulated: bool = False
+
+    @property
+    def finals(self) -> dict[str, ProbeAttempt]:
+        """The attempt that counts of each probe: the last one."""
+        return {attempt.probe: attempt for attempt in self.attempts}
+
+    @property
+    def results(self) -> tuple[CapabilityResult, ...]:
+        """What each probe showed."""
+        return tuple(attempt.result for attempt in self.finals.values())
+
+    def with_attempts(self, attempts: Iterable[ProbeAttempt]) -> ProbeMatrix:
+        """Return it with more attempts."""
+        return replace(self, attempts=(*self.attempts, *attempts))
+
+
+class Score(Struct, frozen=True, kw_only=True):
+    """How many passed, of those that say something.
+
+    Attributes:
+        passed: right, and ended well.
+        failed: wrong, crashed, hung or ended by an error.
+        refused: said that they cannot; safe, and no pass.
+        absent: this stack or machine does not have it; left out of ``percent``.
+    """
+
+    passed: int
+    failed: int
+    refused: int
+    absent: int
+
+    @property
+    def percent(self) -> float | None:
+        """Passes as a share of all that was exercised, refusals included; ``None`` if nothing was."""
+        exercised = self.passed + self.failed + self.refused
+        return round(100 * self.passed / exercised, 1) if exercised else None
+
+
+def score(results: Iterable[CapabilityResult]) -> Score:
+    """Count results."""
+    outcomes = [result.outcome for result in results]
+    passed, refused = outcomes.count(Outcome.PASS), outcomes.count(Outcome.REFUSED)
+    absent = sum(1 for outcome in outcomes if outcome in ABSENT)
+    return Score(
+        passed=passed, refused=refused, absent=absent, failed=len(outcomes) - passed - refused - absent
+    )
+
+
+def again(attempt: ProbeAttempt) -> bool:
+    """Whether a probe gets its second, longer attempt: time ran out before an answer."""
+    return attempt.number == 1 and attempt.result.outcome is Outcome.TIMEOUT
+
+
+def compiling(attempt: ProbeAttempt) -> ProbeAttempt:
+    """Say of an attempt without time that it was compiling, where the cache shows that."""
+    if attempt.result.outcome is not Outcome.TIMEOUT or not attempt.compiled:
+        return attempt
+    detail = f"{attempt.result.detail}; it was compiling: the cache grew by {attempt.compiled:,} bytes"
+    return replace(attempt, result=replace(attempt.result, detail=detail))
+
+
+def to_json(matrix: ProbeMatrix) -> dict[str, object]:
+    """Return a matrix as plain data."""
+    return {"format": FORMAT, **plain(matrix)}
+
+
+def from_json(data: Any) -> ProbeMatrix:  # noqa: ANN401 - JSON of any shape
+    """Read a matrix.
+
+    Raises:
+        ValueError: it is none, or of another format.
+    """
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        msg = f"it is no matrix of format {FORMAT}"
+        raise ValueError(msg)
+    return convert({key: value for key, value in data.items() if key != "format"}, ProbeMatrix)
