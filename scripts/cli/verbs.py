@@ -60,6 +60,11 @@ _OPTIONS: Final = {
             "trace", "record the program's CUDA calls with the layer's own tracing libraries, and sum them up"
         ),
         Option("no-profile", "apply no known safe settings for recognised programs"),
+        Option("without", "safe settings to leave out, comma separated (for example math-sdp)", "NAMES"),
+        Option(
+            "expect-gpu",
+            "end with 42 when the program says that it found no GPU, or did not load the stack's driver",
+        ),
         Option("args-file", "a JSON file with a list of strings: the program's arguments", "FILE"),
         Option("require", "stacks or architectures, comma separated, that must really have been run", "IDS"),
         Option("target", "the folder of the program", "FOLDER"),
@@ -154,7 +159,8 @@ _ALL: Final = (
         START,
         "Run a program with a stack's CUDA libraries.",
         _take(
-            "exe! stack via keep timeout set cwd log report explain strict no-profile args-file trace",
+            "exe! stack via keep timeout set cwd log report explain strict no-profile without expect-gpu "
+            "args-file trace",
         ),
         view="wrap",
         home="wrap.wrap",
