@@ -179,6 +179,17 @@ _ALL: Final = (
         bare="exe",
     ),
     Verb(
+        "native",
+        PROGRAMS,
+        "Say how a program runs on this GPU without translation, with the commands.",
+        _take(
+            "exe", _OPTIONS["gpu"]._replace(help="a number in `invoke scan`, or an architecture", value="GPU")
+        ),
+        view="native",
+        example="--gpu=gfx1031",
+        bare="exe",
+    ),
+    Verb(
         "precompile",
         PROGRAMS,
         "Compile a program's device code now with the layer's own tool, so that its first run need not.",

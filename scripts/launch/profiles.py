@@ -114,6 +114,11 @@ def matching(facts: AppFacts, *, without: Collection[str] = ()) -> tuple[Applied
     return tuple(found)
 
 
+def recognised(facts: AppFacts) -> tuple[str, ...]:
+    """Return the ids of every profile that fits a program, whether it has something to set or not."""
+    return tuple(row["id"] for row in document() if _sign(row, facts))
+
+
 def changes(applied: Iterable[Applied], folder: PurePath) -> tuple[EnvChange, ...]:
     """Return the environment that profiles ask for; ``folder`` holds the start-up file for PyTorch."""
     applied = tuple(applied)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
 from scripts.host.hip_libraries import absent_of_whole
+from scripts.host.native import native_ways, no_stack_possible
 from scripts.host.support import SupportLevel, release_for, support, where_to_get
 from scripts.lock.resolve import find_stack
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
@@ -174,7 +175,19 @@ def _refuse(host: Host, lock: Lock, gpu: Gpu, candidates: list[Stack]) -> NoRetu
     here = near or [s for s in ordered if not _unmet_os(s, host)] or ordered
     # Of a stack for other GPUs only that matters; of a near one everything that is missing.
     lines = [f"{s.id} {clause}" for s in here for clause in unmet(s, host, gpu)[: None if near else 1]]
-    raise HostError(reference, msg, context=tuple(lines), hint=_hint(here, lock, host, gpu))
+    context = (*lines, *_without_translation(host, gpu))
+    raise HostError(reference, msg, context=context, hint=_hint(here, lock, host, gpu))
+
+
+def _without_translation(host: Host, gpu: Gpu) -> tuple[str, ...]:
+    """End a refusal with what runs all the same."""
+    if gpu.vendor != AMD or not gpu.gfx:
+        return ()
+    refusal = no_stack_possible(gpu.gfx)
+    ways = native_ways(gfx=gpu.gfx, os=host.os, programs=("pytorch", "llama-cpp"))
+    commands = (f"without translation: {way.what}: {way.commands[0]}" for way in ways if way.own)
+    more = f"for a program: invoke native --exe=PROGRAM --gpu={gpu.gfx}"
+    return (*((refusal,) if refusal else ()), *commands, more)
 
 
 def _hint(stacks: list[Stack], lock: Lock, host: Host, gpu: Gpu | None) -> str:

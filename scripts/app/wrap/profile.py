@@ -6,15 +6,19 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
 from scripts.launch.environ import EnvChange
 from scripts.launch.python_line import PythonLine, keeps_out, read_python_line, through
 from scripts.model import StackKind
 from scripts.preflight.packages import environments, installed, is_python
+
+if TYPE_CHECKING:
+    from scripts.launch.profiles import AppFacts
 
 #: Holds the files by which PyTorch gets its settings.
 TORCH_FOLDER: Final = ("scripts", "inside", "torch_safe")
@@ -57,7 +61,6 @@ def profile_of(
         return Profiled()
     from scripts.app.stack_facts import stack_facts  # noqa: PLC0415 - only for translation
     from scripts.launch.profiles import (  # noqa: PLC0415 - as above
-        AppFacts,
         changes,
         matching,
         policies_of,
@@ -65,15 +68,11 @@ def profile_of(
 
     gpu = staged.host.selected_gpu
     line = read_python_line(args) if is_python(program) else None
-    packages = installed(environments(program)) if line is not None else ()
-    facts = AppFacts(
-        name=program.name,
-        files=tuple(_beside(program, line, cwd=cwd)),
-        packages={package.name: package.version for package in packages},
+    facts = replace(
+        program_facts(program, args, cwd=cwd),
         kinds=tuple(kinds),
         gfx=(gpu.gfx or "") if gpu is not None else "",
         stack=staged.stack.id,
-        args=tuple(args),
         backends=stack_facts(staged.lock, staged.stack, staged.host, staged.runtime).backends,
     )
     applied = matching(facts, without=without)
@@ -85,6 +84,20 @@ def profile_of(
         notes=(*(text for profile in applied for text in profile.sentences), *how),
         args=begun,
         policies=policies,
+    )
+
+
+def program_facts(program: Path, args: Sequence[str] = (), *, cwd: Path | None = None) -> AppFacts:
+    """Return what is known of a program by itself, without a stack or a GPU."""
+    from scripts.launch.profiles import AppFacts  # noqa: PLC0415 - as above
+
+    line = read_python_line(args) if is_python(program) else None
+    packages = installed(environments(program)) if line is not None else ()
+    return AppFacts(
+        name=program.name,
+        files=tuple(_beside(program, line, cwd=cwd)),
+        packages={package.name: package.version for package in packages},
+        args=tuple(args),
     )
 
 
