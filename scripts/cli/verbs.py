@@ -373,7 +373,14 @@ _ALL: Final = (
         "pins.update",
         UPKEEP,
         "Ask releases for their digests and propose newer ones as new stacks beside the old.",
-        _take("artifact tag write"),
+        _take(
+            "artifact tag",
+            _OPTIONS["gpu"]._replace(
+                help="complete the stack proposed for this architecture from AMD's index (all: every one)",
+                value="GFX",
+            ),
+            _OPTIONS["write"],
+        ),
         view="pins",
         example="--write",
     ),
