@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import comparison_picture, verb_tables
+from tools import comparison_picture, programs_page, verb_tables
 from tools.doctor_page import write as diagnoses
 from tools.readme_table import refresh, refresh_verbs
 
@@ -32,6 +32,7 @@ GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("README.md: the tasks", verbs),
     ("docs/exit-codes.md: the tasks", verb_tables.write),
     ("docs/diagnoses.md", diagnoses),
+    ("docs/programs.md", programs_page.write),
     ("docs/ppo-ab.svg", comparison_picture.write),
 )
 

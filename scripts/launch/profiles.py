@@ -189,6 +189,9 @@ def _here(entry: Mapping[str, Any], facts: AppFacts) -> bool:
         return False
     if entry.get("gfx") and facts.gfx not in entry["gfx"]:
         return False
+    versions = entry.get("versions", ())
+    if versions and not any(fnmatchcase(facts.packages.get("torch", ""), pattern) for pattern in versions):
+        return False
     # A back end that is not known to be there, or not to be there, fulfils neither condition.
     return all(facts.backends.get(name) is True for name in entry.get("has", ())) and all(
         facts.backends.get(name) is False for name in entry.get("lacks", ())
