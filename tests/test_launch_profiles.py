@@ -54,6 +54,7 @@ def test_every_entry_says_why_and_by_which_source() -> None:
                 "stacks",
                 "has",
                 "lacks",
+                "versions",
             }
 
 
@@ -75,6 +76,20 @@ def test_every_entry_says_why_and_by_which_source() -> None:
 )
 def test_a_program_is_recognised_by_what_it_is(facts: AppFacts, found: set[str]) -> None:
     assert {profile.id for profile in matching(facts)} == found
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("2.7.1+cpu", "no CUDA in it"),
+        ("2.9.0+cu126", "CUDA 11.8 is what"),
+        ("2.7.1+cu118", ""),
+        ("2.7.1", ""),
+    ],
+)
+def test_a_wheel_that_cannot_work_is_said_with_the_one_that_was_reported_to(version: str, words: str) -> None:
+    notes = [n for profile in matching(replace(PYTHON, packages={"torch": version})) for n in profile.notes]
+    assert any(words in note and "cu118" in note for note in notes) is bool(words)
 
 
 def test_nothing_is_set_without_being_said() -> None:

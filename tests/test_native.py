@@ -52,6 +52,7 @@ def test_polaris_and_vega_get_a_plain_no_and_vulkan(gfx: str) -> None:
 def test_an_unknown_gpu_is_promised_nothing() -> None:
     assert "torch-rocm" not in {way.id for way in native_ways(gfx="", os="linux", programs=("pytorch",))}
     assert no_stack_possible("") == ""
+    assert no_stack_possible("gfx942") == "", "AMD's accelerators are not in the list, and not refused"
 
 
 def test_a_program_is_recognised_and_its_own_ways_come_first(tmp_path: Path) -> None:

@@ -11,6 +11,14 @@ from scripts.launch.profiles import document
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "programs.md"
 
+INTRODUCTION = (
+    "Generated from `scripts/data/apps.toml` and `scripts/data/native.toml`",
+    "(`python -m tools.generated_docs`). Nothing here was shown on a Radeon by this project: each row",
+    "names who reported it. What documents show is in the table of the README. `invoke wrap` says what",
+    "it sets; `--without=NAME` leaves one setting out, `--no-profile` all; `invoke native --exe=PROGRAM`",
+    "names the commands for your GPU.",
+)
+
 
 def write(*, check: bool = False) -> bool:
     """Write the page, or compare it; true when it was up to date."""
@@ -25,11 +33,7 @@ def lines() -> Iterator[str]:
     """Yield the page."""
     yield "# Known programs"
     yield ""
-    yield "Generated from `scripts/data/apps.toml` and `scripts/data/native.toml`"
-    yield "(`python -m tools.generated_docs`). Nothing here was shown on a Radeon by this project: each row names"
-    yield "who reported it. What documents show is in the table of the README. `invoke wrap` says what it sets;"
-    yield "`--without=NAME` leaves one setting out, `--no-profile` all; `invoke native --exe=PROGRAM` names the"
-    yield "commands for your GPU."
+    yield from INTRODUCTION
     yield ""
     yield f"AMD's packages cover {', '.join(coverage())}."  # one line, as the list grows
     yield ""

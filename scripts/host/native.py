@@ -61,11 +61,11 @@ def native_ways(*, gfx: str, os: str, programs: Collection[str]) -> tuple[Native
 
 
 def no_stack_possible(gfx: str) -> str:
-    """Say why nothing here can ever serve an architecture; empty where that is not so."""
-    if not gfx or covered_by_amd(gfx):
+    """Say why nothing here serves an architecture; empty where that is not known."""
+    if gfx not in _document()["never"]:
         return ""
     return (
-        f"AMD's packages have no libraries for {gfx}, and no stack here works without them: "
+        f"AMD's packages that stacks here are made of do not list {gfx}, and none works without them: "
         "programs for Vulkan or DirectML run on it, programs for CUDA alone do not"
     )
 
