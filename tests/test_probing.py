@@ -26,14 +26,49 @@ from tools.probes_page import questions
 INSIDE = Path(__file__).resolve().parents[1] / "scripts" / "inside" / "probes"
 #: The names in scripts/capability_probe.py of github.com/Speedstu/CUDA-for-AMD-Windows.
 SEED = frozenset(
-    """
-    device_info driver_pci_bus_id driver_api driver_launch_ex driver_pdl_semantics
-    driver_func_attributes driver_function_metadata driver_ptx_selection driver_buffer_clear nvml
-    memory_copy streams_events elementwise reductions matmul bf16_matmul fft sparse_mm linalg_solve
-    linalg_cholesky linalg_qr linalg_inv linalg_lstsq linalg_svd linalg_pinv linalg_eigh
-    linalg_eigvalsh softmax layernorm gather_scatter random autograd_backward optimizer_sgd
-    optimizer_adam amp conv2d batch_norm sdpa_math sdpa_flash sdpa_mem_efficient cuda_graph
-    """.split()
+    [
+        "device_info",
+        "driver_pci_bus_id",
+        "driver_api",
+        "driver_launch_ex",
+        "driver_pdl_semantics",
+        "driver_func_attributes",
+        "driver_function_metadata",
+        "driver_ptx_selection",
+        "driver_buffer_clear",
+        "nvml",
+        "memory_copy",
+        "streams_events",
+        "elementwise",
+        "reductions",
+        "matmul",
+        "bf16_matmul",
+        "fft",
+        "sparse_mm",
+        "linalg_solve",
+        "linalg_cholesky",
+        "linalg_qr",
+        "linalg_inv",
+        "linalg_lstsq",
+        "linalg_svd",
+        "linalg_pinv",
+        "linalg_eigh",
+        "linalg_eigvalsh",
+        "softmax",
+        "layernorm",
+        "gather_scatter",
+        "random",
+        "autograd_backward",
+        "optimizer_sgd",
+        "optimizer_adam",
+        "amp",
+        "conv2d",
+        "batch_norm",
+        "sdpa_math",
+        "sdpa_flash",
+        "sdpa_mem_efficient",
+        "cuda_graph",
+    ]
 )
 
 

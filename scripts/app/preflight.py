@@ -13,10 +13,14 @@ from msgspec.structs import replace
 from scripts.app.context import Staged, Workspace, active, host_of, lock_of, newest
 from scripts.app.stack_facts import stack_facts
 from scripts.app.wrap.plan import named_program
+from scripts.app.wrap.profile import program_facts
 from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.guards import refuse_guarded
+from scripts.host.gpu import AMD
+from scripts.host.native import NativeWay, native_ways
 from scripts.launch.injection import ViaFacts
+from scripts.launch.profiles import recognised
 from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.preflight.better_stack import Better, ComparedStack, better_stacks, compared, held_against
@@ -65,6 +69,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
     judged: Judged
     better: tuple[Better, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+    native: tuple[NativeWay, ...] = ()
     level: str | None = None
     system: str = ""
     strict: bool = False
@@ -121,6 +126,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
             "evidence": self.level,
             "reasons": [reason.to_json() for reason in self.judged.reasons],
             "better_stacks": [other.to_json() for other in self.better],
+            "native": [msgspec.to_builtins(way) for way in self.native],
             "alternatives": [{"id": a.id, "what": a.what, "source": a.source} for a in self.alternatives],
             "stacks": [msgspec.to_builtins(other) for other in self.compared],
             "files_read": len(self.examined.closure.visited),
@@ -210,6 +216,7 @@ def preflight(
         better=better_stacks(here, others),
         compared=tuple(compared(one) for one in (here, *others)) if all_stacks else (),
         alternatives=_alternatives(examined) if here.judged.verdict is not Verdict.RUNS else (),
+        native=_native(program, host),
         level=level.value if level is not None else None,
         system=host.os,
         strict=strict,
@@ -327,6 +334,16 @@ def _others(
             continue
         facts = stack_facts(lock, other, host, newest(ws, other.id))
         yield facts, not (facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx)
+
+
+def _native(program: Path, host: Host) -> tuple[NativeWay, ...]:
+    """Name the program's own ways without translation, for a Radeon that is in this machine."""
+    gpu = host.selected_gpu
+    if gpu is None or gpu.vendor != AMD:
+        return ()
+    programs = recognised(program_facts(program))
+    ways = native_ways(gfx=gpu.gfx or "", os=host.os, programs=programs)
+    return tuple(way for way in ways if way.own)
 
 
 def _alternatives(examined: Examined) -> tuple[Alternative, ...]:
