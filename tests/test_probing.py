@@ -25,51 +25,16 @@ from tools.probes_page import questions
 
 INSIDE = Path(__file__).resolve().parents[1] / "scripts" / "inside" / "probes"
 #: The names in scripts/capability_probe.py of github.com/Speedstu/CUDA-for-AMD-Windows.
-SEED = frozenset(
-    [
-        "device_info",
-        "driver_pci_bus_id",
-        "driver_api",
-        "driver_launch_ex",
-        "driver_pdl_semantics",
-        "driver_func_attributes",
-        "driver_function_metadata",
-        "driver_ptx_selection",
-        "driver_buffer_clear",
-        "nvml",
-        "memory_copy",
-        "streams_events",
-        "elementwise",
-        "reductions",
-        "matmul",
-        "bf16_matmul",
-        "fft",
-        "sparse_mm",
-        "linalg_solve",
-        "linalg_cholesky",
-        "linalg_qr",
-        "linalg_inv",
-        "linalg_lstsq",
-        "linalg_svd",
-        "linalg_pinv",
-        "linalg_eigh",
-        "linalg_eigvalsh",
-        "softmax",
-        "layernorm",
-        "gather_scatter",
-        "random",
-        "autograd_backward",
-        "optimizer_sgd",
-        "optimizer_adam",
-        "amp",
-        "conv2d",
-        "batch_norm",
-        "sdpa_math",
-        "sdpa_flash",
-        "sdpa_mem_efficient",
-        "cuda_graph",
-    ]
-)
+SEED = frozenset({
+    "device_info", "driver_pci_bus_id", "driver_api", "driver_launch_ex", "driver_pdl_semantics",
+    "driver_func_attributes", "driver_function_metadata", "driver_ptx_selection",
+    "driver_buffer_clear", "nvml", "memory_copy", "streams_events", "elementwise", "reductions",
+    "matmul", "bf16_matmul", "fft", "sparse_mm", "linalg_solve", "linalg_cholesky", "linalg_qr",
+    "linalg_inv", "linalg_lstsq", "linalg_svd", "linalg_pinv", "linalg_eigh", "linalg_eigvalsh",
+    "softmax", "layernorm", "gather_scatter", "random", "autograd_backward", "optimizer_sgd",
+    "optimizer_adam", "amp", "conv2d", "batch_norm", "sdpa_math", "sdpa_flash",
+    "sdpa_mem_efficient", "cuda_graph",
+})  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +183,7 @@ def test_what_failed_names_the_setting_that_goes_around_it() -> None:
 
 
 def session(kit: ModuleType) -> Any:
-    return kit.Session(seed=1, device="cuda", seconds=1.0)
+    return kit.ProbeSession(seed=1, device="cuda", seconds=1.0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.1])

@@ -98,7 +98,7 @@ def probe(
     timeout: str = "",
     quick: bool = False,
     fresh: bool = False,
-    device: str = "",
+    device: str = "cuda",
     compare: str = "",
     and_: str = "",
 ) -> ProbeResult:
@@ -110,7 +110,7 @@ def probe(
     """
     if compare or and_:
         return compare_documents(compare, and_)
-    if device and device not in DEVICES:
+    if device not in DEVICES:
         raise UsageError("no-such-device", f"--device={device} is neither cuda nor cpu")
     chosen = choose(only, quick=quick)
     limit = read_seconds(timeout, default=0.0)

@@ -6,8 +6,8 @@ import ctypes
 from typing import Any, Tuple
 
 import numpy as np
-from cuda_libraries import Library
-from kit import HANDLE, Buffer, Session, from_bf16, growth, to_bf16, u
+from cuda_libraries import CudaLibrary
+from kit import HANDLE, Buffer, ProbeSession, from_bf16, growth, to_bf16, u
 
 INVALID, NOT_INITIALIZED = 7, 1
 R_32F, R_64F, R_16F, R_8I, R_16BF, R_32I, COMPUTE_16F, COMPUTE_32F, COMPUTE_32I = (
@@ -23,10 +23,10 @@ R_32F, R_64F, R_16F, R_8I, R_16BF, R_32I, COMPUTE_16F, COMPUTE_32F, COMPUTE_32I 
 )
 
 
-class Blas(Library):
+class Blas(CudaLibrary):
     """cuBLAS with a handle."""
 
-    def __init__(self, s: Session) -> None:
+    def __init__(self, s: ProbeSession) -> None:
         """Load and start it."""
         super().__init__(s, "cublas")
         self.handle = HANDLE()
@@ -57,7 +57,7 @@ def pointer(array: Any) -> HANDLE:
     return HANDLE(array.ctypes.data)
 
 
-def padded(s: Session, rows: int, columns: int, dtype: Any, pad: int) -> Tuple[Any, Any]:
+def padded(s: ProbeSession, rows: int, columns: int, dtype: Any, pad: int) -> Tuple[Any, Any]:
     """Random numbers, and the same in column-major memory with rows of NaN below each column."""
     numbers = s.floats(rows, columns, dtype=dtype)
     whole = np.full((rows + pad, columns), np.nan, dtype, order="F")
@@ -65,7 +65,7 @@ def padded(s: Session, rows: int, columns: int, dtype: Any, pad: int) -> Tuple[A
     return numbers, whole
 
 
-def upload(s: Session, array: Any) -> Buffer:
+def upload(s: ProbeSession, array: Any) -> Buffer:
     """Copy a column-major array to the device as it lies."""
     return s.cuda.given(array.ravel(order="F"))
 
@@ -79,7 +79,7 @@ GEMM_CASES = (
 )
 
 
-def gemm(s: Session, letter: str, dtype: Any) -> None:
+def gemm(s: ProbeSession, letter: str, dtype: Any) -> None:
     """C = alpha op(A) op(B) + beta C for one type, every argument in use; what lies between rows is kept."""
     blas, name = Blas(s), "cublas%sgemm_v2" % letter if letter != "H" else "cublasHgemm"
     complex_ = np.dtype(dtype).kind == "c"
@@ -107,7 +107,7 @@ def gemm(s: Session, letter: str, dtype: Any) -> None:
     blas.close()
 
 
-def gemm_ex(s: Session) -> None:
+def gemm_ex(s: ProbeSession) -> None:
     """Half-precision and bfloat16 inputs, accumulated and stored in FP32."""
     blas, (m, n, k) = Blas(s), (96, 80, 144)
     one, zero = scalar(1, np.float32), scalar(0, np.float32)
@@ -130,7 +130,7 @@ def gemm_ex(s: Session) -> None:
     blas.close()
 
 
-def gemm_int8(s: Session) -> None:
+def gemm_int8(s: ProbeSession) -> None:
     """Products of bytes summed in 32 bits, exactly."""
     blas, (m, n, k) = Blas(s), (64, 48, 96)
     a, b = (s.rng.integers(-128, 128, shape).astype(np.int8) for shape in ((k, m), (k, n)))
@@ -144,7 +144,7 @@ def gemm_int8(s: Session) -> None:
     blas.close()
 
 
-def batches(s: Session) -> None:
+def batches(s: ProbeSession) -> None:
     """Several products at once, by a stride and by an array of pointers."""
     blas, (m, n, k), count = Blas(s), (31, 17, 23), 7
     a, b = s.floats(count, k, m), s.floats(count, n, k)  # column-major matrices, one behind the other
@@ -171,7 +171,7 @@ def batches(s: Session) -> None:
     blas.close()
 
 
-def refusals(s: Session) -> None:
+def refusals(s: ProbeSession) -> None:
     """Sizes below zero, rows shorter than the matrix and no handle are refused, and nothing is written."""
     blas = Blas(s)
     one = scalar(1, np.float32)

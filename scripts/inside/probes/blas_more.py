@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from blas import COMPUTE_32F, R_16F, R_32F, Blas, pointer, scalar, upload, wide
-from cuda_libraries import Library
-from kit import HANDLE, SIZE, Refused, Session, growth, u
+from cuda_libraries import CudaLibrary
+from kit import HANDLE, SIZE, ProbeSession, Refused, growth, u
 
 
-def level_1(s: Session) -> None:
+def level_1(s: ProbeSession) -> None:
     """Dot product, norm, sum, scaling, adding, the largest: with strides, single and double."""
     blas, n = Blas(s), 3001
     for letter, kind in (("S", np.float32), ("D", np.float64)):
@@ -40,7 +40,7 @@ def level_1(s: Session) -> None:
     blas.close()
 
 
-def level_2_and_3(s: Session) -> None:
+def level_2_and_3(s: ProbeSession) -> None:
     """Matrix times vector, an outer product, a triangular system, and a product with its own transpose."""
     blas, (m, n), kind = Blas(s), (150, 70), np.float64
     a, x, y = s.floats(m, n, dtype=kind), s.floats(n, dtype=kind), s.floats(m, dtype=kind)
@@ -123,7 +123,7 @@ class Heuristic(ctypes.Structure):
     )  # fmt: skip
 
 
-def lt_product(s: Session, lt: Any, handle: HANDLE, kind: int, dtype: Any) -> None:
+def lt_product(s: ProbeSession, lt: Any, handle: HANDLE, kind: int, dtype: Any) -> None:
     """One product of cuBLASLt with a padded output and beta; D is another matrix than C."""
     m, n, k, pad = 72, 56, 88, 8
     a, b, c = s.floats(m, k, dtype=dtype), s.floats(k, n, dtype=dtype), s.floats(m, n, dtype=dtype)
@@ -164,9 +164,9 @@ def lt_product(s: Session, lt: Any, handle: HANDLE, kind: int, dtype: Any) -> No
     s.need(name + " keeps what is between", np.isnan(got[m:]).all(), "it was written")
 
 
-def lt(s: Session) -> None:
+def lt(s: ProbeSession) -> None:
     """Products of cuBLASLt in single and half precision, by its own choice of algorithm."""
-    library, handle = Library(s, "cublasLt"), HANDLE()
+    library, handle = CudaLibrary(s, "cublasLt"), HANDLE()
     library.call("cublasLtCreate", ctypes.byref(handle))
     lt_product(s, library, handle, R_32F, np.float32)
     lt_product(s, library, handle, R_16F, np.float16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from kit import WINDOWS, Api, CallFailed, NotFound, Session, load_first, path_of
+from kit import WINDOWS, Api, CallFailed, NotFound, ProbeSession, load_first, path_of
 
 #: Versions in the names of files, by the release of CUDA they belong to, newest first.
 VERSIONS: Dict[str, Tuple[Tuple[int, str], ...]] = {
@@ -31,10 +31,10 @@ REFUSALS: Dict[str, Tuple[int, ...]] = {
 }
 
 
-class Library(Api):
+class CudaLibrary(Api):
     """One CUDA library."""
 
-    def __init__(self, s: Session, name: str) -> None:
+    def __init__(self, s: ProbeSession, name: str) -> None:
         """Load it after the driver, whose release says which version comes first.
 
         Raises:

@@ -6,8 +6,8 @@ import ctypes
 from typing import Any, ClassVar, Dict, Sequence, Tuple
 
 import numpy as np
-from cuda_libraries import Library
-from kit import HANDLE, SIZE, Buffer, Refused, Session, growth, u
+from cuda_libraries import CudaLibrary
+from kit import HANDLE, SIZE, Buffer, ProbeSession, Refused, growth, u
 
 KINDS = {np.float32: 0, np.float64: 1, np.float16: 2}
 FMA, DEFAULT = 3, 0
@@ -24,10 +24,10 @@ class Performance(ctypes.Structure):
     )  # fmt: skip
 
 
-class Dnn(Library):
+class Dnn(CudaLibrary):
     """cuDNN with a handle."""
 
-    def __init__(self, s: Session) -> None:
+    def __init__(self, s: ProbeSession) -> None:
         """Load and start it."""
         super().__init__(s, "cudnn")
         self.s, self.handle = s, HANDLE()
@@ -194,7 +194,7 @@ def choose(dnn: Dnn, way: str, where: Any, dtype: Any) -> int:
     return int(fits[0])
 
 
-def convolutions(s: Session, way: str) -> None:
+def convolutions(s: ProbeSession, way: str) -> None:
     """One way for every shape, in single and half precision."""
     dnn = Dnn(s)
     for dtype in (np.float32, np.float16):
@@ -215,7 +215,7 @@ def convolutions(s: Session, way: str) -> None:
     dnn.call("cudnnDestroy", dnn.handle)
 
 
-def refusals(s: Session) -> None:
+def refusals(s: ProbeSession) -> None:
     """Sizes of zero and below, a type that does not exist, and channels that do not fit are refused."""
     dnn, found = Dnn(s), HANDLE()
     dnn.call("cudnnCreateTensorDescriptor", ctypes.byref(found))

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from dnn import Dnn
-from kit import HANDLE, Session, growth, u
+from kit import HANDLE, ProbeSession, growth, u
 
 SPATIAL, EPSILON = 1, 1e-4
 MAX, AVERAGE_WITH, AVERAGE_WITHOUT = 0, 1, 2
 
 
-def batch_norm(s: Session) -> None:
+def batch_norm(s: ProbeSession) -> None:
     """Training, inference and gradients of batch normalisation over channels."""
     dnn, shape, kind = Dnn(s), (4, 6, 9, 11), np.float32
     x, dy = s.floats(*shape), s.floats(*shape)
@@ -74,7 +74,7 @@ def windows(x: Any, size: int, pad: int, stride: int, fill: float) -> Any:
     return view.reshape(*view.shape[:4], -1)
 
 
-def pooling(s: Session) -> None:
+def pooling(s: ProbeSession) -> None:
     """The largest and the mean of windows; the largest's gradient goes to where it was."""
     dnn, shape, size, pad, stride = Dnn(s), (2, 5, 13, 16), 3, 1, 2
     x = s.floats(*shape)
@@ -124,7 +124,7 @@ def kept(dy: Any, mode: int, inside: Any) -> float:
     return float((dy * (inside / 9 if mode == AVERAGE_WITH else 1.0)).sum())
 
 
-def softmax(s: Session) -> None:
+def softmax(s: ProbeSession) -> None:
     """Softmax over channels, its logarithm, large inputs, and its gradient."""
     dnn, shape = Dnn(s), (5, 33, 4, 3)
     x = (s.floats(*shape) * 40).astype(np.float32)

@@ -14,7 +14,7 @@ from kit import (
     U64,
     WINDOWS,
     Cuda,
-    Session,
+    ProbeSession,
 )
 
 INVALID_DEVICE = 101
@@ -22,7 +22,7 @@ WARP_SIZE, MAX_THREADS, SM_COUNT, MAJOR, MINOR, SHARED_BLOCK = 10, 1, 16, 75, 76
 PCI_BUS, PCI_DEVICE, PCI_DOMAIN = 33, 34, 50
 
 
-def device_info(s: Session) -> None:
+def device_info(s: ProbeSession) -> None:
     """The device has a name, memory and attributes that agree with each other."""
     cuda = s.cuda
     count = cuda.ask("cuDeviceGetCount")
@@ -43,7 +43,7 @@ def device_info(s: Session) -> None:
     s.need("an id that is not all zero", any(uuid), bytes(uuid).hex())
 
 
-def pci_bus_id(s: Session) -> None:
+def pci_bus_id(s: ProbeSession) -> None:
     """The PCI id has its form, agrees with the attributes, and leads back to the device."""
     cuda = s.cuda
     text = ctypes.create_string_buffer(b"\xff" * 63)
@@ -62,7 +62,7 @@ def pci_bus_id(s: Session) -> None:
     s.refuses("nonsense is no device", other)
 
 
-def driver_api(s: Session) -> None:
+def driver_api(s: ProbeSession) -> None:
     """Version, names of errors and numbers of devices are right, and wrong ones are refused."""
     cuda = s.cuda
     s.need("a version from 10.0 on", 10000 <= cuda.driver_version < 30000, cuda.driver_version)
@@ -110,7 +110,7 @@ def entry_point(cuda: Cuda, name: bytes, version: int) -> Any:
     return code, address.value, status.value
 
 
-def entry_points(s: Session) -> None:
+def entry_points(s: ProbeSession) -> None:
     """``cuGetProcAddress`` gives functions that work, and nothing for what is not there."""
     cuda = s.cuda
     for name, release, exported in ENTRIES:
@@ -131,7 +131,7 @@ def entry_points(s: Session) -> None:
     refused_entries(s, cuda)
 
 
-def refused_entries(s: Session, cuda: Cuda) -> None:
+def refused_entries(s: ProbeSession, cuda: Cuda) -> None:
     """Names that do not exist, and names newer than the version asked for, give no address."""
     code, address, status = entry_point(cuda, b"cuThisCallDoesNotExist", cuda.driver_version)
     s.need("a name that does not exist", not address and status != 0, (code, status, address))
@@ -142,7 +142,7 @@ def refused_entries(s: Session, cuda: Cuda) -> None:
     s.refuses("no name at all", code, INVALID_VALUE)
 
 
-def contexts(s: Session) -> None:
+def contexts(s: ProbeSession) -> None:
     """Contexts are a stack; the primary one is counted; without one there is no memory."""
     cuda = s.cuda
     again = HANDLE()
@@ -169,7 +169,7 @@ def contexts(s: Session) -> None:
     s.need("a context's version", version.value >= 3010, version.value)
 
 
-def bad_handles(s: Session) -> None:
+def bad_handles(s: ProbeSession) -> None:
     """Null pointers and sizes that cannot be are refused, and the context goes on working."""
     cuda = s.cuda
     s.refuses("memory of no size", cuda.code("cuMemAlloc_v2", ctypes.byref(U64()), SIZE(0)), INVALID_VALUE)

@@ -9,13 +9,13 @@ from typing import List
 import numpy as np
 from assembly import entry
 from kernels import number
-from kit import SIZE, U64, Session
+from kit import SIZE, U64, ProbeSession
 from memory import free_memory
 
 PAGE = 4096
 
 
-def pressure(s: Session) -> None:
+def pressure(s: ProbeSession) -> None:
     """Memory is taken until it is refused; every piece keeps its own bytes; all of it comes back."""
     cuda = s.cuda
     free, _total = free_memory(cuda)
@@ -50,16 +50,16 @@ def pressure(s: Session) -> None:
 def apart(places: List[int], piece: int) -> bool:
     """Whether the pieces are disjoint."""
     ordered = sorted(places)
-    return all(b - a >= piece for a, b in zip(ordered[:-1], ordered[1:]))
+    return all(ordered[i + 1] - ordered[i] >= piece for i in range(len(ordered) - 1))
 
 
-def mark(s: Session, place: int, piece: int, value: int) -> None:
+def mark(s: ProbeSession, place: int, piece: int, value: int) -> None:
     """Write a piece's number into its first and last page."""
     for at in (place, place + piece - PAGE):
         s.cuda.call("cuMemsetD32_v2", U64(at), value, SIZE(PAGE // 4))
 
 
-def marked(s: Session, place: int, piece: int, value: int) -> bool:
+def marked(s: ProbeSession, place: int, piece: int, value: int) -> bool:
     """Whether the number is still there."""
     found = np.empty(PAGE // 4, np.uint32)
     right = True
@@ -78,7 +78,7 @@ again:
 """
 
 
-def soak(s: Session) -> None:
+def soak(s: ProbeSession) -> None:
     """Kernels run for the time given (ten minutes if nothing else is asked); their numbers are checked throughout."""
     cuda, count, turns = s.cuda, 1 << 14, 200
     kernel = cuda.kernel(entry("run", "u64 out, u32 turns, u32 n", STEPS), "run")

@@ -8,13 +8,13 @@ import numpy as np
 from assembly import entry
 from images import refused
 from kernels import number
-from kit import SIZE, U64, Session
+from kit import SIZE, U64, ProbeSession
 
 FILL = "mad.wide.u32 %d0, %i, 4, %out; st.global.u32 [%d0], %n;"
 STICKY = (700, 715, 716, 717, 718, 719)
 
 
-def wild_write(s: Session) -> None:
+def wild_write(s: ProbeSession) -> None:
     """A kernel that writes to address 16 is reported when the host waits, and no call after it succeeds silently."""
     cuda = s.cuda
     kernel = cuda.kernel(entry("run", "u64 out, u32 n", FILL), "run")
@@ -28,7 +28,7 @@ def wild_write(s: Session) -> None:
     s.refuses("kernels are not launched", cuda.launch_code(kernel, 1, 1, good, number(1)), *STICKY)
 
 
-def trap(s: Session) -> None:
+def trap(s: ProbeSession) -> None:
     """A kernel that traps is reported."""
     cuda = s.cuda
     body = "setp.eq.u32 %p1, %i, 3; @%p1 trap; " + FILL
@@ -39,7 +39,7 @@ def trap(s: Session) -> None:
     s.refuses("waiting says so", cuda.code("cuCtxSynchronize"), *STICKY)
 
 
-def recovery(s: Session) -> None:
+def recovery(s: ProbeSession) -> None:
     """After launches, loads and allocations that were refused, memory and kernels are as before."""
     cuda, count = s.cuda, 5000
     data = s.floats(count)

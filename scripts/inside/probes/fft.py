@@ -6,8 +6,8 @@ import ctypes
 from typing import Any, Optional, Tuple
 
 import numpy as np
-from cuda_libraries import Library
-from kit import Session, u
+from cuda_libraries import CudaLibrary
+from kit import ProbeSession, u
 
 C2C, R2C, C2R, Z2Z, D2Z, Z2D = 0x29, 0x2A, 0x2C, 0x69, 0x6A, 0x6C
 FORWARD, BACKWARD = -1, 1
@@ -19,7 +19,7 @@ def allowed(data: Any, length: int, dtype: Any) -> float:
     return float(8 * u(dtype) * np.log2(max(length, 2)) * np.linalg.norm(np.asarray(data).ravel()))
 
 
-def make(fft: Library, shape: Tuple[int, ...], kind: int, batch: int = 1) -> ctypes.c_int:
+def make(fft: CudaLibrary, shape: Tuple[int, ...], kind: int, batch: int = 1) -> ctypes.c_int:
     """Make a plan for a shape; several transforms only in one dimension."""
     plan = ctypes.c_int()
     last = (batch,) if len(shape) == 1 else ()
@@ -28,8 +28,8 @@ def make(fft: Library, shape: Tuple[int, ...], kind: int, batch: int = 1) -> cty
 
 
 def transform(
-    s: Session,
-    fft: Library,
+    s: ProbeSession,
+    fft: CudaLibrary,
     name: str,
     plan: ctypes.c_int,
     data: Any,
@@ -52,9 +52,9 @@ SHAPES = {
 }
 
 
-def dimension(s: Session, rank: int) -> None:
+def dimension(s: ProbeSession, rank: int) -> None:
     """Forward and backward, complex and real, single and double; powers of two, other factors, a prime."""
-    fft = Library(s, "cufft")
+    fft = CudaLibrary(s, "cufft")
     axes = tuple(range(-rank, 0))
     for shape in SHAPES[rank]:
         label, length = "x".join(map(str, shape)), int(np.prod(shape))
@@ -86,9 +86,9 @@ def dimension(s: Session, rank: int) -> None:
             s.near("%s %s" % (names[1], label), back, want, 2 * allowed(spectrum, length, real))
 
 
-def many(s: Session) -> None:
+def many(s: ProbeSession) -> None:
     """Several transforms at once, their elements apart and their rows padded; what is between is kept."""
-    fft, plan, length, batch, step, distance = Library(s, "cufft"), ctypes.c_int(), 120, 5, 3, 400
+    fft, plan, length, batch, step, distance = CudaLibrary(s, "cufft"), ctypes.c_int(), 120, 5, 3, 400
     data = s.floats(batch, distance, dtype=np.complex64)
     n, inner = (ctypes.c_int * 1)(length), (ctypes.c_int * 1)(length)
     fft.call(
@@ -119,9 +119,9 @@ def many(s: Session) -> None:
     fft.call("cufftDestroy", plan)
 
 
-def refusals(s: Session) -> None:
+def refusals(s: ProbeSession) -> None:
     """A length of zero, a type that does not exist, and a plan that was destroyed are refused."""
-    fft, plan = Library(s, "cufft"), ctypes.c_int()
+    fft, plan = CudaLibrary(s, "cufft"), ctypes.c_int()
     s.refuses("a length of zero", fft.code("cufftPlan1d", ctypes.byref(plan), 0, C2C, 1))
     s.refuses("a type that does not exist", fft.code("cufftPlan1d", ctypes.byref(plan), 64, 0x77, 1))
     made = make(fft, (64,), C2C)

@@ -10,7 +10,7 @@ import numpy as np
 from assembly import entry
 from kernels import number
 from kernels_types import capability
-from kit import HANDLE, SIZE, Session, ptx
+from kit import HANDLE, SIZE, ProbeSession, ptx
 
 WRITE = "mov.u32 %%r1, %d; mad.wide.u32 %%d0, %%i, 4, %%out; st.global.u32 [%%d0], %%r1;"
 SYNTAX, NO_IMAGE, INVALID_IMAGE = 218, 209, 200
@@ -31,14 +31,14 @@ def container(images: Sequence[Tuple[int, bytes]]) -> bytes:
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
 
-def ran(s: Session, module: HANDLE) -> int:
+def ran(s: ProbeSession, module: HANDLE) -> int:
     """Launch the module's kernel and return what it wrote."""
     out = s.cuda.empty(np.uint32, 1)
     s.cuda.launch(s.cuda.function(module, "run"), 1, 1, out, number(1))
     return int(out.get(np.uint32)[0])
 
 
-def selection(s: Session) -> None:
+def selection(s: ProbeSession) -> None:
     """Of several PTX images the highest that the device can run is taken, wherever it stands."""
     cuda, here = s.cuda, capability(s)
     known = [target for target in (75, 80, 86, 89, 90, 100, 120) if target <= here]
@@ -57,7 +57,7 @@ def selection(s: Session) -> None:
         cuda.call("cuModuleUnload", module)
 
 
-def refused(s: Session, text: bytes) -> bool:
+def refused(s: ProbeSession, text: bytes) -> bool:
     """Whether a text is refused: when it is loaded, or at the latest when its kernel is launched."""
     module, function, out = HANDLE(), HANDLE(), s.cuda.given(np.zeros(1, np.uint32))
     if s.cuda.code("cuModuleLoadData", ctypes.byref(module), text):
@@ -67,7 +67,7 @@ def refused(s: Session, text: bytes) -> bool:
     return bool(code)
 
 
-def refusals(s: Session) -> None:
+def refusals(s: ProbeSession) -> None:
     """Text that is no PTX, a target nobody has, and half a file do not run; then the right one does."""
     good = image(75, 1).decode().rstrip("\0")
     cases = (
@@ -89,7 +89,7 @@ def refusals(s: Session) -> None:
     s.equal("then the right one", ran(s, module), 7)
 
 
-def libraries(s: Session) -> None:
+def libraries(s: ProbeSession) -> None:
     """Code loaded as a library belongs to no context; its kernels run, with or without a handle of a function."""
     cuda, library, kernel, function = s.cuda, HANDLE(), HANDLE(), HANDLE()
     text = image(75, 99)
@@ -117,7 +117,7 @@ OTHER = """
 """
 
 
-def linking(s: Session) -> None:
+def linking(s: ProbeSession) -> None:
     """A kernel of one text calls a function of another after the driver has linked them."""
     cuda, linker, code, size = s.cuda, HANDLE(), HANDLE(), SIZE()
     cuda.call("cuLinkCreate_v2", 0, None, None, ctypes.byref(linker))
@@ -130,7 +130,7 @@ def linking(s: Session) -> None:
     s.equal("twice 21", ran(s, module), 42)
 
 
-def compile_log(s: Session) -> None:
+def compile_log(s: ProbeSession) -> None:
     """A text that does not compile leaves its line number in the log that the caller brought."""
     cuda, module = s.cuda, HANDLE()
     text = ptx(entry("run", "u64 out, u32 n", "frobnicate.u32 %r1, %r2;"))

@@ -7,7 +7,7 @@ from typing import Any, Tuple
 
 import numpy as np
 from assembly import at, entry, inputs, several
-from kit import Session, growth, u
+from kit import ProbeSession, growth, u
 
 COUNT = 20011
 
@@ -17,7 +17,7 @@ def number(value: int) -> ctypes.c_uint32:
     return ctypes.c_uint32(value)
 
 
-def three_to_many(s: Session, text: str, arrays: Tuple[Any, Any, Any], results: int) -> Any:
+def three_to_many(s: ProbeSession, text: str, arrays: Tuple[Any, Any, Any], results: int) -> Any:
     """Run a kernel of ``several``: results as rows."""
     cuda, count = s.cuda, arrays[0].size
     kind = arrays[0].dtype
@@ -27,7 +27,7 @@ def three_to_many(s: Session, text: str, arrays: Tuple[Any, Any, Any], results: 
     return out.get(kind, results, count)
 
 
-def elementwise(s: Session) -> None:
+def elementwise(s: ProbeSession) -> None:
     """Add, multiply, fused multiply-add, divide, root, minimum: each correctly rounded."""
     a, b, c = (s.floats(COUNT) for _ in range(3))
     text = several(inputs("f32", 4), """
@@ -51,7 +51,7 @@ def elementwise(s: Session) -> None:
     )
 
 
-def integers(s: Session) -> None:
+def integers(s: ProbeSession) -> None:
     """Multiplying to the high half, bits, fields, permuting, shifting, dividing: to the last bit."""
     a, b, c = (s.rng.integers(0, 1 << 32, COUNT, dtype=np.uint32) for _ in range(3))
     b[b == 0] = 1
@@ -115,7 +115,7 @@ APPROXIMATE: Tuple[Tuple[str, Any, float, float], ...] = (
 )
 
 
-def special(s: Session) -> None:
+def special(s: ProbeSession) -> None:
     """Powers, logarithms, sines, reciprocals and roots, as exact as PTX states for its approximations."""
     a = (s.floats(COUNT) * 3.1).astype(np.float32)
     b = (np.abs(s.floats(COUNT)) * 50 + 0.01).astype(np.float32)
@@ -144,7 +144,7 @@ skip:
 """
 
 
-def reduction(s: Session) -> None:
+def reduction(s: ProbeSession) -> None:
     """Sums of blocks through shared memory and barriers."""
     cuda = s.cuda
     kernel = cuda.kernel(entry("run", "u64 a, u64 out, u32 n", REDUCE, guard=False), "run")
@@ -181,7 +181,7 @@ inner:
 """
 
 
-def tiled_product(s: Session) -> None:
+def tiled_product(s: ProbeSession) -> None:
     """A matrix product through tiles in shared memory."""
     cuda, edge = s.cuda, 96
     kernel = cuda.kernel(entry("run", "u64 a, u64 b, u64 out, u32 n", TILED, guard=False), "run")
@@ -207,7 +207,7 @@ turn:
 """
 
 
-def atomics(s: Session) -> None:
+def atomics(s: ProbeSession) -> None:
     """Many threads change one word: nothing is lost, whatever the operation."""
     cuda, count = s.cuda, 3001
     data = s.rng.integers(0, 1 << 31, count, dtype=np.uint32)
@@ -248,7 +248,7 @@ counted:
 """
 
 
-def histogram(s: Session) -> None:
+def histogram(s: ProbeSession) -> None:
     """Counts in shared memory, then summed over blocks."""
     cuda, count = s.cuda, 50021
     data = s.rng.integers(0, 1 << 32, count, dtype=np.uint32)
@@ -274,7 +274,7 @@ apart:
 """
 
 
-def warps(s: Session) -> None:
+def warps(s: ProbeSession) -> None:
     """Lanes read each other's values, and vote."""
     cuda, count = s.cuda, 32 * 96
     data = s.rng.integers(0, 1 << 32, count, dtype=np.uint32)

@@ -7,18 +7,18 @@ import ctypes
 import numpy as np
 from assembly import at, entry, inputs, several
 from kernels import number, three_to_many
-from kit import SIZE, U64, Refused, Session, from_bf16, ptx, to_bf16, u
+from kit import SIZE, U64, ProbeSession, Refused, from_bf16, ptx, to_bf16, u
 
 COUNT = 20011
 MAJOR, MINOR = 75, 76
 
 
-def capability(s: Session) -> int:
+def capability(s: ProbeSession) -> int:
     """The device's compute capability, as 75 or 90."""
     return int(s.cuda.attribute(MAJOR) * 10 + s.cuda.attribute(MINOR))
 
 
-def needs(s: Session, least: int) -> None:
+def needs(s: ProbeSession, least: int) -> None:
     """End the probe where the device says that it lacks the instructions.
 
     Raises:
@@ -38,7 +38,7 @@ HALVES = """
 """
 
 
-def half(s: Session) -> None:
+def half(s: ProbeSession) -> None:
     """FP16: add, multiply, fused multiply-add, pairs, comparing and rounding, each correctly rounded."""
     cuda = s.cuda
     stores = "mov.u32 %r0, %i;\n" + "\n".join(
@@ -65,7 +65,7 @@ BRAINS = """
 """
 
 
-def bfloat16(s: Session) -> None:
+def bfloat16(s: ProbeSession) -> None:
     """BF16: rounding to nearest, ties to even."""
     needs(s, 80)
     cuda = s.cuda
@@ -77,7 +77,7 @@ def bfloat16(s: Session) -> None:
     s.equal("from float32", out.get(np.uint16), to_bf16(a))
 
 
-def double(s: Session) -> None:
+def double(s: ProbeSession) -> None:
     """FP64: add, multiply, fused multiply-add, divide and root, each correctly rounded."""
     a, b, c = (s.floats(COUNT, dtype=np.float64) for _ in range(3))
     text = several(inputs("f64", 8), """
@@ -105,7 +105,7 @@ CONVERT = """
 """
 
 
-def conversions(s: Session) -> None:
+def conversions(s: ProbeSession) -> None:
     """Between floats and integers: every rounding, saturating at the ends, NaN to zero."""
     a = (s.floats(COUNT) * 400).astype(np.float32)
     a[:9] = [0.5, 1.5, 2.5, -0.5, -1.5, 3e9, -3e9, 1e20, 254.5]
@@ -141,7 +141,7 @@ done:
 """
 
 
-def divergence(s: Session) -> None:
+def divergence(s: ProbeSession) -> None:
     """Threads of one warp leave a loop at different turns, and take different branches in it."""
     cuda = s.cuda
     data = s.rng.integers(1, 5000, COUNT, dtype=np.uint32)
@@ -175,7 +175,7 @@ store:
 """
 
 
-def local_arrays(s: Session) -> None:
+def local_arrays(s: ProbeSession) -> None:
     """Every thread sorts sixteen numbers in an array of its own, at places known only then."""
     cuda, count = s.cuda, 1500
     data = s.rng.integers(0, 1 << 32, (count, 16), dtype=np.uint32)
@@ -198,7 +198,7 @@ GLOBALS_BODY = """
 """
 
 
-def globals_(s: Session) -> None:
+def globals_(s: ProbeSession) -> None:
     """Constants and variables of a module hold what they start with, and what the host writes."""
     cuda, count = s.cuda, 1000
     module = cuda.module(GLOBALS + entry("run", "u64 out, u32 n", GLOBALS_BODY))
@@ -254,7 +254,7 @@ CALLS_BODY = """
 """
 
 
-def calls(s: Session) -> None:
+def calls(s: ProbeSession) -> None:
     """A function of the device calls itself."""
     cuda, count = s.cuda, 3000
     out = cuda.empty(np.uint32, count)
@@ -275,7 +275,7 @@ PLACES = """
 """
 
 
-def places(s: Session) -> None:
+def places(s: ProbeSession) -> None:
     """Threads know where they are in three dimensions; four words are written at once."""
     cuda, grid, block = s.cuda, (3, 5, 4), (6, 4, 2)
     count = int(np.prod(grid) * np.prod(block))
@@ -301,7 +301,7 @@ TENSOR = """
 """
 
 
-def matrix_units(s: Session) -> None:
+def matrix_units(s: ProbeSession) -> None:
     """One product of 16 by 16 and 16 by 8 half-precision numbers by the matrix units."""
     needs(s, 80)
     cuda = s.cuda
@@ -331,7 +331,7 @@ REDUX = """
 """
 
 
-def ampere(s: Session) -> None:
+def ampere(s: ProbeSession) -> None:
     """Reductions of a warp in one instruction, and copies to shared memory that nothing waits for."""
     needs(s, 80)
     cuda, count = s.cuda, 128 * 12

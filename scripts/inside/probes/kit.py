@@ -15,6 +15,8 @@ import numpy as np
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
 from cuda_calls import (
+    EXIT,
+    MARK,
     WINDOWS,
     Api,
     Array,
@@ -25,7 +27,7 @@ from cuda_calls import (
     path_of,
 )
 
-__all__ = ["WINDOWS", "Api", "CallFailed", "Driver", "NotFound", "load_first", "path_of"]
+__all__ = ["EXIT", "MARK", "WINDOWS", "Api", "CallFailed", "Driver", "NotFound", "load_first", "path_of"]
 
 INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED = 1, 500, 801
 #: Bytes before and behind every buffer that must keep their value, and what outputs hold before: NaN.
@@ -48,7 +50,7 @@ class Unavailable(Exception):  # noqa: N818 - says what happened
     outcome = "unavailable"
 
 
-class Session:
+class ProbeSession:
     """One probe's run: its random numbers, its cases, its device."""
 
     def __init__(self, *, seed: int, device: str, seconds: float) -> None:

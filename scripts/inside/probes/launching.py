@@ -9,7 +9,7 @@ import numpy as np
 from assembly import entry
 from kernels import number
 from kernels_types import needs
-from kit import HANDLE, INVALID_VALUE, NOT_SUPPORTED, SIZE, Cuda, Session, packed, ptx, three
+from kit import HANDLE, INVALID_VALUE, NOT_SUPPORTED, SIZE, Cuda, ProbeSession, packed, ptx, three
 
 COOPERATIVE, SERIALIZATION = 2, 6
 TOO_MANY, TOO_LARGE = 701, 720
@@ -58,7 +58,7 @@ def launch_ex(
     return cuda.code("cuLaunchKernelEx", ctypes.byref(config), function, array, None)
 
 
-def attributes(s: Session) -> None:
+def attributes(s: ProbeSession) -> None:
     """Launches with attributes do what a plain one does; one that is not supported is refused, not ignored."""
     cuda, count = s.cuda, 500
     kernel = cuda.kernel(entry("run", "u64 out, u32 value, u32 n", FILL), "run")
@@ -78,7 +78,7 @@ def attributes(s: Session) -> None:
             s.equal(case + ": what it wrote", out.get(np.uint32), np.full(count, value))
 
 
-def bad_launches(s: Session) -> None:
+def bad_launches(s: ProbeSession) -> None:
     """Grids and blocks that cannot be are refused, nothing is written, and the next launch works."""
     cuda, count = s.cuda, 1000
     kernel = cuda.kernel(entry("run", "u64 out, u32 value, u32 n", FILL), "run")
@@ -109,7 +109,7 @@ FORCED = """
 """
 
 
-def function_attributes(s: Session) -> None:
+def function_attributes(s: ProbeSession) -> None:
     """A kernel's attributes are those that its code states."""
     cuda = s.cuda
     text = entry("run", "u64 out, u32 n", FORCED, directives=".maxntid 192, 1, 1")
@@ -147,7 +147,7 @@ sum:
 """
 
 
-def shared_limits(s: Session) -> None:
+def shared_limits(s: ProbeSession) -> None:
     """As much shared memory as the device states, after it was asked for; a byte more is refused."""
     cuda = s.cuda
     text = ".extern .shared .align 16 .b8 heap[];\n" + entry("run", "u64 out, u32 n", DYNAMIC, guard=False)
@@ -167,7 +167,7 @@ def shared_limits(s: Session) -> None:
     s.refuses("more than there is", cuda.code("cuFuncSetAttribute", kernel, 8, most + 4096), INVALID_VALUE)
 
 
-def metadata(s: Session) -> None:
+def metadata(s: ProbeSession) -> None:
     """A kernel knows its name, its module and where its parameters lie."""
     cuda = s.cuda
     module = cuda.module(
@@ -190,7 +190,7 @@ def metadata(s: Session) -> None:
     s.refuses("a kernel that does not exist", code, 500)
 
 
-def occupancy(s: Session) -> None:
+def occupancy(s: ProbeSession) -> None:
     """How many blocks fit: at least one, fewer with more shared memory, none beyond the limits."""
     cuda = s.cuda
     kernel = cuda.kernel(entry("run", "u64 out, u32 value, u32 n", FILL), "run")
@@ -224,7 +224,7 @@ wait:
 """
 
 
-def grid_barrier(s: Session) -> None:
+def grid_barrier(s: ProbeSession) -> None:
     """Blocks of a cooperative launch run at once: they wait for each other and add their neighbour's value."""
     cuda, blocks = s.cuda, max(2, min(s.cuda.attribute(SM_COUNT), 16))
     s.need("the device can", cuda.attribute(COOPERATIVE_LAUNCH) == 1, "it says that it cannot")
@@ -259,7 +259,7 @@ CONSUMER = """
 """
 
 
-def dependent_launch(s: Session) -> None:
+def dependent_launch(s: ProbeSession) -> None:
     """A kernel that may start early sees all that the kernel before it wrote, or the launch is refused."""
     needs(s, 90)
     cuda, count = s.cuda, 4096

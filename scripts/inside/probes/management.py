@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, ClassVar
 
-from kit import HANDLE, SIZE, WINDOWS, Api, CallFailed, Refused, Session, load_first, path_of
+from kit import HANDLE, SIZE, WINDOWS, Api, CallFailed, ProbeSession, Refused, load_first, path_of
 
 NOT_SUPPORTED = 3
 
@@ -20,7 +20,7 @@ class Memory(ctypes.Structure):
     )
 
 
-def nvml(s: Session) -> None:
+def nvml(s: ProbeSession) -> None:
     """Count, name, memory and id agree with the driver's; a device that is not there is refused."""
     cuda = s.cuda
     library, name = load_first(["nvml.dll"] if WINDOWS else ["libnvidia-ml.so.1"])

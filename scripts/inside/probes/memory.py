@@ -6,7 +6,7 @@ import ctypes
 from typing import Any, ClassVar
 
 import numpy as np
-from kit import HANDLE, INVALID_VALUE, SIZE, U64, Cuda, Session
+from kit import HANDLE, INVALID_VALUE, SIZE, U64, Cuda, ProbeSession
 
 HOST, DEVICE = 1, 2
 
@@ -25,12 +25,12 @@ class Copy2D(ctypes.Structure):
     )  # fmt: skip
 
 
-def drawn(s: Session, size: int) -> Any:
+def drawn(s: ProbeSession, size: int) -> Any:
     """Random bytes."""
     return s.rng.integers(0, 256, size, dtype=np.uint8)
 
 
-def copies(s: Session) -> None:
+def copies(s: ProbeSession) -> None:
     """Bytes come back as they were, at odd sizes and offsets, and nothing beside them changes."""
     cuda = s.cuda
     for size in (1, 3, 255, 4096, 65537, 3 * (1 << 20) + 5):
@@ -55,7 +55,7 @@ def copies(s: Session) -> None:
     s.equal("a copy of no bytes changes none", buffer.get(np.uint8), data)
 
 
-def copies_2d(s: Session) -> None:
+def copies_2d(s: ProbeSession) -> None:
     """A rectangle is copied between rows of different length, and the gaps keep their values."""
     cuda = s.cuda
     pitch = SIZE()
@@ -80,7 +80,7 @@ def copies_2d(s: Session) -> None:
     s.refuses("rows wider than their pitch", cuda.code("cuMemcpy2D_v2", ctypes.byref(wrong)), INVALID_VALUE)
 
 
-def fills(s: Session) -> None:
+def fills(s: ProbeSession) -> None:
     """Bytes, half words and words are set, also on another stream, and nothing beside them."""
     cuda, stream = s.cuda, s.cuda.stream()
     cases = (
@@ -108,7 +108,7 @@ def fills(s: Session) -> None:
     s.equal("a rectangle", grid.get(np.uint32, 30, 64), want)
 
 
-def clears(s: Session) -> None:
+def clears(s: ProbeSession) -> None:
     """A buffer that is cleared in a stream is cleared before the copy behind it in that stream, every time."""
     cuda, stream = s.cuda, s.cuda.stream()
     data = s.rng.integers(1, 1 << 32, 1 << 18, dtype=np.uint32)
@@ -124,7 +124,7 @@ def clears(s: Session) -> None:
             return
 
 
-def pinned(s: Session) -> None:
+def pinned(s: ProbeSession) -> None:
     """Pinned memory is the host's and the device's, and what is not pinned has no device address."""
     cuda, size = s.cuda, 1 << 20
     host = HANDLE()
@@ -153,7 +153,7 @@ def pinned(s: Session) -> None:
     s.refuses("freeing it twice", cuda.code("cuMemFreeHost", pointer))
 
 
-def registered(s: Session) -> None:
+def registered(s: ProbeSession) -> None:
     """Memory of the program's own is pinned and unpinned again."""
     cuda, size = s.cuda, 1 << 16
     data = drawn(s, size + 4096)
@@ -169,7 +169,7 @@ def registered(s: Session) -> None:
     s.refuses("unregistering it twice", cuda.code("cuMemHostUnregister", HANDLE(start)))
 
 
-def pools(s: Session) -> None:
+def pools(s: ProbeSession) -> None:
     """Memory taken and given back in a stream's order holds what is written between."""
     cuda, stream = s.cuda, s.cuda.stream()
     data = drawn(s, 1 << 20)
@@ -202,7 +202,7 @@ def free_memory(cuda: Cuda) -> Any:
     return free.value, total.value
 
 
-def accounting(s: Session) -> None:
+def accounting(s: ProbeSession) -> None:
     """What is free shrinks and grows; an address knows its allocation."""
     cuda, size = s.cuda, 64 << 20
     free, total = free_memory(cuda)

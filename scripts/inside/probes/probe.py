@@ -18,8 +18,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple
 
-from cuda_calls import EXIT, MARK
-from kit import CallFailed, NotFound, Refused, Session, Unavailable
+from kit import EXIT, MARK, CallFailed, NotFound, ProbeSession, Refused, Unavailable
 
 MODULES = (
     "driver",
@@ -50,19 +49,19 @@ MODULES = (
 WORST = ("incorrect", "error", "refused", "unavailable", "pass")
 
 
-def every() -> Iterator[Tuple[str, str, Callable[[Session], None]]]:
+def every() -> Iterator[Tuple[str, str, Callable[[ProbeSession], None]]]:
     """Yield module, name and function of every probe."""
     for module in MODULES:
         for name, function in importlib.import_module(module).PROBES.items():
             yield module, name, function
 
 
-def find(wanted: str) -> Optional[Callable[[Session], None]]:
+def find(wanted: str) -> Optional[Callable[[ProbeSession], None]]:
     """Return a probe."""
     return next((function for _, name, function in every() if name == wanted), None)
 
 
-def ask(function: Callable[[Session], None], session: Session) -> None:
+def ask(function: Callable[[ProbeSession], None], session: ProbeSession) -> None:
     """Run the probe; whatever ends it is a case."""
     try:
         function(session)
@@ -75,7 +74,7 @@ def ask(function: Callable[[Session], None], session: Session) -> None:
         )
 
 
-def report(name: str, session: Session, seconds: float) -> Dict[str, Any]:
+def report(name: str, session: ProbeSession, seconds: float) -> Dict[str, Any]:
     """Sum the cases up."""
     if not session.cases:
         session.say("", "error", "the probe has asked nothing")
@@ -114,7 +113,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     function = find(options.name)
     if function is None:
         parser.error("there is no probe %r" % options.name)
-    session = Session(seed=options.seed, device=options.device, seconds=options.seconds)
+    session = ProbeSession(seed=options.seed, device=options.device, seconds=options.seconds)
     start = time.perf_counter()
     ask(function, session)
     found = report(options.name, session, time.perf_counter() - start)

@@ -6,14 +6,14 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from cuda_libraries import Library
-from kit import HANDLE, Session
+from cuda_libraries import CudaLibrary
+from kit import HANDLE, ProbeSession
 
 COUNT = 1 << 18
 KINDS = (("XORWOW", 101), ("Philox", 161), ("MRG32k3a", 121))
 
 
-def generator(library: Library, kind: int, seed: int) -> HANDLE:
+def generator(library: CudaLibrary, kind: int, seed: int) -> HANDLE:
     """Make a generator with a seed."""
     made = HANDLE()
     library.call("curandCreateGenerator", ctypes.byref(made), kind)
@@ -21,7 +21,7 @@ def generator(library: Library, kind: int, seed: int) -> HANDLE:
     return made
 
 
-def uniform(s: Session, library: Library, kind: int, seed: int) -> Any:
+def uniform(s: ProbeSession, library: CudaLibrary, kind: int, seed: int) -> Any:
     """Draw numbers between 0 and 1."""
     out, made = s.cuda.empty(np.float32, COUNT), generator(library, kind, seed)
     library.call("curandGenerateUniform", made, out.at, ctypes.c_size_t(COUNT))
@@ -30,9 +30,9 @@ def uniform(s: Session, library: Library, kind: int, seed: int) -> Any:
     return out.get(np.float32).astype(np.float64)
 
 
-def distributions(s: Session) -> None:
+def distributions(s: ProbeSession) -> None:
     """Uniform and normal numbers have their mean, variance and shares, within six standard deviations."""
-    library = Library(s, "curand")
+    library = CudaLibrary(s, "curand")
     for name, kind in KINDS:
         drawn = uniform(s, library, kind, 11)
         s.need(name + ": in (0, 1]", (drawn > 0).all() and (drawn <= 1).all(), (drawn.min(), drawn.max()))
@@ -56,9 +56,9 @@ def distributions(s: Session) -> None:
         )
 
 
-def seeds(s: Session) -> None:
+def seeds(s: ProbeSession) -> None:
     """The same seed gives the same numbers, another seed others; a generator that does not exist is refused."""
-    library = Library(s, "curand")
+    library = CudaLibrary(s, "curand")
     for name, kind in KINDS:
         first = uniform(s, library, kind, 5)
         s.equal(name + ": the same seed", uniform(s, library, kind, 5), first)

@@ -6,10 +6,10 @@ import ctypes
 from typing import Any, List, Tuple
 
 import numpy as np
-from cuda_libraries import Library
+from cuda_libraries import CudaLibrary
 from kernels import number
 from kernels_types import capability
-from kit import HANDLE, SIZE, Session, Unavailable, u
+from kit import HANDLE, SIZE, ProbeSession, Unavailable, u
 
 SOURCE = b"""
 template <typename T, int factor> __device__ T scaled(T value) { return value * T(factor); }
@@ -27,7 +27,7 @@ __global__ void apply(const T *a, const T *b, T *out, unsigned n)
 """
 
 
-def compiled(library: Library, source: bytes, options: List[bytes], names: Tuple[bytes, ...] = ()) -> Any:
+def compiled(library: CudaLibrary, source: bytes, options: List[bytes], names: Tuple[bytes, ...] = ()) -> Any:
     """Compile; returns the code, the program's handle, its log."""
     program = HANDLE()
     library.call("nvrtcCreateProgram", ctypes.byref(program), source, b"probe.cu", 0, None, None)
@@ -42,7 +42,7 @@ def compiled(library: Library, source: bytes, options: List[bytes], names: Tuple
     return code, program, log.value
 
 
-def target(s: Session, library: Library) -> bytes:
+def target(s: ProbeSession, library: CudaLibrary) -> bytes:
     """The newest architecture that compiler and device both know.
 
     Raises:
@@ -59,9 +59,9 @@ def target(s: Session, library: Library) -> bytes:
     return b"--gpu-architecture=compute_%d" % max(fitting)
 
 
-def run(s: Session) -> None:
+def run(s: ProbeSession) -> None:
     """Templates of C++ for two types, found by their lowered names, compute what they say."""
-    library = Library(s, "nvrtc")
+    library = CudaLibrary(s, "nvrtc")
     names = (b"apply<float>", b"apply<double>")
     code, program, log = compiled(library, SOURCE, [target(s, library), b"--std=c++17"], names)
     if not s.need("it compiles", code == 0, (code, log[:500])):
@@ -89,9 +89,9 @@ def run(s: Session) -> None:
         s.near(name.decode(), out.get(dtype), want, 8 * u(dtype))
 
 
-def errors(s: Session) -> None:
+def errors(s: ProbeSession) -> None:
     """C++ that is wrong does not compile and the log names the line; options that do not exist are refused."""
-    library = Library(s, "nvrtc")
+    library = CudaLibrary(s, "nvrtc")
     code, _program, log = compiled(
         library, b"__global__ void f(int *p)\n{\n    *p = nothing;\n}\n", [target(s, library)]
     )

@@ -6,17 +6,17 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from cuda_libraries import Library
-from kit import HANDLE, Buffer, Session, u
+from cuda_libraries import CudaLibrary
+from kit import HANDLE, Buffer, ProbeSession, u
 
 #: A backward-stable factorisation's residual is a small multiple of n u |A|: this one is allowed.
 FACTOR = 20
 
 
-class Solver(Library):
+class Solver(CudaLibrary):
     """cuSOLVER with a handle, for one type."""
 
-    def __init__(self, s: Session, letter: str) -> None:
+    def __init__(self, s: ProbeSession, letter: str) -> None:
         """Load and start it."""
         super().__init__(s, "cusolver")
         self.s, self.letter, self.handle = s, letter, HANDLE()
@@ -51,7 +51,7 @@ class Solver(Library):
         return float(FACTOR * max(matrix.shape) * u(self.dtype) * np.linalg.norm(matrix, 2)) + 1e-30
 
 
-def lu(s: Session) -> None:
+def lu(s: ProbeSession) -> None:
     """Solving by LU with pivots; a singular matrix is reported."""
     for letter in "SD":
         solver, n, many = Solver(s, letter), 83, 5
@@ -72,7 +72,7 @@ def lu(s: Session) -> None:
         s.equal(letter + ": the column of zeros is named", solver.ended(), 8)
 
 
-def cholesky(s: Session) -> None:
+def cholesky(s: ProbeSession) -> None:
     """A positive definite matrix is a triangle times itself; another one is reported."""
     for letter in "SD":
         solver, n = Solver(s, letter), 71
@@ -91,7 +91,7 @@ def cholesky(s: Session) -> None:
         s.equal(letter + ": what is not positive is named", solver.ended(), 5)
 
 
-def qr(s: Session) -> None:
+def qr(s: ProbeSession) -> None:
     """Q is orthogonal, R a triangle, and their product the matrix."""
     for letter in "SD":
         solver, (m, n) = Solver(s, letter), (90, 61)
@@ -108,7 +108,7 @@ def qr(s: Session) -> None:
         s.near(letter + ": Q^T Q = 1", q.T @ q, np.eye(n), FACTOR * m * u(solver.dtype))
 
 
-def svd(s: Session) -> None:
+def svd(s: ProbeSession) -> None:
     """Singular values are those of the reference; both bases are orthogonal; the product is the matrix."""
     for letter in "SD":
         solver, (m, n) = Solver(s, letter), (64, 45)
@@ -144,7 +144,7 @@ def svd(s: Session) -> None:
         s.near(letter + ": V^T V = 1", other @ other.T, np.eye(n), FACTOR * n * u(solver.dtype))
 
 
-def eigen(s: Session) -> None:
+def eigen(s: ProbeSession) -> None:
     """Eigenvalues of a symmetric matrix are those of the reference, and A v = w v."""
     for letter in "SD":
         solver, n = Solver(s, letter), 70

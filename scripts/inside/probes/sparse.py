@@ -6,24 +6,24 @@ import ctypes
 from typing import Any, Tuple
 
 import numpy as np
-from cuda_libraries import Library
-from kit import HANDLE, SIZE, Session, growth, u
+from cuda_libraries import CudaLibrary
+from kit import HANDLE, SIZE, ProbeSession, growth, u
 
 INDEX_32, COLUMNS, ROWS = 2, 1, 2
 TYPES = {np.float32: 0, np.float64: 1, np.complex64: 4}
 
 
-class Sparse(Library):
+class Sparse(CudaLibrary):
     """cuSPARSE with a handle, and one random matrix of it."""
 
-    def __init__(self, s: Session) -> None:
+    def __init__(self, s: ProbeSession) -> None:
         """Load and start it."""
         super().__init__(s, "cusparse")
         self.handle = HANDLE()
         self.call("cusparseCreate", ctypes.byref(self.handle))
 
 
-def matrix(s: Session, sparse: Sparse, shape: Tuple[int, int], dtype: Any) -> Tuple[Any, HANDLE]:
+def matrix(s: ProbeSession, sparse: Sparse, shape: Tuple[int, int], dtype: Any) -> Tuple[Any, HANDLE]:
     """Draw a matrix with a row and a column of zeros; returns it in full, and its CSR descriptor."""
     full = s.floats(*shape, dtype=dtype) * (s.rng.random(shape) < 0.07)
     full[shape[0] // 3], full[:, shape[1] // 2] = 0, 0
@@ -46,7 +46,7 @@ def matrix(s: Session, sparse: Sparse, shape: Tuple[int, int], dtype: Any) -> Tu
     return full, found
 
 
-def spmv(s: Session) -> None:
+def spmv(s: ProbeSession) -> None:
     """Y = alpha A x + beta y, plain and transposed, in three types."""
     sparse = Sparse(s)
     for dtype, kind in TYPES.items():
@@ -78,7 +78,7 @@ def spmv(s: Session) -> None:
             s.near(case, out.get(dtype), want, 4 * growth(64) * u(dtype) * size + 1e-30)
 
 
-def spmm(s: Session) -> None:
+def spmm(s: ProbeSession) -> None:
     """C = A B for a dense B, stored by columns and by rows."""
     sparse = Sparse(s)
     for dtype in (np.float32, np.float64):
@@ -115,7 +115,7 @@ def spmm(s: Session) -> None:
             s.near(case, got, want, 4 * growth(64) * u(dtype) * size + 1e-30)
 
 
-def refusals(s: Session) -> None:
+def refusals(s: ProbeSession) -> None:
     """No handle, and a vector of the wrong length, are refused."""
     sparse = Sparse(s)
     found = HANDLE()

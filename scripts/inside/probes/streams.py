@@ -6,7 +6,7 @@ import ctypes
 from typing import Any, List
 
 import numpy as np
-from kit import HANDLE, SIZE, WINDOWS, Session
+from kit import HANDLE, SIZE, WINDOWS, ProbeSession
 
 NOT_READY = 600
 #: y = y * factor + step, one thread an element, so that the order of two launches shows.
@@ -38,7 +38,7 @@ def arguments(buffer: Any, count: int, factor: float, step: float, turns: int = 
     ]
 
 
-def order(s: Session) -> None:
+def order(s: ProbeSession) -> None:
     """What is sent to one stream happens in that order: doubling and adding do not commute."""
     cuda, count = s.cuda, 10007
     scale, stream = cuda.kernel(SCALE, "scale"), cuda.stream()
@@ -54,7 +54,7 @@ def order(s: Session) -> None:
     cuda.call("cuStreamDestroy_v2", stream)
 
 
-def events(s: Session) -> None:
+def events(s: ProbeSession) -> None:
     """A stream waits for another's event; times are not negative; what was never recorded has none."""
     cuda, count = s.cuda, 1 << 16
     scale, first, second = cuda.kernel(SCALE, "scale"), cuda.stream(), cuda.stream()
@@ -106,7 +106,7 @@ def elapsed_ms(cuda: Any, begin: Any, end: Any) -> float:
     return float(cuda.ask(elapsed_name(cuda), begin, end, kind=ctypes.c_float))
 
 
-def host_function(s: Session) -> None:
+def host_function(s: ProbeSession) -> None:
     """A function of the host runs in its turn: after the copy before it, before the fill behind it."""
     cuda, stream = s.cuda, s.cuda.stream()
     data, seen = s.rng.integers(1, 255, 4096, dtype=np.uint8), []
@@ -130,7 +130,7 @@ def host_function(s: Session) -> None:
     s.equal("what is behind it came after", back, np.zeros(4096, np.uint8))
 
 
-def graph(s: Session) -> None:
+def graph(s: ProbeSession) -> None:
     """A captured fill and kernels do nothing while captured, and all of it each time they are launched."""
     cuda, count = s.cuda, 4099
     scale, stream = cuda.kernel(SCALE, "scale"), cuda.stream()
@@ -162,7 +162,7 @@ def graph(s: Session) -> None:
     refused_capture(s)
 
 
-def refused_capture(s: Session) -> None:
+def refused_capture(s: ProbeSession) -> None:
     """Waiting for a stream that captures is refused, and the capture is over."""
     cuda, stream, graph_ = s.cuda, s.cuda.stream(), HANDLE()
     s.refuses("the end of no capture", cuda.code("cuStreamEndCapture", stream, ctypes.byref(graph_)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from kit import WINDOWS, Session, Unavailable, load_first, path_of, u
+from kit import WINDOWS, ProbeSession, Unavailable, load_first, path_of, u
 
 #: So many bytes are filled with NaN and given back, so that outputs lie in memory that held NaN.
 POISON = 64 << 20
@@ -14,7 +14,7 @@ POISON = 64 << 20
 class Torch:
     """PyTorch with a device."""
 
-    def __init__(self, s: Session) -> None:
+    def __init__(self, s: ProbeSession) -> None:
         """Import it, and look for the device.
 
         Raises:

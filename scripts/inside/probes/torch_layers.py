@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Tuple
 
 import numpy as np
-from kit import Refused, Session, growth, u
+from kit import ProbeSession, Refused, growth, u
 from torch_kit import Torch
 
 F32 = u(np.float32)
 
 
 def compare(
-    s: Session, t: Torch, case: str, function: Any, inputs: Any, slack: float, **options: Any
+    s: ProbeSession, t: Torch, case: str, function: Any, inputs: Any, slack: float, **options: Any
 ) -> None:
     """Run a function and its gradient on the device, and the same in double precision on the CPU.
 
@@ -37,7 +37,7 @@ def compare(
             )
 
 
-def softmax(s: Session) -> None:
+def softmax(s: ProbeSession) -> None:
     """Softmax and its logarithm, along both axes, with gradients; large inputs do not overflow."""
     t = Torch(s)
     functional = t.torch.nn.functional
@@ -51,7 +51,7 @@ def softmax(s: Session) -> None:
     s.near("huge inputs", huge, [[0.5, 0.5, 0.0]], 1e-6)
 
 
-def layer_norm(s: Session) -> None:
+def layer_norm(s: ProbeSession) -> None:
     """Layer and group normalisation with weights, and gradients."""
     t = Torch(s)
     functional = t.torch.nn.functional
@@ -61,7 +61,7 @@ def layer_norm(s: Session) -> None:
     compare(s, t, "group", lambda a, c, d: functional.group_norm(a, 6, c, d), [image, w, b], 32 * F32)
 
 
-def batch_norm(s: Session) -> None:
+def batch_norm(s: ProbeSession) -> None:
     """Batch normalisation in training and inference, its running values, and gradients."""
     t = Torch(s)
     torch, functional = t.torch, t.torch.nn.functional
@@ -91,7 +91,7 @@ def running(wide: Any) -> Any:
     return 0.5 + 0.5 * wide.var((0, 2, 3)) * count / (count - 1)
 
 
-def convolution(s: Session) -> None:
+def convolution(s: ProbeSession) -> None:
     """Convolution and its gradients: plain, padded, strided, dilated, grouped, transposed, in one dimension."""
     t = Torch(s)
     functional = t.torch.nn.functional
@@ -116,14 +116,14 @@ def convolution(s: Session) -> None:
     )
 
 
-def convolution_half(s: Session) -> None:
+def convolution_half(s: ProbeSession) -> None:
     """Convolution in FP16, and its gradients."""
     t = Torch(s)
     x, w = t.up(s.floats(2, 16, 20, 20), t.torch.float16), t.up(s.floats(24, 16, 3, 3) / 12, t.torch.float16)
     compare(s, t, "half", t.torch.nn.functional.conv2d, [x, w], 8 * u(np.float16), padding=1)
 
 
-def pooling(s: Session) -> None:
+def pooling(s: ProbeSession) -> None:
     """Pooling, upsampling and embedding, with gradients."""
     t = Torch(s)
     functional = t.torch.nn.functional
@@ -145,7 +145,7 @@ def pooling(s: Session) -> None:
     )
 
 
-def attention(s: Session, name: str) -> None:
+def attention(s: ProbeSession, name: str) -> None:
     """One way of attention alone, plain and causal, in the types that it has, with gradients."""
     t = Torch(s)
     torch = t.torch

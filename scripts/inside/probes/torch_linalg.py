@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Tuple
 
 import numpy as np
-from kit import Session
+from kit import ProbeSession
 from torch_kit import Torch
 
 #: A backward-stable method's residual is a small multiple of n u |A|: this one is allowed.
@@ -13,7 +13,7 @@ FACTOR = 20
 
 
 def cases(
-    s: Session, *shape: int, definite: bool = False, symmetric: bool = False
+    s: ProbeSession, *shape: int, definite: bool = False, symmetric: bool = False
 ) -> Iterator[Tuple[Torch, str, Any, Any, float]]:
     """Yield for two types and a batch: the device's matrices, the same in double precision, and the slack."""
     t = Torch(s)
@@ -39,7 +39,7 @@ def flip(a: Any) -> Any:
     return a.transpose(0, 2, 1)
 
 
-def solve(s: Session) -> None:
+def solve(s: ProbeSession) -> None:
     """A x = b; a singular matrix is refused."""
     for t, name, x, a, slack in cases(s, 77, 77):
         b = s.floats(3, 77, 4, dtype=np.float64)
@@ -55,7 +55,7 @@ def solve(s: Session) -> None:
             s.need(name + ": a singular matrix", right=False, detail="it was not refused")
 
 
-def cholesky(s: Session) -> None:
+def cholesky(s: ProbeSession) -> None:
     """L L^T = A; a matrix that is not positive definite is refused."""
     for t, name, x, a, slack in cases(s, 61, 61, definite=True):
         low = t.down(t.torch.linalg.cholesky(x))
@@ -69,7 +69,7 @@ def cholesky(s: Session) -> None:
             s.need(name + ": a negative matrix", right=False, detail="it was not refused")
 
 
-def qr(s: Session) -> None:
+def qr(s: ProbeSession) -> None:
     """Q R = A, Q^T Q = 1."""
     for t, name, x, a, slack in cases(s, 80, 51):
         q, r = (t.down(part) for part in t.torch.linalg.qr(x))
@@ -77,14 +77,14 @@ def qr(s: Session) -> None:
         s.near(name + ": orthogonal", flip(q) @ q, np.broadcast_to(np.eye(51), (3, 51, 51)), slack)
 
 
-def inverse(s: Session) -> None:
+def inverse(s: ProbeSession) -> None:
     """A A^-1 = 1."""
     for t, name, x, a, slack in cases(s, 64, 64, definite=True):
         got = t.down(t.torch.linalg.inv(x))
         s.near(name, a @ got, np.broadcast_to(np.eye(64), a.shape), slack * 4)
 
 
-def least_squares(s: Session) -> None:
+def least_squares(s: ProbeSession) -> None:
     """The residual is orthogonal to the columns, and the answer is the reference's."""
     for t, name, x, a, slack in cases(s, 90, 30):
         b = s.floats(3, 90, 2, dtype=np.float64)
@@ -95,7 +95,7 @@ def least_squares(s: Session) -> None:
         s.near(name + ": orthogonal", flip(a) @ (a @ got - t.down(right)), np.zeros_like(got), slack * 40)
 
 
-def svd(s: Session) -> None:
+def svd(s: ProbeSession) -> None:
     """U S V = A; the values are the reference's."""
     for t, name, x, a, slack in cases(s, 60, 43):
         left, values, right = (t.down(part) for part in t.torch.linalg.svd(x, full_matrices=False))
@@ -104,7 +104,7 @@ def svd(s: Session) -> None:
         s.near(name + ": orthogonal", flip(left) @ left, np.broadcast_to(np.eye(43), (3, 43, 43)), slack)
 
 
-def pinv(s: Session) -> None:
+def pinv(s: ProbeSession) -> None:
     """A A+ A = A."""
     for t, name, x, a, slack in cases(s, 50, 30):
         got = t.down(t.torch.linalg.pinv(x))
@@ -112,7 +112,7 @@ def pinv(s: Session) -> None:
         s.near(name + ": as the reference", got, np.linalg.pinv(a), slack * 4)
 
 
-def eigh(s: Session) -> None:
+def eigh(s: ProbeSession) -> None:
     """A V = V W; the values are the reference's."""
     for t, name, x, a, slack in cases(s, 58, 58, symmetric=True):
         values, vectors = (t.down(part) for part in t.torch.linalg.eigh(x))
@@ -120,13 +120,13 @@ def eigh(s: Session) -> None:
         s.near(name, a @ vectors, vectors * values[:, None, :], slack)
 
 
-def eigvalsh(s: Session) -> None:
+def eigvalsh(s: ProbeSession) -> None:
     """The values alone."""
     for t, name, x, a, slack in cases(s, 66, 66, symmetric=True):
         s.near(name, t.down(t.torch.linalg.eigvalsh(x)), np.linalg.eigvalsh(a), slack)
 
 
-def determinant(s: Session) -> None:
+def determinant(s: ProbeSession) -> None:
     """The logarithm of the determinant, and its sign."""
     for t, name, x, a, slack in cases(s, 40, 40):
         sign, size = t.torch.linalg.slogdet(x)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from kit import Refused, Session, growth, u
+from kit import ProbeSession, Refused, growth, u
 from torch_kit import Torch
 
 F32 = u(np.float32)
 
 
-def elementwise(s: Session) -> None:
+def elementwise(s: ProbeSession) -> None:
     """Functions of single elements, with broadcasting and steps between elements."""
     t = Torch(s)
     torch, a, b = t.torch, s.floats(257, 130), np.abs(s.floats(257, 1)) + 0.1
@@ -32,7 +32,7 @@ def elementwise(s: Session) -> None:
     s.equal("integers", t.down(t.up(whole) // 7 * 3 - 5), whole // 7 * 3 - 5)
 
 
-def reductions(s: Session) -> None:
+def reductions(s: ProbeSession) -> None:
     """Sums, means, variances, products, extremes and running sums, over each axis."""
     t = Torch(s)
     torch, a = t.torch, s.floats(123, 4099)
@@ -64,7 +64,7 @@ def reductions(s: Session) -> None:
     s.near("all of it", t.down(x.sum()), wide.sum(), growth(a.size) * F32 * np.abs(wide).sum() / 8)
 
 
-def product(s: Session, name: str) -> None:
+def product(s: ProbeSession, name: str) -> None:
     """Matrix products: plain, transposed, batched, with a vector, with a bias."""
     t = Torch(s)
     torch = t.torch
@@ -92,7 +92,7 @@ def product(s: Session, name: str) -> None:
     s.near("with a bias", t.down(got), want, slack)
 
 
-def fft(s: Session) -> None:
+def fft(s: ProbeSession) -> None:
     """Transforms in one, two and three dimensions, real and complex, there and back."""
     t = Torch(s)
     torch = t.torch
@@ -114,7 +114,7 @@ def fft(s: Session) -> None:
         s.near("%dd real there and back" % len(axes), t.down(back), real, slack / np.sqrt(length))
 
 
-def sparse(s: Session) -> None:
+def sparse(s: ProbeSession) -> None:
     """Sparse matrices, by coordinates and by rows, times dense ones and a vector."""
     t = Torch(s)
     torch = t.torch
@@ -137,7 +137,7 @@ def sparse(s: Session) -> None:
     s.equal("doubled places are added", t.down(twice.coalesce().to_dense()), [[0, 3], [0, 0], [4, 0]])
 
 
-def gather_scatter(s: Session) -> None:
+def gather_scatter(s: ProbeSession) -> None:
     """Picking, placing and adding by index, and by mask."""
     t = Torch(s)
     torch, a = t.torch, s.floats(60, 80)
@@ -169,7 +169,7 @@ def gather_scatter(s: Session) -> None:
     )
 
 
-def sorting(s: Session) -> None:
+def sorting(s: ProbeSession) -> None:
     """Sorting, the largest few, the middle, what is unique, and searching."""
     t = Torch(s)
     torch, a = t.torch, s.floats(37, 5003)
@@ -189,7 +189,7 @@ def sorting(s: Session) -> None:
     s.equal("search", t.down(torch.searchsorted(t.up(edges), t.up(a[0]))), np.searchsorted(edges, a[0]))
 
 
-def random(s: Session) -> None:
+def random(s: ProbeSession) -> None:
     """Uniform, normal, whole and Bernoulli numbers, permutations, dropout; what a seed fixes."""
     t = Torch(s)
     torch, count = t.torch, 1 << 18
@@ -227,7 +227,7 @@ def half_is_there(t: Torch, name: str) -> None:
         raise Refused(msg)
 
 
-def bfloat16(s: Session) -> None:
+def bfloat16(s: ProbeSession) -> None:
     """Products in BF16."""
     half_is_there(Torch(s), "bfloat16")
     product(s, "bfloat16")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict
 
 import numpy as np
-from kit import Session, Unavailable, u
+from kit import ProbeSession, Unavailable, u
 from torch_kit import Torch
 
 F32 = u(np.float32)
@@ -27,7 +27,7 @@ def network(torch: Any, seed: int, dtype: Any) -> Any:
     return model
 
 
-def autograd(s: Session) -> None:
+def autograd(s: ProbeSession) -> None:
     """Gradients of a chain of operations are those that the CPU computes in double precision."""
     t = Torch(s)
     torch = t.torch
@@ -53,7 +53,7 @@ def autograd(s: Session) -> None:
     s.near("second derivative", t.down(second), 6 * t.down(z), 1e-14)
 
 
-def optimiser(s: Session, name: str, options: Dict[str, Any]) -> None:
+def optimiser(s: ProbeSession, name: str, options: Dict[str, Any]) -> None:
     """Thirty steps leave the weights that the CPU finds in double precision; the loss falls."""
     t = Torch(s)
     torch = t.torch
@@ -76,7 +76,7 @@ def optimiser(s: Session, name: str, options: Dict[str, Any]) -> None:
         s.near("weights %d" % number, got, want, 4096 * F32)
 
 
-def amp(s: Session) -> None:
+def amp(s: ProbeSession) -> None:
     """Mixed precision: products in half, sums in single precision; the scaler skips steps with infinities."""
     t = Torch(s)
     torch = t.torch
@@ -104,7 +104,7 @@ def amp(s: Session) -> None:
     s.equal("and the scale is halved", scaler.get_scale(), 512.0)
 
 
-def graphs(s: Session) -> None:
+def graphs(s: ProbeSession) -> None:
     """A captured step gives what it gives without capture, with new inputs each time."""
     t = Torch(s)
     torch = t.torch
@@ -130,7 +130,7 @@ def graphs(s: Session) -> None:
         s.near("turn %d" % turn, t.down(out), t.down(want), 64 * F32)
 
 
-def streams(s: Session) -> None:
+def streams(s: ProbeSession) -> None:
     """Copies from pinned memory and kernels on two streams keep the order that events ask for."""
     t = Torch(s)
     torch = t.torch
@@ -156,7 +156,7 @@ def streams(s: Session) -> None:
         s.near("turn %d" % turn, t.down(y), 2 * want, 64 * F32)
 
 
-def compiled(s: Session) -> None:
+def compiled(s: ProbeSession) -> None:
     """A compiled function gives what it gives uncompiled; its gradient too."""
     t = Torch(s)
     torch = t.torch
@@ -187,7 +187,7 @@ def compiled(s: Session) -> None:
     )
 
 
-def memory(s: Session) -> None:
+def memory(s: ProbeSession) -> None:
     """More memory than there is raises; after it, what was there is unharmed and memory is given again."""
     t = Torch(s)
     torch = t.torch
