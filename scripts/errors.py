@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     STAGED = 32
     JOURNAL = 40
     UNDO_INCOMPLETE = 41
+    GPU_NOT_USED = 42
     HOST = 50
     LAUNCH = 60
     WRAP_NOT_STARTED = 120

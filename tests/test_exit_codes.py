@@ -332,6 +332,12 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@scenario("wrap-no-gpu")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    checkout.json("setup")
+    return checkout.run("wrap", f"--exe={sys.executable}", "--expect-gpu", "--", "-c", "print('(none)')")
+
+
 @scenario("wrap-usage")
 def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     checkout.json("setup")

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from scripts.app.wrap.profile import profile_of
 from scripts.app.wrap.wrap import wrap
 from scripts.app.wrap.wrap_types import Inspected
+from scripts.errors import UsageError
 from scripts.launch.environ import plan_environment
-from scripts.launch.profiles import AppFacts, changes, document, kept_out, matching
+from scripts.launch.profiles import AppFacts, changes, document, matching
 from scripts.model import Runtime, Stack, StackKind
 from tests.wrapping import runtime_in, staged_over, workspace
 
@@ -22,13 +23,16 @@ ROOT = Path(__file__).resolve().parents[1]
 SAFE = ROOT / "scripts" / "inside" / "torch_safe"
 PYTHON = AppFacts(name="python.exe", packages={"torch": "2.3.0"}, gfx="gfx1200", stack="zluda-v7p10-sdk72")
 TORCH = """
-class Cuda:
-    def __init__(self): self.set = {}
-    def enable_flash_sdp(self, on): self.set["flash"] = on
-    def enable_mem_efficient_sdp(self, on): self.set["efficient"] = on
-    def enable_math_sdp(self, on): self.set["math"] = on
+class version: cuda = "11.8"
+class Switches:
+    set = {}
+    def _set_sdp_use_flash(self, on): self.set["flash"] = on
+    def _set_sdp_use_mem_efficient(self, on): self.set["efficient"] = on
+    def _set_sdp_use_math(self, on): self.set["math"] = on
+    def _set_cudnn_enabled(self, on): self.set["cudnn"] = on
+_C = Switches()
 class Cudnn: enabled = True
-class backends: cuda, cudnn = Cuda(), Cudnn()
+class backends: cudnn = Cudnn()
 """
 
 
@@ -39,7 +43,19 @@ def test_every_entry_says_why_and_by_which_source() -> None:
         for entry in (*row.get("set", ()), *row.get("note", ())):
             assert entry["source"]
             assert entry.get("why") or entry.get("text")
-            assert not set(entry) - {"env", "value", "torch", "why", "text", "source", "gfx", "stacks"}
+            assert not set(entry) - {
+                "env",
+                "value",
+                "torch",
+                "why",
+                "text",
+                "source",
+                "gfx",
+                "stacks",
+                "has",
+                "lacks",
+                "versions",
+            }
 
 
 @pytest.mark.parametrize(
@@ -55,11 +71,44 @@ def test_every_entry_says_why_and_by_which_source() -> None:
         (AppFacts(name="app.exe", kinds=("pyinstaller",)), {"pyinstaller"}),
         (AppFacts(name="app.exe", kinds=("electron",)), {"electron"}),
         (AppFacts(name="python.exe"), set()),
+        (replace(PYTHON, stack="cpu-reference", named_only=True), set()),
+        (AppFacts(name="python", packages={"numba-cuda": "0.30.4"}, stack="cpu-reference"), {"numba"}),
+        (AppFacts(name="python", packages={"numba-cuda": "0.30.4"}, stack="zluda-v6-linux"), set()),
+        (AppFacts(name="python", packages={"cupy-cuda12x": "13"}, stack="cpu-reference"), {"cupy"}),
     ],
-    ids=["torch", "llama", "ggml", "blender", "blender-v7", "physx", "comfy", "packed", "electron", "plain"],
+    ids=[
+        "torch",
+        "llama",
+        "ggml",
+        "blender",
+        "blender-v7",
+        "physx",
+        "comfy",
+        "packed",
+        "electron",
+        "plain",
+        "torch-reference",
+        "numba-reference",
+        "numba-layer",
+        "cupy-reference",
+    ],
 )
 def test_a_program_is_recognised_by_what_it_is(facts: AppFacts, found: set[str]) -> None:
     assert {profile.id for profile in matching(facts)} == found
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("2.7.1+cpu", "no CUDA in it"),
+        ("2.9.0+cu126", "CUDA 11.8 is what"),
+        ("2.7.1+cu118", ""),
+        ("2.7.1", ""),
+    ],
+)
+def test_a_wheel_that_cannot_work_is_said_with_the_one_that_was_reported_to(version: str, words: str) -> None:
+    notes = [n for profile in matching(replace(PYTHON, packages={"torch": version})) for n in profile.notes]
+    assert any(words in note and "cu118" in note for note in notes) is bool(words)
 
 
 def test_nothing_is_set_without_being_said() -> None:
@@ -69,17 +118,79 @@ def test_nothing_is_set_without_being_said() -> None:
         assert (setting.torch or f"{setting.env}={setting.value}") in said
         assert setting.source in said
     assert said.startswith("PyTorch (by package torch 2.3.0): math-sdp is set, because flash and memory-effi")
-    assert "--no-profile" in said
+    assert "--without=math-sdp" in said
 
 
 @pytest.mark.parametrize(
-    ("gfx", "policy"), [("gfx1200", "math-sdp"), ("gfx1150", "math-sdp,no-cudnn"), ("", "math-sdp")]
+    ("gfx", "miopen", "off"),
+    [
+        ("gfx1200", True, False),
+        ("gfx1200", False, True),
+        ("gfx1200", None, False),
+        ("gfx1150", True, True),
+        ("", None, False),
+    ],
 )
-def test_convolutions_are_moved_off_cudnn_only_where_it_was_reported(gfx: str, policy: str) -> None:
-    facts = AppFacts(name="python.exe", packages={"torch": "2.4.1"}, gfx=gfx)
+def test_cudnn_is_off_where_miopen_is_missing_or_wrong_results_were_reported(
+    gfx: str, miopen: bool | None, off: bool
+) -> None:
+    backends = {"miopen": miopen, "hipblaslt": miopen}
+    facts = AppFacts(name="python.exe", packages={"torch": "2.4.1"}, gfx=gfx, backends=backends)
     values = {change.name: change.value for change in changes(matching(facts), PurePosixPath("/safe"))}
-    assert values["CUDA_AMD_TORCH_POLICY"] == policy
+    assert ("no-cudnn" in values["CUDA_AMD_TORCH_POLICY"].split(",")) is off
+    assert ("DISABLE_ADDMM_CUDA_LT" in values) is (miopen is False)
+    assert ("MIOPEN_FIND_MODE" in values) is (miopen is True)
     assert values["PYTHONPATH"] == "/safe"
+
+
+def test_each_setting_is_left_out_by_its_name() -> None:
+    names = {s.name for profile in matching(PYTHON) for s in profile.settings}
+    for name in names:
+        left = {s.name for profile in matching(PYTHON, without=(name,)) for s in profile.settings}
+        assert left == names - {name}
+    with pytest.raises(UsageError) as caught:
+        matching(PYTHON, without=("math-spd",))
+    assert "math-sdp" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        (("-s", "ComfyUI/main.py", "--listen"), "ComfyUI"),
+        (("-X", "utf8", "-u", "ComfyUI/main.py"), "ComfyUI"),
+        (("sdnext/launch.py",), "SD.Next"),
+        (("-m", "onetrainer"), "OneTrainer"),
+        (("-c", "ComfyUI/main.py"), ""),
+    ],
+)
+def test_a_script_is_recognised_behind_options_and_in_the_folder_it_starts_in(
+    tmp_path: Path, args: tuple[str, ...], found: str
+) -> None:
+    (tmp_path / "ComfyUI" / "comfy").mkdir(parents=True)
+    (tmp_path / "sdnext" / "modules").mkdir(parents=True)
+    (tmp_path / "sdnext" / "modules" / "sd_models.py").touch()
+    python = tmp_path / "python_embeded" / "python.exe"
+    python.parent.mkdir()
+    python.touch()
+    staged = staged_over(runtime_in(tmp_path / "runtime"), kind=StackKind.TRANSLATION)
+    known = profile_of(workspace(ROOT), staged, python, args, cwd=tmp_path)
+    assert any(note.startswith(found) for note in known.notes) if found else known.notes == ()
+
+
+def test_a_python_with_a_path_file_begins_in_the_start_script(tmp_path: Path) -> None:
+    python = tmp_path / "python.exe"
+    (tmp_path / "Lib" / "site-packages" / "torch-2.7.1.dist-info").mkdir(parents=True)
+    python.touch()
+    (tmp_path / "python312._pth").touch()
+    staged = staged_over(runtime_in(tmp_path / "runtime"), kind=StackKind.TRANSLATION)
+    known = profile_of(workspace(ROOT), staged, python, ("-s", "main.py", "x"), cwd=tmp_path)
+    assert known.args == ("-s", str(SAFE / "cuda_amd_start.py"), "main.py", "x")
+    assert [
+        note for note in known.notes if note.startswith("python312._pth beside Python keeps PYTHONPATH out")
+    ]
+    known = profile_of(workspace(ROOT), staged, python, (), cwd=tmp_path)
+    assert known.args is None
+    assert any("keeps the settings for PyTorch out" in note for note in known.notes)
 
 
 def test_what_a_person_has_set_stays_and_paths_are_kept() -> None:
@@ -95,19 +206,6 @@ def test_what_a_person_has_set_stays_and_paths_are_kept() -> None:
     assert plan.environ["TORCH_CUDNN_V8_API_DISABLED"] == "0"
     assert plan.environ["PYTHONPATH"] == "/safe:/mine"
     assert plan.environ["CUDA_AMD_TORCH_POLICY"] == "no-cudnn"
-
-
-@pytest.mark.parametrize(
-    ("args", "notes"),
-    [
-        (("-I", "a.py"), 1),
-        (("-sE", "-c", "x"), 1),
-        (("a.py", "-I"), 0),
-        (("--check-hash-based-pycs", "x"), 0),
-    ],
-)
-def test_python_that_ignores_its_environment_is_said(args: tuple[str, ...], notes: int) -> None:
-    assert len(kept_out(matching(PYTHON), args)) == notes
 
 
 def test_profiles_are_for_translation_layers_alone(tmp_path: Path) -> None:
@@ -172,15 +270,15 @@ def run_python(tmp_path: Path, code: str, *, policy: str, extra: str = "") -> st
     return done.stdout.strip()
 
 
-SHOW = "import torch; print(sorted(torch.backends.cuda.set.items()), torch.backends.cudnn.enabled)"
+SHOW = "import torch; print(sorted(torch._C.set.items()))"
 
 
 @pytest.mark.parametrize(
     ("policy", "shown"),
     [
-        ("math-sdp", "[('efficient', False), ('flash', False), ('math', True)] True"),
-        ("math-sdp,no-cudnn", "[('efficient', False), ('flash', False), ('math', True)] False"),
-        ("", "[] True"),
+        ("math-sdp", "[('efficient', False), ('flash', False), ('math', True)]"),
+        ("math-sdp,no-cudnn", "[('cudnn', False), ('efficient', False), ('flash', False), ('math', True)]"),
+        ("", "[]"),
     ],
 )
 def test_torch_is_told_right_after_its_import(tmp_path: Path, policy: str, shown: str) -> None:
@@ -192,7 +290,7 @@ def test_a_sitecustomize_of_the_persons_own_still_runs(tmp_path: Path) -> None:
     own.mkdir()
     (own / "sitecustomize.py").write_text("print('mine')\n", encoding="utf-8")
     lines = run_python(tmp_path, SHOW, policy="no-cudnn", extra=str(own)).splitlines()
-    assert lines == ["mine", "[] False"]
+    assert lines == ["mine", "[('cudnn', False)]"]
 
 
 def test_python_without_torch_is_not_disturbed() -> None:

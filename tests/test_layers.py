@@ -145,11 +145,7 @@ def test_programs_of_tests_start_from_a_path_with_a_space() -> None:
 
 #: Names that still stand twice, and small modules that still have one importer: the lists only get shorter.
 TWICE = {"Call", "Library", "Machine"}
-SMALL = {
-    "binary.resources",
-    "preflight.examine",
-    "preflight.better_stack",
-}
+SMALL: set[str] = set()
 
 
 def test_no_class_name_stands_twice() -> None:

@@ -61,7 +61,6 @@ ALLOWED: dict[str, tuple[int, int]] = {
     "__main__.py": (2, 0),  # two commands to paste, after "then run:"
     "cli": (0, 15),
     "doctor": (0, 8),
-    "preflight": (0, 17),
 }
 
 

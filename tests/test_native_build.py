@@ -265,6 +265,7 @@ def exports(image: pefile.PE) -> set[str]:
 
 @pytest.mark.posix_only
 @pytest.mark.proof
+@pytest.mark.timeout(900)
 def test_windows_libraries_are_cross_built_and_export_their_calls(tmp_path: Path) -> None:
     """They need nothing that is not in every Windows."""
     files = built_by(MINGW.command, tmp_path / "Ein Ordner ü")
@@ -282,6 +283,7 @@ def test_windows_libraries_are_cross_built_and_export_their_calls(tmp_path: Path
 
 @pytest.mark.posix_only
 @pytest.mark.proof
+@pytest.mark.timeout(900)
 def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
     """AddressSanitizer, its leak check and UndefinedBehaviorSanitizer, over every library at once."""
     if no_compiler():
@@ -294,9 +296,9 @@ def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
         str(ROOT / "tests" / "native" / "exercise.c"), *sources,
         "-o", str(tmp_path / "exercise"), "-lpthread", "-lm", "-ldl",
     ]  # fmt: skip
-    made = subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
+    made = subprocess.run(line, capture_output=True, text=True, check=False, timeout=800)
     if "cannot find" in made.stderr and "asan" in made.stderr:
         pytest.skip("this compiler has no sanitizer libraries")
     assert made.returncode == 0, made.stderr[-3000:]
-    ran = subprocess.run([tmp_path / "exercise"], capture_output=True, text=True, check=False, timeout=240)
+    ran = subprocess.run([tmp_path / "exercise"], capture_output=True, text=True, check=False, timeout=600)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "400 products right\n", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -153,7 +153,7 @@ def test_a_wrapper_leads_to_its_container(cuda: Any) -> None:
     wrapper[1] = ctypes.addressof(held)
     module = ctypes.c_void_p()
     assert cuda.cuModuleLoadFatBinary(ctypes.byref(module), pointer(wrapper)) == 0
-    assert function(cuda, module, b"which")
+    assert function(cuda, module, b"which").value
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_attributes_and_parameters_are_told(cuda: Any) -> None:
     kernel = function(cuda, load(cuda, PTX), b"scale")
     assert [attribute(cuda, kernel, n) for n in (0, 1, 5, 6, 8)] == [1024, 0, 75, 121, 49152]
     offset, size = ctypes.c_size_t(), ctypes.c_size_t()
-    found = []
+    found: list[tuple[int, int]] = []
     while (
         cuda.cuFuncGetParamInfo(kernel, ctypes.c_size_t(len(found)), ctypes.byref(offset), ctypes.byref(size))
         == 0
@@ -268,11 +268,11 @@ def test_a_launch_that_no_device_could_do_is_refused(
 
 
 class Attribute(ctypes.Structure):
-    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16))
+    _fields_: ClassVar[Any] = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16))
 
 
 class Config(ctypes.Structure):
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("grid", ctypes.c_uint * 3),
         ("block", ctypes.c_uint * 3),
         ("shared", ctypes.c_uint),

@@ -6,7 +6,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -66,7 +66,11 @@ class Gate:
         return self.kept[-1]
 
     def hold(self) -> Any:
-        return self.function(lambda: (self.opened.wait(20), self.log.append("held")))
+        def wait() -> None:
+            self.opened.wait(20)
+            self.log.append("held")
+
+        return self.function(wait)
 
     def note(self, word: str) -> Any:
         return self.function(lambda: self.log.append(word))
@@ -246,7 +250,7 @@ def test_what_a_capture_forbids_ends_it(cuda: Any) -> None:
 
 
 class KernelNode(ctypes.Structure):
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("function", ctypes.c_void_p),
         ("grid", ctypes.c_uint * 3),
         ("block", ctypes.c_uint * 3),
@@ -259,7 +263,7 @@ class KernelNode(ctypes.Structure):
 
 
 class Fill(ctypes.Structure):
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("to", ctypes.c_uint64),
         ("pitch", ctypes.c_size_t),
         ("value", ctypes.c_uint),
@@ -339,11 +343,11 @@ def test_memory_of_a_graph_lives_as_long_as_the_graph(cuda: Any) -> None:
 
 
 class Location(ctypes.Structure):
-    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+    _fields_: ClassVar[Any] = (("type", ctypes.c_int), ("id", ctypes.c_int))
 
 
 class Props(ctypes.Structure):
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("type", ctypes.c_int),
         ("handles", ctypes.c_int),
         ("where", Location),
@@ -352,7 +356,7 @@ class Props(ctypes.Structure):
 
 
 class Access(ctypes.Structure):
-    _fields_ = (("where", Location), ("flags", ctypes.c_uint))
+    _fields_: ClassVar[Any] = (("where", Location), ("flags", ctypes.c_uint))
 
 
 HERE = Location(1, 0)
@@ -406,7 +410,7 @@ def test_one_piece_of_memory_lies_at_two_addresses(cuda: Any) -> None:
 
 
 class Side(ctypes.Structure):
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("x", ctypes.c_size_t),
         ("y", ctypes.c_size_t),
         ("z", ctypes.c_size_t),
@@ -422,7 +426,7 @@ class Side(ctypes.Structure):
 
 
 class Copy(ctypes.Structure):
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("source", Side),
         ("target", Side),
         ("w", ctypes.c_size_t),

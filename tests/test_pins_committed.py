@@ -13,6 +13,7 @@ from scripts.lock.resolve import resolve
 from scripts.lock.writer import format_lock
 from scripts.model import ArtifactFormat, HipSource, StackKind, Trust
 from scripts.net.github import asset_of
+from scripts.preflight.ptx_table import ptx_table
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(__file__).parent / "data" / "pins"
@@ -144,6 +145,20 @@ def test_a_call_table_is_named_only_where_there_is_one() -> None:
         "zluda-v7p10-rocm101-gfx120x": "zluda-v7-preview.10",
         "zluda-v7p10-sdk72": "zluda-v7-preview.10",
     }
+
+
+def test_a_ptx_table_is_named_only_where_there_is_one() -> None:
+    named = {stack.id: stack.ptx for stack in LOCK.stacks.values() if stack.ptx}
+    assert named == {
+        "zluda-v6-linux": "zluda-v6",
+        "zluda-v6-sdk64": "zluda-v6",
+        "zluda-v6-sdk71": "zluda-v6",
+        "zluda-v6p69-sdk64": "zluda-v6-preview.69",
+        "zluda-v7p10-rocm101-gfx120x": "zluda-v7-preview.9",
+        "zluda-v7p10-sdk72": "zluda-v7-preview.9",
+        "zluda-v7p11-sdk72": "zluda-v7-preview.9",
+    }
+    assert all(ptx_table(name) is not None for name in named.values())
 
 
 def test_rdna2_is_not_claimed_for_hip_sdk_72_and_gfx1150_only_there() -> None:

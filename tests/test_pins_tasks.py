@@ -333,7 +333,7 @@ def test_update_brings_a_newer_release_in_beside_the_old(ws: Workspace, server: 
     )
     stack = after.stacks["layer-v7p2-sdk"]
     assert stack.parts == ("layer-windows-v7-preview.2",)
-    assert stack.api is None, "a call table is never borrowed"
+    assert (stack.api, stack.ptx) == (None, None), "no table is ever borrowed"
     assert stack.env == before.stacks["layer-v7p1-sdk"].env
     assert after.stacks["layer-v7p1-sdk"] == before.stacks["layer-v7p1-sdk"]
     assert "git diff" in shown(show_pins_update, result)

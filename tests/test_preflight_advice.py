@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scripts.app.preflight import Better, PreflightResult
+from scripts.app.preflight import PreflightResult
 from scripts.binary.image import Unreadable
 from scripts.binary.read import read_image
 from scripts.cli.console import Out
 from scripts.cli.views.preflight import show_preflight as show
 from scripts.model import StackKind
+from scripts.preflight.better_stack import Better
 from scripts.preflight.coverage import StackFacts, cover
 from scripts.preflight.examine import examine
 from scripts.preflight.libraries import alternatives

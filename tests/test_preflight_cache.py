@@ -141,7 +141,9 @@ def test_what_is_known_is_told_without_loading_a_reader(tmp_path: Path, program:
     code = (
         "import sys; from pathlib import Path; from scripts.preflight.examine import examine;"
         "from scripts.preflight.coverage import StackFacts; from scripts.preflight.calls import api_table;"
-        "examine(Path(sys.argv[1]), cache=Path(sys.argv[2])); api_table('zluda-v6-preview.69');"
+        "from scripts.preflight.kernels import KernelStore; cache = Path(sys.argv[2]);"
+        "examine(Path(sys.argv[1]), cache=cache, kernels=KernelStore(cache.with_name('kernels')));"
+        "api_table('zluda-v6-preview.69');"
         "print(*sorted(sys.modules))"
     )
     command = [sys.executable, "-c", code, str(program), str(tmp_path / "cache")]
@@ -153,7 +155,9 @@ def test_what_is_known_is_told_without_loading_a_reader(tmp_path: Path, program:
         return set(done.stdout.split())
 
     readers = {"pefile", "scripts.binary.pe", "scripts.binary.strings", "scripts.preflight.look"}
+    readers |= {"scripts.preflight.ptx_scan", "scripts.preflight.ptx_check", "scripts.preflight.ptx_table"}
     assert readers <= loaded(), "the first time everything is read"
     second = loaded()
-    assert not {name for name in second if name.startswith("scripts.binary")}
+    light = {"scripts.binary", "scripts.binary.search"}
+    assert not {name for name in second if name.startswith("scripts.binary")} - light
     assert not second & {"pefile", "elftools", "lz4", "zstandard", *readers}

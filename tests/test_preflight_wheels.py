@@ -19,8 +19,10 @@ from scripts.binary.read import read_image
 from scripts.binary.source import FileBytes
 from scripts.preflight.coverage import cover
 from scripts.preflight.facts import FileFacts
+from scripts.preflight.kernels import KernelStore, tally
 from scripts.preflight.loading import loading_of
 from scripts.preflight.look import look
+from scripts.preflight.ptx_table import ptx_tables
 from scripts.preflight.reasons import Verdict
 from scripts.preflight.verdict import judge
 from tests.preflight_programs import NEEDS, examined, exe, ship, zluda
@@ -34,6 +36,7 @@ FILES = {
     "cupy-cublas": ("cupy-cuda11x", "13.3.0", "cupy_backends/cuda/libs/cublas.cp311-win_amd64.pyd"),
     "cupy-runtime": ("cupy-cuda11x", "13.3.0", "cupy_backends/cuda/api/runtime.cp311-win_amd64.pyd"),
     "cupy-cub": ("cupy-cuda11x", "13.3.0", "cupy/cuda/cub.cp311-win_amd64.pyd"),
+    "nvjpeg": ("nvidia-nvjpeg-cu12", "12.4.0.76", "nvidia/nvjpeg/bin/nvjpeg64_12.dll"),
     "cudart-11": ("nvidia-cuda-runtime-cu11", "11.8.89", "nvidia/cuda_runtime/bin/cudart64_110.dll"),
     "cudart-12": ("nvidia-cuda-runtime-cu12", "12.9.79", "nvidia/cuda_runtime/bin/cudart64_12.dll"),
 }
@@ -201,3 +204,22 @@ def test_a_python_environment_with_real_packages(sites: dict[str, Path], tmp_pat
     ]
     asked = {need.named.key for need in found.closure.needs if need.chain[0] == "cupy-cuda11x"}
     assert {"cublas11", "cufft10", "cusparse11", "curand10", "nvrtc112", "cusolver11", "nvcuda"} <= asked
+
+
+@pytest.mark.parametrize(
+    ("key", "counts", "cause"),
+    [
+        ("ctranslate2", [(516, 40), (516, 40), (516, 40)], "fma.rn.bf16"),
+        ("nvjpeg", [(248, 16), (248, 12), (248, 12)], "prmt.b32.f4e"),
+    ],
+    ids=str,
+)
+def test_the_kernels_that_each_release_drops(
+    sites: dict[str, Path], key: str, counts: list[tuple[int, int]], cause: str, tmp_path: Path
+) -> None:
+    store = KernelStore(tmp_path / "kernels")
+    report = store.get(look(path_of(sites, key), store).device)
+    assert report is not None
+    found = [tally(key, report, table.name) for table in ptx_tables()]
+    assert [(one.total, len(one.missing)) for one in found] == counts
+    assert {one.causes[0][0] for one in found} == {cause}

@@ -212,7 +212,18 @@ def test_an_unsupported_gpu_never_ends_on_the_cpu() -> None:
     assert error.reference == "gpu-unsupported"
     assert "gfx906" in error.message
     assert error.context[0].startswith("zluda-v7p11-sdk72 covers gfx1200")
-    assert all("not gfx906" in line and "linux" not in line for line in error.context)
+    about = [line for line in error.context if line.startswith("zluda")]
+    assert all("not gfx906" in line and "linux" not in line for line in about)
+    assert any("do not list gfx906" in line for line in error.context)
+    assert error.context[-1] == "for a program: invoke native --exe=PROGRAM --gpu=gfx906"
+
+
+def test_a_refusal_ends_with_the_commands_of_the_native_way() -> None:
+    error = refusal(machine(replace(XTX, name="AMD Radeon RX 6700 XT", gfx="gfx1031"), hip=("6.4.2",)))
+    assert error.reference == "gpu-unsupported"
+    [torch] = [line for line in error.context if "pip install" in line]
+    assert "torch[device-gfx1031]==" in torch
+    assert not any("do not list" in line for line in error.context)
 
 
 def test_an_unknown_architecture_is_not_guessed() -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import comparison_picture, probes_page, verb_tables
+from tools import comparison_picture, probes_page, programs_page, verb_tables
 from tools.doctor_confidence import write as confidence
 from tools.doctor_page import write as diagnoses
 from tools.readme_table import refresh, refresh_verbs
@@ -35,6 +35,7 @@ GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("docs/exit-codes.md: the tasks", verb_tables.write),
     ("docs/diagnoses.md", diagnoses),
     ("docs/probes.md", probes_page.write),
+    ("docs/programs.md", programs_page.write),
     ("docs/ppo-ab.svg", comparison_picture.write),
 )
 

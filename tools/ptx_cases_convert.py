@@ -26,9 +26,17 @@ def to_float(number: ref.Number, kind: str, mode: str, *, sat: bool = False, ftz
     return ref.encode(number, kind, mode, ftz=ftz and kind == "f32")
 
 
+def saturates(source: str, kind: str) -> bool:
+    """Whether .sat is allowed between integers: only where some value does not fit."""
+    top = 1 << ref.width(source)
+    return any(
+        ref.limit(x, kind) != x for x in (ref.integer(v, source) for v in (top // 2 - 1, top // 2, top - 1))
+    )
+
+
 def plain() -> None:
     for source, kind in itertools.product(INT_KINDS, repeat=2):
-        for sat in ("", ".sat"):
+        for sat in ("", ".sat") if saturates(source, kind) else ("",):
             form(
                 f"cvt{sat}.{kind}.{source}",
                 kind,
@@ -55,8 +63,7 @@ def between_floats() -> None:
             ):
                 if ftz and "f64" in (source, kind) and source != "f32" and kind != "f32":
                     continue
-                f = lambda a, s=source, k=kind, m=mode, z=bool(ftz), t=bool(sat): nan_open(
-                    ref.decode(a, s, ftz=z and s == "f32"), k, m, z, t)  # fmt: skip
+                f = lambda a, s=source, k=kind, m=mode, z=bool(ftz), t=bool(sat): between(a, s, k, m, z, t)
                 form(f"cvt{'.' + word if word else ''}{ftz}{sat}.{kind}.{source}", kind, source, f)
     for kind in ("f32", "f64", "f16"):
         for mode, word in MODES.items():
@@ -69,16 +76,16 @@ def between_floats() -> None:
         "cvt.f32.bf16",
         "f32",
         "bf16",
-        lambda a: ref.encode(ref.decode(a, "bf16"), "f32"),
+        lambda a: kept_nan(a, "bf16", "f32"),
         least=90,
         version=78,
     )
-    form("cvt.rna.tf32.f32", "b32", "f32", lambda a: nan_none(ref.decode(a, "f32"), "tf32", "a"), least=80)
+    form("cvt.rna.tf32.f32", "b32", "f32", lambda a: kept_nan(a, "f32", "tf32", "a"), least=80)
     form(
         "cvt.rn.tf32.f32",
         "b32",
         "f32",
-        lambda a: nan_none(ref.decode(a, "f32"), "tf32", "n"),
+        lambda a: kept_nan(a, "f32", "tf32", "n"),
         least=90,
         version=78,
     )
@@ -86,7 +93,7 @@ def between_floats() -> None:
         "cvt.rz.tf32.f32",
         "b32",
         "f32",
-        lambda a: nan_none(ref.decode(a, "f32"), "tf32", "z"),
+        lambda a: kept_nan(a, "f32", "tf32", "z"),
         least=90,
         version=78,
     )
@@ -96,19 +103,23 @@ def between_floats() -> None:
             form(f"cvt.{word}{positive}.{pair}.f32", "b32", "f32 f32", f, least=80)
 
 
-def nan_none(x: ref.Number, kind: str, mode: str) -> int | None:
-    return None if x.nan else ref.encode(x, kind, mode)
+def kept_nan(a: int, source: str, kind: str, mode: str = "n") -> int:
+    x = ref.decode(a, source)
+    return ref.converted_nan(a, source, kind, mode=mode) if x.nan else ref.encode(x, kind, mode)
 
 
-def nan_open(x: ref.Number, kind: str, mode: str, ftz: bool, sat: bool) -> int | None:
-    """The bits of a NaN in double precision are not said in the manual."""
-    return None if x.nan and kind == "f64" and not sat else to_float(x, kind, mode, sat=sat, ftz=ftz)
+def between(a: int, source: str, kind: str, mode: str, ftz: bool, sat: bool) -> int:
+    """To f16 an H200 rounds subnormal sources in spite of .ftz, which shows in the directed modes."""
+    x = ref.decode(a, source, ftz=ftz and source == "f32" and kind != "f16")
+    if x.nan and not sat:
+        return ref.converted_nan(a, source, kind, ftz=ftz)
+    return to_float(x, kind, mode, sat=sat, ftz=ftz)
 
 
-def integral(a: int, kind: str, mode: str) -> int | None:
+def integral(a: int, kind: str, mode: str) -> int:
     x = ref.decode(a, kind)
     if x.nan:
-        return None
+        return ref.converted_nan(a, kind, kind)
     return (
         a
         if x.infinite
@@ -282,7 +293,7 @@ def several() -> None:
         )
         form(f"add.cc.{kind} {{d}}, {{a}}, {{b}}; addc.cc.{kind} {{d}}, {{c}}, {{c}}; addc.{kind} {{d}}, 0, 0", kind, f"{kind} " * 3,
              lambda a, b, c, w=bits: (2 * c + (a + b >> w)) >> w, **version)  # fmt: skip
-        mixed = lambda a, b, c, m=mask: (c + (a < b)) & m
+        mixed = lambda a, b, c, m=mask: (c + (a >= b)) & m  # the carry of a subtraction: no borrow
         form(
             f"sub.cc.{kind} {{d}}, {{a}}, {{b}}; addc.{kind} {{d}}, {{c}}, 0",
             kind,
@@ -290,7 +301,7 @@ def several() -> None:
             mixed,
             **version,
         )
-        mixed = lambda a, b, c, m=mask, w=bits: (c - (a + b >> w)) & m
+        mixed = lambda a, b, c, m=mask, w=bits: (c - 1 + (a + b >> w)) & m
         form(
             f"add.cc.{kind} {{d}}, {{a}}, {{b}}; subc.{kind} {{d}}, {{c}}, 0",
             kind,
@@ -331,6 +342,11 @@ def several() -> None:
     )
 
 
+def video_limit(value: int, kind: str) -> int:
+    """Without a sign an H200 limits from below only; the manual says on both sides."""
+    return ref.limit(value, kind) if kind == "s32" else max(value, 0)
+
+
 def carries_of_video() -> None:
     """A few of the video instructions; the GPU runs them as several others."""
     for x, y in itertools.product(("u32", "s32"), repeat=2):
@@ -339,7 +355,7 @@ def carries_of_video() -> None:
                       ("vmin", min), ("vmax", max)):  # fmt: skip
             for kind, sat in itertools.product(("u32", "s32"), ("", ".sat")):
                 g = lambda a, b, f=f, k=kind, t=sat, i=x, j=y: (
-                    (ref.limit(f(n(a, i), n(b, j)), k) if t else f(n(a, i), n(b, j))) & M32
+                    (video_limit(f(n(a, i), n(b, j)), k) if t else f(n(a, i), n(b, j))) & M32
                 )
                 form(f"{op}.{kind}.{x}.{y}{sat}", kind, f"{x} {y}", g)
     form("vshr.u32.u32.u32.clamp", "u32", "u32 u32", lambda a, b: a >> min(b, 32))

@@ -1,6 +1,7 @@
 """What single PTX instructions compute, plainly: exact integers and fractions, one value at a time, slow.
 
-The second opinion for the engine in ``native/cpu/ptx``; after the PTX ISA manual, shares no code with it.
+The second opinion for the engine in ``native/cpu/ptx``; after the PTX ISA manual, shares no code with it. Where the
+manual leaves bits open, or an NVIDIA H200 with CUDA 13 departs from it, this follows the GPU and says so.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FORMATS: Final = {
     "bf16": Format(16, 7, 8, 0x7FFF),
     "f32": Format(32, 23, 8, 0x7FFFFFFF),
     "f64": Format(64, 52, 11, 0x7FF8000000000000),
-    "tf32": Format(19, 10, 8, 0x7FFFFFFF, shift=13),
+    "tf32": Format(19, 10, 8, 0x7FFFE000, shift=13),
     "e4m3": Format(8, 3, 4, 0x7F, has_infinity=False),
     "e5m2": Format(8, 2, 5, 0x7F),
 }
@@ -91,6 +92,29 @@ def decode(bits: Bits, kind: str, *, ftz: bool = False) -> Number:
     else:
         size = (1 + Fraction(fraction, 1 << form.fraction)) * pow2(exponent - form.bias)
     return Number(negative, -size if negative else size)
+
+
+def double_nan(*operands: Bits) -> Bits:
+    """Return what an H200 makes of NaNs in double precision: the first one, quiet; a new one is negative."""
+    kept = (bits | 1 << 51 for bits in operands if decode(bits, "f64").nan)
+    return next(kept, 0xFFF8 << 48)
+
+
+def converted_nan(bits: Bits, source: str, kind: str, *, ftz: bool = False, mode: str = "n") -> Bits:
+    """Return the NaN that an H200 makes of another one: to and from f64 the sign and the first bits stay."""
+    if source == "bf16" and kind == "f32":
+        return bits << 16
+    if kind == "tf32":
+        return bits >> 13 << 13 if mode == "a" else FORMATS[kind].nan
+    if "f64" not in (source, kind):
+        return FORMATS[kind].nan
+    if source == "f32" and ftz:
+        bits = FORMATS["f32"].nan
+    old, new = FORMATS[source], FORMATS[kind]
+    fraction = bits & (1 << old.fraction) - 1 | 1 << old.fraction - 1
+    shift = new.fraction - old.fraction
+    fraction = fraction << shift if shift > 0 else fraction >> -shift
+    return bits >> old.bits - 1 << new.bits - 1 | new.infinite | fraction
 
 
 def pow2(exponent: int) -> Fraction:
@@ -306,9 +330,10 @@ def permute(a: int, b: int, selector: int, mode: str = "") -> int:
 
 
 def field(a: int, position: int, length: int, kind: str) -> int:
-    """bfe: bit by bit, as the manual describes it."""
+    """bfe: bit by bit, as the manual describes it; on an H200 64-bit fields take all bits of position and length."""
     bits, msb = width(kind), width(kind) - 1
-    position, length = position & 255, length & 255
+    if bits == 32:
+        position, length = position & 255, length & 255
     sign = 0
     if kind[0] == "s" and length:
         sign = a >> min(position + length - 1, msb) & 1
@@ -320,8 +345,9 @@ def field(a: int, position: int, length: int, kind: str) -> int:
 
 
 def insert(a: int, b: int, position: int, length: int, bits: int) -> int:
-    position, length = position & 255, length & 255
-    for i in range(length):
+    if bits == 32:
+        position, length = position & 255, length & 255
+    for i in range(min(length, bits)):
         if position + i < bits:
             b = b & ~(1 << position + i) | (a >> i & 1) << position + i
     return b

@@ -20,6 +20,9 @@ from scripts.serialize import JsonRecord
 
 #: Why an artifact's host was not asked.
 NO_METADATA = "no-metadata"
+#: A proposal's index did not answer, or does not list the file with a digest.
+UNREACHABLE = "unreachable"
+NOT_LISTED = "not-listed"
 
 
 class AskedPin(Struct, frozen=True, kw_only=True):
@@ -39,9 +42,11 @@ class PinsUpdateResult(JsonRecord, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """3 when upstream contradicts a pin, else 0."""
-        bad = {PinFinding.DIFFERS.value, PinFinding.GONE.value}
-        return int(ExitCode.NEGATIVE if any(row.status in bad for row in self.asked) else ExitCode.OK)
+        """3 when upstream contradicts a pin, 20 when an index did not answer or list a file, else 0."""
+        found = {row.status for row in self.asked}
+        if found & {PinFinding.DIFFERS.value, PinFinding.GONE.value}:
+            return int(ExitCode.NEGATIVE)
+        return int(ExitCode.FETCH if found & {UNREACHABLE, NOT_LISTED} else ExitCode.OK)
 
 
 class _Work(Struct, kw_only=True):
@@ -64,7 +69,9 @@ class _Work(Struct, kw_only=True):
         return self.releases[key]
 
 
-def pins_update(ws: Workspace, *, artifact: str = "", tag: str = "", write: bool = False) -> PinsUpdateResult:
+def pins_update(
+    ws: Workspace, *, artifact: str = "", tag: str = "", gpu: str = "", write: bool = False
+) -> PinsUpdateResult:
     """Compare pins with their releases' metadata and propose newer releases.
 
     A pin that upstream contradicts is reported and never changed. A newer release becomes a new artifact
@@ -74,6 +81,7 @@ def pins_update(ws: Workspace, *, artifact: str = "", tag: str = "", write: bool
         ws: the workspace.
         artifact: artifact ids, comma separated; empty for all.
         tag: the release to bring in; empty for the newest.
+        gpu: complete the stack that is proposed for this architecture (``all``: every one) and nothing else.
         write: change the lock file; otherwise only the difference is returned.
 
     Raises:
@@ -84,6 +92,13 @@ def pins_update(ws: Workspace, *, artifact: str = "", tag: str = "", write: bool
     lock = read_lock(ws.lock_path, custom=ws.custom_lock)
     text = format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path)
     work = _Work(lock=lock, text=text, server=github(ws))
+    if gpu:
+        from scripts.app.pins_propose import chosen_proposals, complete  # noqa: PLC0415 - only here
+
+        for proposal in chosen_proposals(gpu, lock):
+            work.text, status, detail = complete(ws, lock, work.text, proposal)
+            work.say(proposal.artifact, status, detail)
+        return _finish(ws, work, write=write)
     families: dict[tuple[str, str, str], list[tuple[Artifact, AssetRef]]] = defaultdict(list)
     for item in chosen(lock, artifact):
         ref = work.server.ref(item.urls[0]) if item.urls else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,53 +13,33 @@ from msgspec.structs import replace
 from scripts.app.context import Staged, Workspace, active, host_of, lock_of, newest
 from scripts.app.stack_facts import stack_facts
 from scripts.app.wrap.plan import named_program
+from scripts.app.wrap.profile import program_facts
 from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.guards import refuse_guarded
+from scripts.host.gpu import AMD
+from scripts.host.native import NativeWay, native_ways
 from scripts.launch.injection import ViaFacts
+from scripts.launch.profiles import recognised
 from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
-from scripts.preflight.better_stack import better_stack
-from scripts.preflight.coverage import Covered, StackFacts, cover
+from scripts.preflight.better_stack import Better, ComparedStack, better_stacks, compared, held_against
+from scripts.preflight.coverage import Covered, StackFacts
 from scripts.preflight.examine import Examined, examine
 from scripts.preflight.kernels import KernelStore, demangled, differences, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import loading_of
-from scripts.preflight.missing_kernels import BASIS, FileKernels, kernels_of, missing_sentence
+from scripts.preflight.missing_kernels import BASIS, FileKernels, missing_sentence
 from scripts.preflight.packages import is_python, roots_of
 from scripts.preflight.places import Places, places_of
 from scripts.preflight.reasons import Reason, Verdict, grouped
-from scripts.preflight.verdict import BUILD_SHARED, SYSTEMS, Judged, judge, static_runtime_refusal
-from scripts.serialize import JsonRecord
+from scripts.preflight.verdict import BUILD_SHARED, SYSTEMS, Judged, static_runtime_refusal
 from scripts.staging.generations import read_history
 
 CACHE_FOLDER: Final = "preflight-v1"
 KERNELS_FOLDER: Final = "kernels-v1"
 #: So many reasons are shown before a program is started.
 WARNINGS: Final = 3
-
-
-class Better(JsonRecord, frozen=True, kw_only=True):
-    """Another pinned stack for which less is missing."""
-
-    stack: str
-    verdict: Verdict
-    why: str
-
-
-class ComparedStack(Struct, frozen=True, kw_only=True):
-    """One stack beside others; ``None`` where its release was not read.
-
-    ``fits`` is false where it is not for this GPU; ``assumed``: its PTX table is the nearest release's.
-    """
-
-    stack: str
-    verdict: str
-    fits: bool
-    kernels: int | None
-    kernels_missing: int | None
-    functions_missing: int | None
-    assumed: bool
 
 
 class PreflightResult(Struct, frozen=True, kw_only=True):
@@ -89,6 +69,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
     judged: Judged
     better: tuple[Better, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+    native: tuple[NativeWay, ...] = ()
     level: str | None = None
     system: str = ""
     strict: bool = False
@@ -145,6 +126,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
             "evidence": self.level,
             "reasons": [reason.to_json() for reason in self.judged.reasons],
             "better_stacks": [other.to_json() for other in self.better],
+            "native": [msgspec.to_builtins(way) for way in self.native],
             "alternatives": [{"id": a.id, "what": a.what, "source": a.source} for a in self.alternatives],
             "stacks": [msgspec.to_builtins(other) for other in self.compared],
             "files_read": len(self.examined.closure.visited),
@@ -217,10 +199,11 @@ def preflight(
     facts = stack_facts(lock, wanted, host, runtime)
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
-    here = _judge(examined, facts, store)
+    here = held_against(examined, facts, store)
     system = SYSTEMS.get(examined.closure.program.facts.format, "")
     others = tuple(
-        _judge(examined, other, store, fits=fits) for other, fits in _others(ws, lock, wanted, host, system)
+        held_against(examined, other, store, fits=fits)
+        for other, fits in _others(ws, lock, wanted, host, system)
     )
     level = worth_here(ws)(wanted.id, facts.gfx) if facts.gfx else None
     return PreflightResult(
@@ -230,9 +213,10 @@ def preflight(
         covered=here.covered,
         judged=here.judged,
         kernels=here.kernels,
-        better=_better(here, others),
-        compared=tuple(_compared(one) for one in (here, *others)) if all_stacks else (),
+        better=better_stacks(here, others),
+        compared=tuple(compared(one) for one in (here, *others)) if all_stacks else (),
         alternatives=_alternatives(examined) if here.judged.verdict is not Verdict.RUNS else (),
+        native=_native(program, host),
         level=level.value if level is not None else None,
         system=host.os,
         strict=strict,
@@ -258,7 +242,7 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
     _refuse_static_runtime(staged.stack, examined)
     about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
-    here = _judge(examined, about, store)
+    here = held_against(examined, about, store)
     judged = here.judged
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
     seen = loading_of(examined.closure, about.providers, hidden=hidden)
@@ -325,27 +309,9 @@ def _notes(reasons: list[Reason]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-class _Here(Struct, frozen=True, kw_only=True):
-    """A program held against one stack."""
-
-    stack: StackFacts
-    covered: tuple[Covered, ...]
-    judged: Judged
-    kernels: tuple[FileKernels, ...]
-    fits: bool = True
-
-
 def kernel_store(ws: Workspace) -> KernelStore:
     """Return where this user's reports on kernels lie."""
     return KernelStore(ws.state_root / KERNELS_FOLDER)
-
-
-def _judge(examined: Examined, facts: StackFacts, store: KernelStore, *, fits: bool = True) -> _Here:
-    """Hold what was read against a stack; ``fits`` says whether that is for this GPU."""
-    covered = cover(examined.closure.needs, facts)
-    kernels = kernels_of(examined.closure, store, facts)
-    judged = judge(examined.closure, covered, examined.kinds, facts, kernels)
-    return _Here(stack=facts, covered=covered, judged=judged, kernels=kernels, fits=fits)
 
 
 def _is_active(ws: Workspace, stack: Stack) -> bool:
@@ -370,36 +336,14 @@ def _others(
         yield facts, not (facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx)
 
 
-def _better(now: _Here, others: Sequence[_Here]) -> tuple[Better, ...]:
-    """Keep the stacks for this GPU that have more of what the program needs."""
-    lost = _missing(now)
-    return tuple(
-        Better(stack=other.stack.id, verdict=other.judged.verdict, why=why)
-        for other in others
-        if other.fits
-        and (why := better_stack(now.covered, other.covered, other.stack, lost, _missing(other)))
-    )
-
-
-def _missing(one: _Here) -> int | None:
-    """Count the kernels that a program would miss; ``None`` where its release was not read."""
-    return sum(len(file.tally.missing) for file in one.kernels) if one.stack.ptx else None
-
-
-def _compared(one: _Here) -> ComparedStack:
-    """Put a stack in one line."""
-    lost = sum(
-        len(c.missing) + len(c.aborts) + len(c.not_exported) for c in one.covered if not c.need.spelled
-    )
-    return ComparedStack(
-        stack=one.stack.id,
-        verdict=one.judged.verdict.value,
-        fits=one.fits,
-        kernels=sum(file.tally.total for file in one.kernels) if one.stack.ptx else None,
-        kernels_missing=_missing(one),
-        functions_missing=lost if one.stack.api is not None else None,
-        assumed=one.stack.ptx_assumed,
-    )
+def _native(program: Path, host: Host) -> tuple[NativeWay, ...]:
+    """Name the program's own ways without translation, for a Radeon that is in this machine."""
+    gpu = host.selected_gpu
+    if gpu is None or gpu.vendor != AMD:
+        return ()
+    programs = recognised(program_facts(program))
+    ways = native_ways(gfx=gpu.gfx or "", os=host.os, programs=programs)
+    return tuple(way for way in ways if way.own)
 
 
 def _alternatives(examined: Examined) -> tuple[Alternative, ...]:

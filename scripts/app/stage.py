@@ -32,6 +32,7 @@ def stage(
     mirror: str = "",
     supplied: str = "",
     force: bool = False,
+    for_: str = "",
 ) -> StageResult:
     """Fetch, unpack and assemble a stack; what is damaged, archives too, is replaced as the lock says."""
     request = read_request(
@@ -43,6 +44,7 @@ def stage(
         mirror=mirror,
         supplied=supplied,
         force=force,
+        system=for_,
     )
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())
@@ -75,9 +77,12 @@ def fetch(
     yes: bool = False,
     offline: bool = False,
     mirror: str = "",
+    for_: str = "",
 ) -> FetchResult:
     """Download what is missing; what is in the store already is verified again."""
-    request = read_request(stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror)
+    request = read_request(
+        stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror, system=for_
+    )
     flow = Flow(ws, request)
     _lock, _selection, resolved = flow.select(flow.scan())
     summary = flow.confirm_downloads(resolved)

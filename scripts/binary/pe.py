@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,6 @@ from msgspec import Struct, field
 
 from scripts.binary.image import ANEW, Format, Image, Needed, Section, Unreadable
 from scripts.binary.machine import machine_of
-from scripts.binary.resources import MANIFEST, resource
 from scripts.binary.source import FileBytes
 
 HEADERS: Final = 1 << 16
@@ -30,6 +29,10 @@ _GUI: Final = 2
 _CODE: Final = 0x20
 _SYSTEM32_ONLY: Final = 0x800
 _EXPORT, _IMPORT, _RESOURCE, _CONFIG, _DELAY, _CLR = 0, 1, 2, 10, 13, 14
+_MANIFEST: Final = 24
+_MAX_ENTRIES: Final = 1024
+_LEVELS: Final = 3
+_FOLDER: Final = 0x8000_0000
 #: What pefile is known to let through on damaged headers, beside its own error.
 _DAMAGED: Final = (ValueError, AttributeError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
@@ -134,7 +137,7 @@ def _image(source: FileBytes, head: _Headers, *, exports: bool) -> Image:
     at = _Open(source, head.plus, head.base, head.spans, head.directories)
     needed = (*_imports(at), *_delayed(at))
     names, forwards = _exports(at, names=exports)
-    manifest = resource(at.read, at.directory(_RESOURCE)[0], MANIFEST, MAX_MANIFEST)
+    manifest = _resource(at.read, at.directory(_RESOURCE)[0], _MANIFEST, MAX_MANIFEST)
     inside = [s.offset + s.size for s in head.sections if s.size]
     for section in head.sections:
         if section.size and section.offset + section.size > source.size:
@@ -274,3 +277,39 @@ def _names_heap(at: _Open) -> tuple[Section, ...]:
             return (Section(name="#Strings", offset=start, size=max(0, min(size, at.source.size - start))),)
         place += 8 + (len(name) // 4 + 1) * 4
     return ()
+
+
+def _resource(read: Callable[[int, int], bytes], root: int, kind: int, limit: int) -> bytes:
+    """Return the first resource of a type, cut at ``limit`` bytes; empty where there is none.
+
+    ``read`` takes an address and a size and may return less; ``root`` is the address of the tree.
+    """
+    if not root:
+        return b""
+    place = 0
+    for level in range(_LEVELS):
+        leads = _resource_entry(read, root + place, kind if level == 0 else None)
+        if leads is None:
+            return b""
+        place = leads
+        if not place & _FOLDER:
+            break
+        place &= ~_FOLDER
+    data = read(root + place, 8)
+    if len(data) < 8:  # noqa: PLR2004 - address and size
+        return b""
+    address, size = struct.unpack("<II", data)
+    return read(address, min(size, limit))
+
+
+def _resource_entry(read: Callable[[int, int], bytes], folder: int, wanted: int | None) -> int | None:
+    """Return where an entry of one folder leads: the wanted one, or the first."""
+    head = read(folder, 16)
+    if len(head) < 16:  # noqa: PLR2004 - the size of a folder's head
+        return None
+    named, numbered = struct.unpack_from("<HH", head, 12)
+    table = read(folder + 16, 8 * min(named + numbered, _MAX_ENTRIES))
+    for identity, place in struct.iter_unpack("<II", table[: len(table) // 8 * 8]):
+        if wanted is None or identity == wanted:
+            return int(place)
+    return None

@@ -20,6 +20,7 @@ _OPTIONS: Final = {
     for option in (
         Option("stack", "a stack of pins.lock by its id (`invoke stacks` lists them)", "ID"),
         Option("gpu", "which GPU, by its number in `invoke scan`", "NUMBER"),
+        Option("for", "another machine's system: windows or linux; --gpu is then its architecture", "SYSTEM"),
         Option("with", "optional parts to add, comma separated (for example libtorch)", "PARTS"),
         Option("yes", "answer the question before it is asked with yes"),
         Option("offline", "use the store and mirrors in folders only; connect to nothing"),
@@ -61,6 +62,11 @@ _OPTIONS: Final = {
             "trace", "record the program's CUDA calls with the layer's own tracing libraries, and sum them up"
         ),
         Option("no-profile", "apply no known safe settings for recognised programs"),
+        Option("without", "safe settings to leave out, comma separated (for example math-sdp)", "NAMES"),
+        Option(
+            "expect-gpu",
+            "end with 42 when the program says that it found no GPU, or did not load the stack's driver",
+        ),
         Option("args-file", "a JSON file with a list of strings: the program's arguments", "FILE"),
         Option("require", "stacks or architectures, comma separated, that must really have been run", "IDS"),
         Option("target", "the folder of the program", "FOLDER"),
@@ -171,7 +177,8 @@ _ALL: Final = (
         START,
         "Run a program with a stack's CUDA libraries.",
         _take(
-            "exe! stack via keep timeout set cwd log report explain strict no-profile args-file trace",
+            "exe! stack via keep timeout set cwd log report explain strict no-profile without expect-gpu "
+            "args-file trace",
         ),
         view="wrap",
         home="wrap.wrap",
@@ -187,6 +194,17 @@ _ALL: Final = (
         _take("exe! stack strict details kernels all-stacks"),
         view="preflight",
         example="--exe=blender",
+        bare="exe",
+    ),
+    Verb(
+        "native",
+        PROGRAMS,
+        "Say how a program runs on this GPU without translation, with the commands.",
+        _take(
+            "exe", _OPTIONS["gpu"]._replace(help="a number in `invoke scan`, or an architecture", value="GPU")
+        ),
+        view="native",
+        example="--gpu=gfx1031",
         bare="exe",
     ),
     Verb(
@@ -270,16 +288,16 @@ _ALL: Final = (
         "fetch",
         STACKS,
         "Bring a stack's archives into the store, verified by hash.",
-        _take("stack gpu with yes offline mirror"),
+        _take("stack gpu for with yes offline mirror"),
         view="stacks",
         home="stage",
-        example="--stack=cpu-reference",
+        example="--for=windows --gpu=gfx1100",
     ),
     Verb(
         "stage",
         STACKS,
         "Assemble a stack in the store, or repair it; it is not made active.",
-        _take("stack gpu with yes offline mirror supplied force"),
+        _take("stack gpu for with yes offline mirror supplied force"),
         view="stacks",
         example="--stack=cpu-reference",
     ),
@@ -388,7 +406,14 @@ _ALL: Final = (
         "pins.update",
         UPKEEP,
         "Ask releases for their digests and propose newer ones as new stacks beside the old.",
-        _take("artifact tag write"),
+        _take(
+            "artifact tag",
+            _OPTIONS["gpu"]._replace(
+                help="complete the stack proposed for this architecture from AMD's index (all: every one)",
+                value="GFX",
+            ),
+            _OPTIONS["write"],
+        ),
         view="pins",
         example="--write",
     ),

@@ -96,6 +96,16 @@ def driver_notes(gfx: str) -> tuple[str, ...]:
     )
 
 
+def sdk_notes(gfx: str, hip_version: str) -> tuple[str, ...]:
+    """Return what users reported about a release of the HIP SDK on this architecture, with the report."""
+    release = _release(hip_version)
+    return tuple(
+        f"{note['text']} ({note['source']})"
+        for note in document()["sdk_note"]
+        if gfx in note["gfx"] and note["sdk"] == release
+    )
+
+
 @cache
 def document() -> dict[str, Any]:
     """Read the table once."""

@@ -16,12 +16,11 @@ from msgspec.structs import replace
 
 from scripts.binary.image import Image, Unreadable
 from scripts.binary.read import read_image
+from scripts.binary.search import is_api_set
 from scripts.errors import HostError
 from scripts.host.hip_libraries import RUNTIME, asked_names, layer_libraries
 from scripts.model import Runtime
 
-#: Names the system answers for without a file of that name.
-API_SETS: Final = ("api-ms-", "ext-ms-")
 MAX_DEPTH: Final = 8
 #: So many functions are named where some are missing.
 NAMED: Final = 3
@@ -129,7 +128,7 @@ class _BackendWalk(Struct):
         folders = [file.parent, at.program, at.system, *(at.path if bare else ())]
         for needed in image.needed if isinstance(image, Image) else ():
             name = needed.library
-            if name.lower().startswith(API_SETS):
+            if is_api_set(name):
                 continue
             found = self.find(name, folders)
             if found is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePath
@@ -11,12 +11,15 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from scripts.errors import UsageError
 from scripts.launch.environ import EnvChange
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data" / "apps.toml"
+#: Keys of an entry that say where it holds, not what is set.
+CONDITIONS: Final = frozenset({"gfx", "stacks", "has", "lacks"})
 TORCH_POLICY: Final = "CUDA_AMD_TORCH_POLICY"
-#: Options of Python that keep PYTHONPATH, and with it our settings, out.
-ISOLATED: Final = ("I", "E")
+#: The folder in which each process that holds a policy reports what was in force.
+TORCH_REPORT: Final = "CUDA_AMD_TORCH_REPORT"
 
 
 class AppFacts(Struct, frozen=True, kw_only=True):
@@ -29,7 +32,9 @@ class AppFacts(Struct, frozen=True, kw_only=True):
         kinds: ids of what preflight took it for.
         gfx: the GPU's architecture, empty where unknown.
         stack: the stack's id.
+        named_only: only what names this stack is meant for it.
         args: its arguments.
+        backends: by name whether the stack's HIP runtime has a library; unknown ones are absent or ``None``.
     """
 
     name: str
@@ -38,7 +43,9 @@ class AppFacts(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     gfx: str = ""
     stack: str = ""
+    named_only: bool = False
     args: tuple[str, ...] = ()
+    backends: Mapping[str, bool | None] = field(default_factory=dict)
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -49,6 +56,11 @@ class Setting(Struct, frozen=True, kw_only=True):
     env: str = ""
     value: str = ""
     torch: str = ""
+
+    @property
+    def name(self) -> str:
+        """By what ``--without`` leaves it out."""
+        return self.torch or self.env
 
 
 class Applied(Struct, frozen=True, kw_only=True):
@@ -65,28 +77,38 @@ class Applied(Struct, frozen=True, kw_only=True):
         """Everything that is shown; nothing is set without being shown."""
         said = [
             f"{self.what} (by {self.sign}): {s.torch or f'{s.env}={s.value}'} is set, because {s.why} "
-            f"[{s.source}]; --no-profile leaves it out"
+            f"[{s.source}]; --without={s.name} leaves it out"
             for s in self.settings
         ]
         return (*said, *(f"{self.what} (by {self.sign}): {note}" for note in self.notes))
 
 
-def matching(facts: AppFacts) -> tuple[Applied, ...]:
-    """Return every profile that fits a program and has something for this GPU and stack."""
+def matching(facts: AppFacts, *, without: Collection[str] = ()) -> tuple[Applied, ...]:
+    """Return every profile that fits a program and has something for this GPU and stack.
+
+    ``without`` names settings that are left out; a setting of two profiles is applied once.
+
+    Raises:
+        UsageError: ``unknown-setting``: no profile has a setting of such a name.
+    """
+    _refuse_unknown(without)
     found = []
+    taken = set(without)
     for row in document():
         sign = _sign(row, facts)
         if not sign:
             continue
+        settings = []
+        for entry in row.get("set", ()):
+            setting = Setting(**{key: value for key, value in entry.items() if key not in CONDITIONS})
+            if setting.name not in taken and _here(entry, facts):
+                taken.add(setting.name)
+                settings.append(setting)
         made = Applied(
             id=row["id"],
             what=row["what"],
             sign=sign,
-            settings=tuple(
-                Setting(**{key: value for key, value in s.items() if key not in {"gfx", "stacks"}})
-                for s in row.get("set", ())
-                if _here(s, facts)
-            ),
+            settings=tuple(settings),
             notes=tuple(f"{n['text']} [{n['source']}]" for n in row.get("note", ()) if _here(n, facts)),
         )
         if made.settings or made.notes:
@@ -94,47 +116,59 @@ def matching(facts: AppFacts) -> tuple[Applied, ...]:
     return tuple(found)
 
 
+def recognised(facts: AppFacts) -> tuple[str, ...]:
+    """Return the ids of every profile that fits a program, whether it has something to set or not."""
+    return tuple(row["id"] for row in document() if _sign(row, facts))
+
+
 def changes(applied: Iterable[Applied], folder: PurePath) -> tuple[EnvChange, ...]:
     """Return the environment that profiles ask for; ``folder`` holds the start-up file for PyTorch."""
-    made, policies = [], []
-    for profile in applied:
-        for setting in profile.settings:
-            if setting.torch:
-                policies.append(setting.torch)
-            else:
-                made.append(
-                    EnvChange(
-                        name=setting.env,
-                        action="set",
-                        value=setting.value,
-                        why=f"{profile.what}: {setting.why}",
-                    )
-                )
-    if policies:
-        why = "PyTorch gets safe settings at its import"
+    applied = tuple(applied)
+    made = [
+        EnvChange(name=setting.env, action="set", value=setting.value, why=f"{profile.what}: {setting.why}")
+        for profile in applied
+        for setting in profile.settings
+        if not setting.torch
+    ]
+    if policies := policies_of(applied):
+        why = "PyTorch's settings are held from its import to the end"
         made.append(EnvChange(name=TORCH_POLICY, action="set", value=",".join(policies), why=why))
         made.append(EnvChange(name="PYTHONPATH", action="prepend", value=str(folder), why=why))
     return tuple(made)
 
 
-def kept_out(applied: Iterable[Applied], args: Sequence[str]) -> tuple[str, ...]:
-    """Say where Python's own options keep the settings for PyTorch out."""
-    if not any(setting.torch for profile in applied for setting in profile.settings):
-        return ()
-    options = []
-    for arg in args:
-        if not arg.startswith("-") or arg in {"-c", "-m"}:
-            break
-        options += [letter for letter in ISOLATED if not arg.startswith("--") and letter in arg[1:]]
-    return tuple(
-        f"Python's option -{letter} keeps the safe settings for PyTorch out" for letter in options[:1]
-    )
+def policies_of(applied: Iterable[Applied]) -> tuple[str, ...]:
+    """Name the policies for PyTorch among what is applied."""
+    return tuple(setting.torch for profile in applied for setting in profile.settings if setting.torch)
+
+
+def cpu_words() -> tuple[dict[str, str], ...]:
+    """Return what programs print when they found no device: ``pattern``, ``what``, ``source``."""
+    return tuple(_table()["cpu_words"])
+
+
+def setting_names() -> tuple[str, ...]:
+    """Name every setting of every profile, for ``--without``."""
+    named = (entry.get("torch") or entry["env"] for row in document() for entry in row.get("set", ()))
+    return tuple(sorted(set(named)))
+
+
+def _refuse_unknown(without: Iterable[str]) -> None:
+    unknown = sorted(set(without) - set(setting_names()))
+    if unknown:
+        msg = f"no known program has a setting {unknown[0]}"
+        raise UsageError("unknown-setting", msg, hint=f"use one of: {', '.join(setting_names())}")
+
+
+def document() -> tuple[dict[str, Any], ...]:
+    """Return every program of the table."""
+    return tuple(_table()["app"])
 
 
 @cache
-def document() -> tuple[dict[str, Any], ...]:
+def _table() -> dict[str, Any]:
     """Read the table once."""
-    return tuple(tomllib.loads(DATA.read_text(encoding="utf-8"))["app"])
+    return tomllib.loads(DATA.read_text(encoding="utf-8"))
 
 
 def _sign(row: Mapping[str, Any], facts: AppFacts) -> str:
@@ -153,6 +187,14 @@ def _sign(row: Mapping[str, Any], facts: AppFacts) -> str:
 def _here(entry: Mapping[str, Any], facts: AppFacts) -> bool:
     """Whether an entry is meant for this GPU and stack."""
     stacks = entry.get("stacks", ())
-    return (not entry.get("gfx") or facts.gfx in entry["gfx"]) and (
-        not stacks or any(fnmatchcase(facts.stack, pattern) for pattern in stacks)
+    if not any(fnmatchcase(facts.stack, pattern) for pattern in stacks) and (stacks or facts.named_only):
+        return False
+    if entry.get("gfx") and facts.gfx not in entry["gfx"]:
+        return False
+    versions = entry.get("versions", ())
+    if versions and not any(fnmatchcase(facts.packages.get("torch", ""), pattern) for pattern in versions):
+        return False
+    # A back end that is not known to be there, or not to be there, fulfils neither condition.
+    return all(facts.backends.get(name) is True for name in entry.get("has", ())) and all(
+        facts.backends.get(name) is False for name in entry.get("lacks", ())
     )

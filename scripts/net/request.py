@@ -158,6 +158,29 @@ def hash_url(
     return retry(url, transport, ask)
 
 
+def read_url(url: str, transport: Transport, *, most: int, headers: dict[str, str]) -> bytes:
+    """Read a short text, for example a page of a package index.
+
+    Raises:
+        FetchError: it did not arrive whole; ``too-long``: it has more than ``most`` bytes.
+    """
+
+    def ask(session: requests.Session) -> bytes:
+        reply = open_url(session, url, transport, headers=headers)
+        try:
+            body = b""
+            while part := reply.read(1 << 16):
+                body += part
+                if len(body) > most:
+                    msg = f"the answer is longer than {most} bytes"
+                    raise FetchError("too-long", msg, context=(shown(url),))
+            return body
+        finally:
+            reply.close()
+
+    return retry(url, transport, ask)
+
+
 def open_url(
     session: requests.Session,
     url: str,

@@ -1,4 +1,4 @@
-"""What files told, kept between runs: a file that did not change is not read again."""
+"""What was read of files, kept between runs: a file that did not change is not read again."""
 
 from __future__ import annotations
 

@@ -28,12 +28,12 @@ class StackFacts(Struct, frozen=True, kw_only=True):
     Attributes:
         os: ``windows`` or ``linux``; empty where the stack is for both.
         providers: by the name that pins.lock uses (``cublas12``).
-        api: its call table, ``None`` where nobody has read its sources.
+        api: its call table, ``None`` where its sources were not read.
         ptx: the name of the table of the PTX that it compiles, empty where its sources were not read.
         ptx_assumed: that table is the nearest release's.
         exports: for libraries without a table: what the staged file really exports.
-        backends: HIP library to "is it there"; ``None`` where nobody can say.
-        kernels: HIP library to "has it kernels for this GPU"; ``None`` where nobody can say.
+        backends: HIP library to "is it there"; ``None`` where that is unknown.
+        kernels: HIP library to "has it kernels for this GPU"; ``None`` where that is unknown.
         machines: processors whose programs it can serve.
         gfx: the GPU it would run on, empty where unknown.
         hip: how the HIP runtime is called, for sentences.
@@ -64,10 +64,10 @@ class Covered(Struct, frozen=True, kw_only=True):
         missing: functions that only say NOT_SUPPORTED.
         aborts: functions that end the process.
         not_exported: functions that are not there: a program that imports them does not start.
-        unknown: functions nobody can say anything about.
+        unknown: functions of which nothing is known.
         absent: HIP libraries that are needed behind it and not there.
         kernelless: HIP libraries without kernels for this GPU.
-        unsure: HIP libraries nobody can say anything about.
+        unsure: HIP libraries of which nothing is known.
         own_serves: the program's own copy does its work under this stack, on the driver.
     """
 

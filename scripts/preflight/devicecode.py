@@ -133,7 +133,7 @@ class _Tally(Struct):
     uncounted: str = ""
 
     def unseen(self, why: str) -> None:
-        """Count a module that nobody can say anything about."""
+        """Count a module that cannot be judged."""
         self.modules += 1
         self.unknown += 1
         self.why = self.why or why

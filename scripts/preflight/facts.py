@@ -1,4 +1,4 @@
-"""What one file told. Kept between runs, so that nothing here knows how files are read."""
+"""What was read of one file. Kept between runs, so that nothing here knows how files are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Code(Struct, frozen=True, kw_only=True):
         uncounted: the first reason why not.
         stubs: those whose only PTX lies far below their machine code.
         special: those whose PTX is for one processor or its family alone (all of it has a letter).
-        unknown: those that nobody can say anything about; ``why`` is the first one's reason.
+        unknown: those that cannot be judged; ``why`` is the first one's reason.
         complete: false where damage or a limit ended the reading; ``limit`` says the latter in numbers.
     """
 
@@ -55,7 +55,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class FileFacts(Struct, frozen=True, kw_only=True):
-    """What one file told; ``format`` is empty where it is no program or library.
+    """What was read of one file; ``format`` is empty where it is no program or library.
 
     Attributes:
         undefined: ELF: functions of NVIDIA's libraries that it needs, whoever brings them.

@@ -115,6 +115,7 @@ class KernelStore:
         """``folder`` may not exist yet."""
         self._folder = folder
         self._seen: dict[str, KernelReport] = {}
+        self._tallies: dict[tuple[str, str, str], KernelTally] = {}
 
     def get(self, device: str) -> KernelReport | None:
         """Return a report that the same tables gave, ``None`` where there is none or it is damaged."""
@@ -131,6 +132,13 @@ class KernelStore:
             return None
         self._seen[device] = kept.report
         return kept.report
+
+    def tally(self, file: str, device: str, table: str) -> KernelTally | None:
+        """Count a file's kernels under a release; ``None`` without a report. Stacks may share a release."""
+        known = self._tallies.get((file, device, table))
+        if known is None and (report := self.get(device)) is not None:
+            known = self._tallies[file, device, table] = tally(file, report, table)
+        return known
 
     def put(self, device: str, report: KernelReport) -> None:
         """Keep a report; failing to write it is no failure."""

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from scripts.binary.search import search_path
 from scripts.preflight.libraries import Part
-from scripts.preflight.needs import Closure, Need, Visited, search_path
+from scripts.preflight.needs import Closure, Need, Visited
 
 _PLAIN_LOADS = frozenset({"LoadLibraryA", "LoadLibraryW"})
 _OTHER_LOADS = frozenset({"LoadLibraryExA", "LoadLibraryExW", "SetDefaultDllDirectories", "AddDllDirectory"})

@@ -71,7 +71,7 @@ def look(path: Path, kernels: KernelStore | None = None) -> FileFacts:
             return FileFacts(faults=(image.reason,), then=image.then)
         with FileBytes(path) as source:
             needles = {"fatbin": MAGIC, "cubin": _CUBIN_MARK, "ptx": _PTX_MARK, STATIC_RUNTIME: _RUNTIME_MARK}
-            if image.format is Format.ELF or not image.library:  # nobody asks for a DLL's kind
+            if image.format is Format.ELF or not image.library:  # a DLL's kind does not matter
                 needles |= byte_signs()
             spans = _data(image)
             swept = sweep(source, spans, image.format, needles)

@@ -18,7 +18,6 @@ from scripts.preflight.kernels import (
     demangled,
     differences,
     fates,
-    tally,
 )
 from scripts.preflight.needs import Closure
 from scripts.preflight.reasons import Reason, Verdict, count_of
@@ -48,9 +47,9 @@ def kernels_of(closure: Closure, store: KernelStore | None, stack: StackFacts) -
     """Return what a stack makes of the kernels of every file that was read and has PTX."""
     found = []
     for visited in closure.visited if store is not None and stack.ptx else ():
-        report = store.get(visited.facts.device) if store is not None and visited.facts.device else None
-        if report is not None:
-            counted = tally(visited.path.name, report, stack.ptx)
+        device = visited.facts.device
+        counted = store.tally(visited.path.name, device, stack.ptx) if store is not None and device else None
+        if counted is not None:
             found.append(FileKernels(path=visited.path, how=visited.how, tally=counted))
     return tuple(found)
 

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from scripts.binary.search import search_path
 from scripts.preflight.facts import Ask, FileFacts
 from scripts.preflight.libraries import Named, Part, library_of, named, runtime_calls
 from scripts.preflight.listing import Listing
@@ -57,7 +58,7 @@ class Need(Struct, frozen=True, kw_only=True):
 
 
 class Visited(Struct, frozen=True, kw_only=True):
-    """A file that was read: how it is reached, and what it told."""
+    """A file that was read: how it is reached, and what is in it."""
 
     path: Path
     how: str
@@ -207,11 +208,3 @@ def resolve(listing: Listing, program: Path, asker: Path, facts: FileFacts, name
     copies = listing.by_name.get(PurePosixPath(name.replace("\\", "/")).name.lower(), ())
     near = [p for p in copies if p.parent == program.parent], [p for p in copies if p.parent == asker.parent]
     yield from dict.fromkeys((*near[0], *near[1], *copies))
-
-
-def search_path(asker: Path, entries: Sequence[str]) -> Iterator[Path]:
-    """Expand ``$ORIGIN`` in RPATH or RUNPATH; what depends on the current folder is left out."""
-    for entry in entries:
-        text = entry.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(asker.parent))
-        if "$" not in text and Path(text).is_absolute():
-            yield Path(text)

@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from scripts.binary.search import search_path
 from scripts.preflight.libraries import Part
-from scripts.preflight.needs import Closure, Need, Visited, search_path
+from scripts.preflight.needs import Closure, Need, Visited
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -94,7 +95,7 @@ _BECAUSE = {
 
 
 def _system_only(need: Need, asker: Visited) -> str:
-    """Name who asks the system folder alone on behalf of this need; empty where nobody does."""
+    """Name who asks the system folder alone on behalf of this need; empty where none does."""
     if asker.facts.format == "elf" or need.named.library.id != "nvcuda":
         return ""
     if need.chain[-1] != asker.path.name:

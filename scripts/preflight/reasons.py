@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 class Reason(JsonRecord, frozen=True, kw_only=True):
     """One reason: what it leads to, how heavy it is, the file and the functions it is about.
 
-    ``then`` says what to do about it; empty where nobody here can do anything.
+    ``then`` says what to do about it; empty where nothing can be done here.
     """
 
     effect: Verdict

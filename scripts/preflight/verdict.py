@@ -119,12 +119,12 @@ def _spelled(item: Covered) -> str:
     """Say what the names in a file's data tell of calls that cannot be seen: never enough for a verdict."""
     if not item.need.spelled or not item.need.functions:
         return "what it calls is hidden"
-    said = f"its data has the names of {count_of(len(item.need.functions), 'function')}"
+    text = f"its data has the names of {count_of(len(item.need.functions), 'function')}"
     if item.missing:
-        said += f", of which {len(item.missing)} would always get NOT_SUPPORTED ({_list(item.missing)})"
+        text += f", of which {len(item.missing)} would always get NOT_SUPPORTED ({_list(item.missing)})"
     if item.aborts:
-        said += f", and {len(item.aborts)} would end the process ({_list(item.aborts)})"
-    return f"{said}; whether it calls them, or others, is hidden"
+        text += f", and {len(item.aborts)} would end the process ({_list(item.aborts)})"
+    return f"{text}; whether it calls them, or others, is hidden"
 
 
 def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
@@ -139,7 +139,7 @@ def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
         weight = 60 if need.how == "import" else 40
         yield _reason(Verdict.PARTIAL, weight, _missing_sentence(item), asker, item.missing)
     if item.unknown:
-        why = "nobody has read its calls" if stack.api is None else "they are not in its call table"
+        why = "its calls were not read" if stack.api is None else "they are not in its call table"
         count = count_of(len(item.unknown), "function")
         text = f"{count} of {need.named.title} unknown for {stack.id}: {why}"
         yield _reason(Verdict.UNKNOWN, 20, text, asker, item.unknown)

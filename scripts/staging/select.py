@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
 from scripts.host.hip_libraries import absent_of_whole
-from scripts.host.support import SupportLevel, release_for, support, where_to_get
+from scripts.host.native import native_ways, no_stack_possible
+from scripts.host.support import SupportLevel, release_for, sdk_notes, support, where_to_get
+from scripts.lock.proposals import fits, proposed_for
 from scripts.lock.resolve import find_stack
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
 
@@ -174,7 +176,35 @@ def _refuse(host: Host, lock: Lock, gpu: Gpu, candidates: list[Stack]) -> NoRetu
     here = near or [s for s in ordered if not _unmet_os(s, host)] or ordered
     # Of a stack for other GPUs only that matters; of a near one everything that is missing.
     lines = [f"{s.id} {clause}" for s in here for clause in unmet(s, host, gpu)[: None if near else 1]]
-    raise HostError(reference, msg, context=tuple(lines), hint=_hint(here, lock, host, gpu))
+    proposed = _proposal_hint(lock, host, gpu) if reference == "hip-missing" else ""
+    context = (
+        *lines,
+        *([f"without a HIP SDK: {proposed}"] if proposed else []),
+        *_without_translation(host, gpu),
+    )
+    raise HostError(reference, msg, context=context, hint=_hint(here, lock, host, gpu))
+
+
+def _without_translation(host: Host, gpu: Gpu) -> tuple[str, ...]:
+    """End a refusal with what runs all the same."""
+    if gpu.vendor != AMD or not gpu.gfx:
+        return ()
+    refusal = no_stack_possible(gpu.gfx)
+    ways = native_ways(gfx=gpu.gfx, os=host.os, programs=("pytorch", "llama-cpp"))
+    commands = (f"without translation: {way.what}: {way.commands[0]}" for way in ways if way.own)
+    more = f"for a program: invoke native --exe=PROGRAM --gpu={gpu.gfx}"
+    return (*((refusal,) if refusal else ()), *commands, more)
+
+
+def _proposal_hint(lock: Lock, host: Host, gpu: Gpu | None) -> str:
+    """Say how a stack for this GPU becomes pinned, where one is proposed."""
+    proposal = proposed_for(gpu.gfx or "", host.os) if gpu is not None else None
+    if proposal is None or not fits(proposal, lock):
+        return ""
+    return (
+        f"Run `invoke pins.update --gpu={proposal.gfx} --write`, which completes {proposal.stack} by AMD's "
+        f"own digest, then `invoke setup --stack={proposal.stack}`."
+    )
 
 
 def _hint(stacks: list[Stack], lock: Lock, host: Host, gpu: Gpu | None) -> str:
@@ -194,7 +224,7 @@ def _hint(stacks: list[Stack], lock: Lock, host: Host, gpu: Gpu | None) -> str:
             return f"{where_to_get(stack.hip.range)}, then run this again."
         if stack.hip.source is HipSource.SYSTEM:
             return f"Install ROCm {stack.hip.range} from your distribution or AMD, then run this again."
-    return "Run `invoke stacks` to see what each stack is for."
+    return _proposal_hint(lock, host, gpu) or "Run `invoke stacks` to see what each stack is for."
 
 
 def _warnings(stack: Stack, host: Host, gfx: str) -> tuple[str, ...]:
@@ -203,7 +233,8 @@ def _warnings(stack: Stack, host: Host, gfx: str) -> tuple[str, ...]:
     if stack.hip.source is not HipSource.SDK or root is None:
         return ()
     known = support(gfx, root.version or "")
-    return () if known.verdict is SupportLevel.RUNTIME_AND_LIBRARIES else (known.sentence,)
+    unsupported = () if known.verdict is SupportLevel.RUNTIME_AND_LIBRARIES else (known.sentence,)
+    return (*unsupported, *sdk_notes(gfx, root.version or ""))
 
 
 def _unmet_os(stack: Stack, host: Host) -> list[str]:

@@ -15,6 +15,15 @@ int cuMemHostAlloc(void **, size_t, unsigned), cuMemFreeHost(void *);
 int cuStreamCreate(void **, unsigned), cuStreamDestroy_v2(void *), cuEventCreate(void **, unsigned);
 int cuEventRecord(void *, void *), cuEventDestroy_v2(void *);
 int cuGetProcAddress_v2(const char *, void **, int, unsigned long long, int *);
+int cuModuleLoadData(void **, const void *), cuModuleGetFunction(void **, void *, const char *), cuModuleUnload(void *);
+int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+int cuStreamBeginCapture_v2(void *, int), cuStreamEndCapture(void *, void **), cuStreamSynchronize(void *);
+int cuStreamWaitEvent(void *, void *, unsigned), cuMemsetD32Async(Address, unsigned, size_t, void *), cuCtxSynchronize(void);
+int cuGraphInstantiateWithFlags(void **, void *, unsigned long long), cuGraphLaunch(void *, void *);
+int cuGraphExecUpdate_v2(void *, void *, void *), cuGraphExecDestroy(void *), cuGraphDestroy(void *);
+int cuMemAllocAsync(Address *, size_t, void *), cuMemFreeAsync(Address, void *);
+int cuLinkCreate_v2(unsigned, int *, void **, void **), cuLinkComplete(void *, void **, size_t *), cuLinkDestroy(void *);
+int cuLinkAddData_v2(void *, int, void *, size_t, const char *, unsigned, int *, void **);
 int cublasCreate_v2(void **), cublasDestroy_v2(void *);
 int cublasSgemmStridedBatched(void *, int, int, int, int, int, const float *, const float *, int, long long, const float *,
                               int, long long, const float *, float *, int, long long, int);
@@ -119,6 +128,63 @@ static void driver(void) {
     EXPECT(cuDevicePrimaryCtxRelease_v2(0), 0);
 }
 
+static char DOUBLED[] =
+    ".version 7.5\n.target sm_75\n.address_size 64\n"
+    ".visible .entry doubled(.param .u64 cells, .param .u32 n)\n"
+    "{ .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %a<3>;\n"
+    "  ld.param.u64 %a0, [cells]; ld.param.u32 %r0, [n]; mov.u32 %r1, %tid.x; setp.ge.u32 %p, %r1, %r0; @%p bra DONE;\n"
+    "  mul.wide.u32 %a1, %r1, 4; add.s64 %a2, %a0, %a1; ld.global.u32 %r2, [%a2]; add.s32 %r3, %r2, %r2;\n"
+    "  st.global.u32 [%a2], %r3;\n"
+    "DONE: ret; }\n";
+
+/* A module out of the linker, two streams that wait for each other, and a graph of what they do. */
+static void kernels(void) {
+    void *context, *link, *image, *module, *kernel, *one, *two, *event, *graph, *exec, *info[3];
+    Address cells, more;
+    unsigned n = 24, back[24];
+    void *arguments[] = {&cells, &n};
+    size_t size;
+    EXPECT(cuCtxCreate_v2(&context, 0, 0), 0);
+    EXPECT(cuLinkCreate_v2(0, NULL, NULL, &link), 0);
+    EXPECT(cuLinkAddData_v2(link, 1, DOUBLED, strlen(DOUBLED), "doubled", 0, NULL, NULL), 0);
+    EXPECT(cuLinkComplete(link, &image, &size), 0);
+    EXPECT(cuModuleLoadData(&module, image), 0);
+    EXPECT(cuLinkDestroy(link), 0);
+    EXPECT(cuModuleGetFunction(&kernel, module, "doubled"), 0);
+    EXPECT(cuStreamCreate(&one, 0), 0);
+    EXPECT(cuStreamCreate(&two, 1), 0);
+    EXPECT(cuEventCreate(&event, 0), 0);
+    EXPECT(cuMemAlloc_v2(&cells, sizeof back), 0);
+    EXPECT(cuStreamBeginCapture_v2(one, 0), 0);
+    EXPECT(cuMemsetD32Async(cells, 3, n, one), 0);
+    EXPECT(cuEventRecord(event, one), 0);
+    EXPECT(cuStreamWaitEvent(two, event, 0), 0);
+    EXPECT(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, two, arguments, NULL), 0);
+    EXPECT(cuEventRecord(event, two), 0);
+    EXPECT(cuStreamWaitEvent(one, event, 0), 0);
+    EXPECT(cuStreamEndCapture(one, &graph), 0);
+    EXPECT(cuGraphInstantiateWithFlags(&exec, graph, 0), 0);
+    EXPECT(cuGraphExecUpdate_v2(exec, graph, info), 0);
+    for (int i = 0; i < 50; i++) {
+        EXPECT(cuGraphLaunch(exec, i % 2 ? one : two), 0);
+        EXPECT(cuMemAllocAsync(&more, 100, one), 0);
+        EXPECT(cuMemFreeAsync(more, one), 0);
+        EXPECT(cuEventRecord(event, i % 2 ? one : two), 0);
+        EXPECT(cuStreamWaitEvent(i % 2 ? two : one, event, 0), 0);
+    }
+    EXPECT(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, one, arguments, NULL), 0);
+    EXPECT(cuGraphExecDestroy(exec), 0); /* while it may still be at work */
+    EXPECT(cuGraphDestroy(graph), 0);
+    EXPECT(cuStreamDestroy_v2(two), 0);
+    EXPECT(cuStreamSynchronize(one), 0);
+    EXPECT(cuMemcpyDtoH_v2(back, cells, sizeof back), 0);
+    for (unsigned i = 0; i < n; i++) EXPECT(back[i], 12);
+    EXPECT(cuEventDestroy_v2(event), 0);
+    EXPECT(cuModuleUnload(module), 0);
+    EXPECT(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, one, arguments, NULL), 400);
+    EXPECT(cuCtxDestroy_v2(context), 0); /* takes the rest along */
+}
+
 static void others(void) {
     void *handle;
     int plan;
@@ -137,6 +203,7 @@ int main(void) {
     enum { PRODUCTS = 400 };
     void *handle;
     driver();
+    kernels();
     others();
     EXPECT(cublasCreate_v2(&handle), 0);
     for (int i = 0; i < PRODUCTS; i++) product(handle);

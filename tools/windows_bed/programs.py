@@ -57,7 +57,7 @@ class Program:
 
 def listed() -> tuple[Program, ...]:
     """Return every program of one C file: the bed's own and the stand-ins of ``native/testing``."""
-    linked = {"hip_runtime", "hip_library", "newer_driver", *IMPORTING}
+    linked = {"hip_runtime", "hip_library", "newer_driver", "ptx_fuzz", "ptx_host", *IMPORTING}
     sources = [HERE / "exits.c", *(s for s in sorted(TESTING.glob("*.c")) if s.stem not in linked)]
     return tuple(
         Program(name=LIBRARIES[source.stem], source=source, options=("-shared",))

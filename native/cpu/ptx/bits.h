@@ -23,21 +23,20 @@ static inline uint32_t find_bit(uint64_t x, unsigned width, int is_signed, int s
     return shift_amount ? width - 1 - at : at;
 }
 
+/* Fields of 32 bits take the low 8 bits of position and length, fields of 64 bits take all of them: as an H200 does. */
 static inline uint64_t extract_field(uint64_t a, uint32_t position, uint32_t length, unsigned width, int is_signed) {
-    position &= 0xff;
-    length &= 0xff;
+    if (width == 32) position &= 0xff, length &= 0xff;
     uint64_t top = width - 1, all = width == 64 ? ~0ull : 0xffffffffu;
     uint64_t last = (uint64_t)position + length - 1 < top ? (uint64_t)position + length - 1 : top;
     uint64_t sign = !is_signed || !length ? 0 : a >> last & 1;
     uint64_t field = position > top ? 0 : a >> position;
     uint64_t kept = length == 0 || position > top ? 0 : length >= 64 ? ~0ull : (1ull << length) - 1;
-    if (position <= top && length && position + length > width) kept = ~0ull >> (64 - (width - position));
+    if (position <= top && length && (uint64_t)position + length > width) kept = ~0ull >> (64 - (width - position));
     return ((field & kept) | (sign ? ~kept : 0)) & all;
 }
 
 static inline uint64_t insert_field(uint64_t a, uint64_t b, uint32_t position, uint32_t length, unsigned width) {
-    position &= 0xff;
-    length &= 0xff;
+    if (width == 32) position &= 0xff, length &= 0xff;
     if (position >= width || !length) return b;
     if (length > width - position) length = width - position;
     uint64_t mask = (length >= 64 ? ~0ull : (1ull << length) - 1) << position;
@@ -59,12 +58,13 @@ static inline uint32_t extend_field(uint32_t a, uint32_t length, int wrap, int i
     return (a & mask) | (is_signed && a >> (length - 1) & 1 ? ~mask : 0);
 }
 
-/* The position of the n-th set bit from `base`, upwards or downwards; fns. */
+/* The position of the n-th set bit from `base`, upwards or downwards; fns. The least offset gives 0 on an H200. */
 static inline uint32_t nth_bit(uint32_t mask, uint32_t base, int32_t offset) {
+    if (offset == INT32_MIN) return 0;
     if (base > 31) return 0xffffffffu;
     if (offset == 0) return mask >> base & 1 ? base : 0xffffffffu;
     int step = offset > 0 ? 1 : -1;
-    int64_t count = offset > 0 ? offset : -(int64_t)offset;
+    int32_t count = offset > 0 ? offset : -offset;
     for (int at = (int)base; at >= 0 && at < 32; at += step)
         if (mask >> at & 1 && --count == 0) return (uint32_t)at;
     return 0xffffffffu;

@@ -21,7 +21,8 @@ static bool is_float_type(int type) { return TYPES[type].kind == 'f' || TYPES[ty
 static uint64_t canonical_nan(int type) {
     switch (type) {
     case T_F64: return 0x7ff8000000000000u;
-    case T_F32: case T_TF32: return 0x7fffffffu;
+    case T_F32: return 0x7fffffffu;
+    case T_TF32: return 0x7fffe000u;
     case T_E4M3: case T_E4M3X2: case T_E5M2: case T_E5M2X2: return 0x7f;
     default: return 0x7fff;
     }
@@ -131,6 +132,25 @@ static uint64_t clamp_integer(int type, int from, uint64_t value) {
     return negative ? 0 : value > most ? most : value;
 }
 
+/* A NaN from one type to another, as an H200 does it: to and from double precision its sign and first bits stay. */
+static uint64_t convert_nan(int type, int from, uint64_t bits, int rounding, uint32_t flags) {
+    if (flags & F_SAT) return 0;
+    if (from == T_F64) {
+        uint64_t sign = bits >> 63, fraction = (bits & 0xfffffffffffffu) | 1ull << 51;
+        if (type == T_F64) return bits | 1ull << 51;
+        if (type == T_F32) return sign << 31 | 0x7f800000u | fraction >> 29;
+        if (type == T_F16) return sign << 15 | 0x7c00u | fraction >> 42;
+    }
+    if (type == T_F64) {
+        uint64_t wide = from == T_F16 ? (bits & 0x8000) << 16 | 0x7f800000u | (bits & 0x3ff) << 13 : from == T_BF16 ? bits << 16 : bits;
+        if (from == T_F32 && flags & F_FTZ) wide = 0x7fffffffu;
+        return wide >> 31 << 63 | 0x7ff8000000000000u | (wide & 0x7fffff) << 29;
+    }
+    if (type == T_F32 && from == T_BF16) return bits << 16;
+    if (type == T_TF32 && rounding == ROUND_AWAY) return bits & 0xffffe000u;
+    return canonical_nan(type);
+}
+
 static uint64_t convert_one(int type, int from, uint64_t bits, int rounding, uint32_t flags) {
     if (!is_float_type(from)) {
         uint64_t value = extend(from, bits);
@@ -139,11 +159,12 @@ static uint64_t convert_one(int type, int from, uint64_t bits, int rounding, uin
         if (flags & F_SAT) value = negative ? 0 : value > 1 ? 1 : value, negative = false;
         return round_float(type, negative, 0, negative ? 0 - value : value, false, rounding, flags);
     }
-    if (from == T_F32 && flags & F_FTZ) bits = bits32(flush32(float32((uint32_t)bits)));
+    if (from == T_F32 && flags & F_FTZ && type != T_F16) bits = bits32(flush32(float32((uint32_t)bits)));
     double x = value_of(from, bits);
     if (!is_float_type(type)) return float_to_integer(type, from, x, rounding);
-    if (flags & F_INTEGRAL && x == x) x = copysign(to_integral(x, rounding), x);
-    if (type == from && x == x && !(flags & (F_SAT | F_RELU | F_FTZ | F_INTEGRAL))) return bits;
+    if (x != x) return convert_nan(type, from, bits, rounding, flags);
+    if (flags & F_INTEGRAL) x = copysign(to_integral(x, rounding), x);
+    if (type == from && !(flags & (F_SAT | F_RELU | F_FTZ | F_INTEGRAL))) return bits;
     return bits_of(type, x, rounding, flags);
 }
 

@@ -5,7 +5,9 @@
 #define F32_1(name, id, operation)                                                                                       \
     OP(name ".f32", id##_f32, "ff", f32, f32, f32, f32, nan32(operation(a[i])))                                          \
     OP(name ".ftz.f32", id##_ftz, "ff", f32, f32, f32, f32, nan32(flush32(operation(flush32(a[i])))))
-#define F64(name, id, L, operation) OP(name ".f64", id##_f64, L, f64, f64, f64, f64, operation(a[i], b[i], c[i]))
+/* Of several NaNs the result is the first one of x, y, z. */
+#define F64(name, id, L, operation, x, y, z)                                                                             \
+    OP(name ".f64", id##_f64, L, f64, f64, f64, f64, nan64(operation(a[i], b[i], c[i]), x[i], y[i], z[i]))
 
 #define ADD(x, y, z) ((x) + (y))
 #define SUB(x, y, z) ((x) - (y))
@@ -69,28 +71,28 @@ F32_1("lg2", lg2, LG2)
 F32_1("sin", sin, SIN)
 F32_1("cos", cos, COS)
 F32_1("tanh", tanh, TANH)
-OP("abs.f32", abs_f32, "ww", u32, u32, u32, u32, a[i] & 0x7fffffff)
-OP("abs.ftz.f32", abs_ftz, "ff", f32, f32, f32, f32, flush32(absolute(a[i])))
-OP("neg.f32", neg_f32, "ww", u32, u32, u32, u32, a[i] ^ 0x80000000)
-OP("neg.ftz.f32", neg_ftz, "ff", f32, f32, f32, f32, flush32(float32(bits32(a[i]) ^ 0x80000000)))
+OP("abs.f32", abs_f32, "ww", u32, u32, u32, u32, bits32(nan32(absolute(float32(a[i])))))
+OP("abs.ftz.f32", abs_ftz, "ff", f32, f32, f32, f32, nan32(flush32(absolute(a[i]))))
+OP("neg.f32", neg_f32, "ww", u32, u32, u32, u32, bits32(nan32(float32(a[i] ^ 0x80000000))))
+OP("neg.ftz.f32", neg_ftz, "ff", f32, f32, f32, f32, nan32(flush32(float32(bits32(a[i]) ^ 0x80000000))))
 OP("copysign.f32", copysign_f32, "fff", u32, u32, u32, u32, (b[i] & 0x7fffffff) | (a[i] & 0x80000000))
 ALIAS("mov.f32", mov_b32, "ff")
 ALIAS("mov.f64", mov_b64, "dd")
 
-F64("add", add, "ddd", ADD)
-F64("sub", sub, "ddd", SUB)
-F64("mul", mul, "ddd", MUL)
-F64("fma", fma, "dddd", FMA64)
-F64("div", div, "ddd", DIV)
-OP("min.f64", min_f64, "ddd", f64, f64, f64, f64, min64(a[i], b[i]))
-OP("max.f64", max_f64, "ddd", f64, f64, f64, f64, max64(a[i], b[i]))
+F64("add", add, "ddd", ADD, b, a, a)
+F64("sub", sub, "ddd", SUB, b, a, a)
+F64("mul", mul, "ddd", MUL, b, a, a)
+F64("fma", fma, "dddd", FMA64, b, c, a)
+F64("div", div, "ddd", DIV, a, b, b)
+OP("min.f64", min_f64, "ddd", f64, f64, f64, f64, quiet64(min64(a[i], b[i])))
+OP("max.f64", max_f64, "ddd", f64, f64, f64, f64, quiet64(max64(a[i], b[i])))
 OP("rcp.f64", rcp_f64, "dd", f64, f64, f64, f64, 1 / a[i])
 OP("sqrt.f64", sqrt_f64, "dd", f64, f64, f64, f64, sqrt(a[i]))
 OP("rsqrt.f64", rsqrt_f64, "dd", f64, f64, f64, f64, 1 / sqrt(a[i]))
 OP("rcp.ftz.f64", rcp_upper, "dd", f64, f64, f64, f64, upper_half(1 / upper_half(a[i])))
 OP("rsqrt.ftz.f64", rsqrt_upper, "dd", f64, f64, f64, f64, upper_half(1 / sqrt(upper_half(a[i]))))
-OP("abs.f64", abs_f64, "dd", u64, u64, u64, u64, a[i] & 0x7fffffffffffffff)
-OP("neg.f64", neg_f64, "dd", u64, u64, u64, u64, a[i] ^ 0x8000000000000000)
+OP("abs.f64", abs_f64, "dd", f64, f64, f64, f64, a[i] != a[i] ? quiet64(a[i]) : float64(bits64(a[i]) & 0x7fffffffffffffff))
+OP("neg.f64", neg_f64, "dd", f64, f64, f64, f64, a[i] != a[i] ? quiet64(a[i]) : float64(bits64(a[i]) ^ 0x8000000000000000))
 OP("copysign.f64", copysign_f64, "ddd", u64, u64, u64, u64, (b[i] & 0x7fffffffffffffff) | (a[i] & 0x8000000000000000))
 
 /* f16 and bf16: computed in float or double, rounded once. The pairs (x2) use the same code on twice the values. */
@@ -99,7 +101,7 @@ OP("copysign.f64", copysign_f64, "ddd", u64, u64, u64, u64, (b[i] & 0x7fffffffff
     PAIR_OP(name "." #T "x2", id##_##T##x2, X, TO(expression(FROM(a[i]), FROM(b[i]), FROM(c[i]))))
 #define HALF_IN(x) half_float(n->flags & F_FTZ ? flush_half(x) : (x))
 #define HALF_OUT(x) (n->flags & F_FTZ ? flush_half(float_half(x)) : float_half(x))
-#define EACH_SMALL(T, FROM, TO)                                                                                          \
+#define EACH_SMALL(T, FROM, TO, ONE_NAN)                                                                                 \
     SMALL("add", T, "www", "hhh", add, FROM, TO, ADD)                                                                    \
     SMALL("sub", T, "www", "hhh", sub, FROM, TO, SUB)                                                                    \
     SMALL("mul", T, "www", "hhh", mul, FROM, TO, MUL)                                                                    \
@@ -114,14 +116,14 @@ OP("copysign.f64", copysign_f64, "ddd", u64, u64, u64, u64, (b[i] & 0x7fffffffff
     SMALL("max.nan.xorsign.abs", T, "www", "hhh", max_nan_sign, FROM, TO, MAX32NX)                                       \
     SMALL("ex2", T, "ww", "hh", ex2, FROM, TO, EX2_3)                                                                    \
     SMALL("tanh", T, "ww", "hh", tanh, FROM, TO, TANH_3)                                                                 \
-    OP("neg." #T, neg_##T, "hh", u16, u16, u16, u16, a[i] ^ 0x8000)                                                      \
-    OP("abs." #T, abs_##T, "hh", u16, u16, u16, u16, a[i] & 0x7fff)                                                      \
-    PAIR_OP("neg." #T "x2", neg_##T##x2, "ww", a[i] ^ 0x8000)                                                            \
-    PAIR_OP("abs." #T "x2", abs_##T##x2, "ww", a[i] & 0x7fff)
+    OP("neg." #T, neg_##T, "hh", u16, u16, u16, u16, ONE_NAN(a[i] ^ 0x8000))                                                  \
+    OP("abs." #T, abs_##T, "hh", u16, u16, u16, u16, ONE_NAN(a[i] & 0x7fff))                                                  \
+    PAIR_OP("neg." #T "x2", neg_##T##x2, "ww", ONE_NAN(a[i] ^ 0x8000))                                                       \
+    PAIR_OP("abs." #T "x2", abs_##T##x2, "ww", ONE_NAN(a[i] & 0x7fff))
 #define EX2_3(x, y, z) EX2(x)
 #define TANH_3(x, y, z) TANH(x)
-EACH_SMALL(f16, HALF_IN, HALF_OUT)
-EACH_SMALL(bf16, bfloat_float, float_bfloat)
+EACH_SMALL(f16, HALF_IN, HALF_OUT, half_nan)
+EACH_SMALL(bf16, bfloat_float, float_bfloat, bfloat_nan)
 
 /* Two floats in 64 bits, and sums of a float and a small one. */
 #define F32X2(name, id, L, operation)                                                                                    \
@@ -171,7 +173,7 @@ ORDERED(bf16, "bf16", bfloat_float)
     COMPARE("infinite." #T, infinite_##T, U, (a[i] & size) == infinite)                                                  \
     COMPARE("number." #T, number_##T, U, (a[i] & size) <= infinite)                                                      \
     COMPARE("notanumber." #T, notanumber_##T, U, (a[i] & size) > infinite)                                               \
-    COMPARE("normal." #T, normal_##T, U, (a[i] & size) < infinite && (a[i] & size) >= least)                             \
+    COMPARE("normal." #T, normal_##T, U, (a[i] & size) < infinite && (!(a[i] & size) || (a[i] & size) >= least))                             \
     COMPARE("subnormal." #T, subnormal_##T, U, (a[i] & size) && (a[i] & size) < least)
 TESTP(f32, u32, 0x7fffffffu, 0x7f800000u, 0x800000u)
 TESTP(f64, u64, 0x7fffffffffffffffull, 0x7ff0000000000000ull, 0x10000000000000ull)

@@ -81,7 +81,8 @@ static uint64_t product(uint64_t a, uint64_t b, unsigned bytes, bool high, bool 
     return high ? (uint64_t)(p >> 64) : (uint64_t)p;
 }
 
-/* add.cc, addc, sub.cc, subc, mad.cc, madc; ins.e holds the carry (of a subtraction: the borrow) of each lane. */
+/* add.cc, addc, sub.cc, subc, mad.cc, madc; ins.e holds the carry of each lane. A subtraction adds the complement, as
+ * an H200 does: its carry says that there was no borrow. This shows where subc follows add.cc, or addc sub.cc. */
 bool run_carry(struct warp *w, const struct ins *n, uint32_t mask) {
     uint64_t all = n->bytes == 4 ? 0xffffffffu : ~0ull;
     uint32_t before, after;
@@ -89,13 +90,14 @@ bool run_carry(struct warp *w, const struct ins *n, uint32_t mask) {
     after = before;
     EACH_LANE(i, mask) {
         uint64_t a = lane_get(w, n->a, n->bytes, (int)i), b = lane_get(w, n->b, n->bytes, (int)i);
-        uint64_t in = n->flags & F_CARRY_IN ? before >> i & 1 : 0;
+        bool subtract = n->mode == 1;
+        uint64_t in = n->flags & F_CARRY_IN ? before >> i & 1 : subtract;
         if (n->mode >= 2) {
             a = product(a, b, n->bytes, n->mode == 3, n->from) & all;
             b = lane_get(w, n->c, n->bytes, (int)i);
         }
-        bool subtract = n->mode == 1;
-        unsigned __int128 sum = subtract ? (unsigned __int128)a - b - in : (unsigned __int128)a + b + in;
+        if (subtract) b = ~b & all;
+        unsigned __int128 sum = (unsigned __int128)a + b + in;
         bool out = (sum & ~(unsigned __int128)all) != 0;
         lane_set(w, n->d, n->bytes, (int)i, (uint64_t)sum & all);
         after = (after & ~(1u << i)) | (uint32_t)out << i;

@@ -68,7 +68,9 @@ static uint64_t scalar(const struct ins *n, uint64_t a, uint64_t b, uint64_t c) 
         return (uint32_t)wide;
     }
     value = compute(n, x, y);
-    if (n->flags & F_SAT) value = limit(value, 32, to_signed);
+    /* An H200 limits sums and differences without a sign only from below; the manual says on both sides. */
+    bool wraps = n->mode <= V_ABSDIFF && !to_signed && !d;
+    if (n->flags & F_SAT) value = wraps ? (value < 0 ? 0 : value) : limit(value, 32, to_signed);
     if (!d) return follow(n, (uint32_t)value, c, to_signed);
     unsigned width = d < 8 ? 8 : 16, at = d < 8 ? 8 * (d - 1) : 16 * (d - 8); /* put into c */
     if (n->flags & F_SAT) value = limit(value, width, to_signed);

@@ -53,8 +53,8 @@ def kernel_lines(ws: Workspace, program: Path, text: bytes) -> tuple[Line, ...]:
     if lines or not lost:
         return lines
     worst = max(lost, key=lambda tally: len(tally.missing))
-    said = f"the output names no kernel, but {missing_sentence(worst)}, {BASIS}"
-    return (Line(status=Status.WARN, topic="kernels", text=said, looked_at=_LOOKED_AT),)
+    shown = f"the output names no kernel, but {missing_sentence(worst)}, {BASIS}"
+    return (Line(status=Status.WARN, topic="kernels", text=shown, looked_at=_LOOKED_AT),)
 
 
 def _named(text: bytes, files: list[tuple[str, KernelReport]], stack: StackFacts) -> Iterator[Line]:

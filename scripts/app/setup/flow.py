@@ -34,6 +34,7 @@ from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runti
 from scripts.serialize import JsonRecord
 from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
 from scripts.staging.build import native_files
+from scripts.staging.foreign import select_for
 from scripts.staging.generations import read_history
 from scripts.staging.plan import PlannedFile, RuntimePlan, lay_out, plan_runtime
 from scripts.staging.select import Selection, fitting_root, select_stack
@@ -67,6 +68,7 @@ class SetupRequest(Struct, frozen=True, kw_only=True):
     only_proven: bool = False
     supplied: str = ""
     force: bool = False
+    system: str = ""
     fetching: FetchOptions = field(default_factory=FetchOptions)
 
 
@@ -93,7 +95,8 @@ class Flow(Struct):
     def scan(self) -> Host:
         """Look at the machine."""
         with self.step("scan") as notes:
-            host = host_of(self.ws, gpu=self.request.gpu)
+            # With --for the GPU is another machine's, and nothing here is asked about it.
+            host = host_of(self.ws, gpu="" if self.request.system else self.request.gpu)
             gpu = host.selected_gpu
             notes.detail = (
                 f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU that could run CUDA programs"
@@ -105,6 +108,8 @@ class Flow(Struct):
         with self.step("select") as notes:
             lock = lock_of(self.ws)
             want = self.request.stack
+            if self.request.system:
+                return self._select_for(lock, notes)
             selection = select_stack(
                 host,
                 lock,
@@ -119,6 +124,20 @@ class Flow(Struct):
             for warning in selection.warnings:
                 self.ws.progress.note(warning)
             return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
+
+    def _select_for(self, lock: Lock, notes: StepNotes) -> tuple[Lock, Selection, Resolved]:
+        """Choose for another machine, of which only what was typed is known."""
+        selection = select_for(
+            lock,
+            worth_here(self.ws),
+            os=self.request.system,
+            gfx=self.request.gpu,
+            want=self.request.stack,
+        )
+        notes.detail = f"{selection.stack_id}: {selection.reason}"
+        for warning in selection.warnings:
+            self.ws.progress.note(warning)
+        return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
 
     def confirm_downloads(self, resolved: Resolved) -> DownloadSummary:
         """Show what will be downloaded, and ask for agreement; what is unpacked already costs nothing."""
@@ -241,6 +260,7 @@ def read_request(
     only_proven: bool = False,
     supplied: str = "",
     force: bool = False,
+    system: str = "",
 ) -> SetupRequest:
     """Read the options as typed."""
     parts = tuple(part.strip() for part in with_.split(",") if part.strip())
@@ -254,6 +274,7 @@ def read_request(
         only_proven=only_proven,
         supplied=supplied,
         force=force,
+        system=system,
         fetching=options,
     )
 

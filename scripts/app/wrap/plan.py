@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,9 +12,11 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
 from scripts.app.stack_process import backend_notes, gpu_choice, hip_root_of, refuse_foreign_driver
+from scripts.app.wrap.held import held_folder
 from scripts.app.wrap.profile import Profiled, profile_of
 from scripts.app.wrap.wrap_types import (
     Inspect,
@@ -28,9 +31,10 @@ from scripts.binary.machine import HEAD, machine_of
 from scripts.errors import LaunchError, UsageError
 from scripts.guards import refuse_guarded
 from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
-from scripts.launch.environ import EnvPlan, plan_environment
+from scripts.launch.environ import EnvChange, EnvPlan, plan_environment
 from scripts.launch.injection import Via, ViaChoice, ViaFacts, choose_via
 from scripts.launch.launcher import BITS, CAVEATS, ascii_folder, plan_launcher, refuse_store_app
+from scripts.launch.profiles import TORCH_REPORT
 from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
 from scripts.model import StackKind
 from scripts.osal.process_result import Command, LogTo
@@ -56,6 +60,8 @@ class WrapRequest(Struct, frozen=True, kw_only=True):
     log: str = ""
     strict: bool = False
     no_profile: bool = False
+    without: tuple[str, ...] = ()
+    expect_gpu: bool = False
     args_file: str = ""
     trace: bool = False
     program_args: tuple[str, ...] = ()
@@ -72,6 +78,8 @@ class WrapPlan(Struct, frozen=True, kw_only=True):
     placement: Callable[[], AbstractContextManager[WrapPlacement]] | None = None
     places: Places | None = None
     trace: Tracing | None = None
+    held: Path | None = None
+    copied: bool = False
 
 
 class _Read(Struct, frozen=True, kw_only=True):
@@ -109,7 +117,10 @@ def plan_run(
     refuse_foreign_driver(ws, ready, choice.via)
     known = Profiled()
     if not request.no_profile:
-        known = profile_of(ws, ready, read.program, read.args, kinds=seen.kinds)
+        known = profile_of(
+            ws, ready, read.program, read.args, kinds=seen.kinds, without=request.without, cwd=read.cwd
+        )
+    held = held_folder(ws) if known.policies else None
     environ = plan_environment(
         ws.environ,
         platform=ws.platform,
@@ -117,10 +128,12 @@ def plan_run(
         runtime=ready.runtime,
         hip_root=hip_root_of(ready),
         gpu=gpu_choice(ready.host),
-        profile=(*known.changes, *(trace.changes if trace else ())),
+        profile=(*known.changes, *_reporting(held), *(trace.changes if trace else ())),
         user_set=read.settings,
     )
-    command, line = _command(ws, ready, choice.via, read, environ, trace=trace is not None)
+    begun = read if known.args is None else replace(read, args=known.args)
+    command, line = _command(ws, ready, choice.via, begun, environ, trace=trace is not None)
+    log = read.log or (LogTo(path=_copy_of_output(ws)) if request.expect_gpu else None)
     shown = WrapResult(
         platform=ws.platform,
         program=read.program,
@@ -140,17 +153,33 @@ def plan_run(
             *(CAVEATS if choice.via is Via.LAUNCHER else ()),
             *((trace.note,) if trace else ()),
         ),
+        expect_gpu=request.expect_gpu,
     )
     return WrapPlan(
         shown=shown,
         ready=ready,
         command=command,
         timeout=read.timeout,
-        log=read.log,
+        log=log,
+        copied=log is not None and read.log is None,
+        held=held,
         placement=_placement(choice, placer, ready, read.program, keep=request.keep, places=seen.places),
         places=seen.places,
         trace=trace,
     )
+
+
+def _reporting(folder: Path | None) -> tuple[EnvChange, ...]:
+    """Tell processes where to report what was in force."""
+    if folder is None:
+        return ()
+    why = "each process reports there which of PyTorch's settings were in force; wrap reads it"
+    return (EnvChange(name=TORCH_REPORT, action="set", value=str(folder), why=why),)
+
+
+def _copy_of_output(ws: Workspace) -> Path:
+    """Name a file for a copy of the program's output that only --expect-gpu reads."""
+    return ws.stage / "held" / f"output-{os.getpid()}.log"
 
 
 def _choice(seen: Inspected, read: _Read) -> ViaChoice:

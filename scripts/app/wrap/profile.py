@@ -2,70 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
 from scripts.launch.environ import EnvChange
+from scripts.launch.python_line import PythonLine, keeps_out, read_python_line, through
 from scripts.model import StackKind
 from scripts.preflight.packages import environments, installed, is_python
 
-#: Holds the file by which PyTorch gets its settings.
+if TYPE_CHECKING:
+    from scripts.launch.profiles import AppFacts
+
+#: Holds the files by which PyTorch gets its settings.
 TORCH_FOLDER: Final = ("scripts", "inside", "torch_safe")
+START: Final = "cuda_amd_start.py"
 MAX_NAMES: Final = 5000
 
 
 class Profiled(Struct, frozen=True, kw_only=True):
-    """What known programs get: changes of the environment, and the sentences that announce them."""
+    """What known programs get.
+
+    Attributes:
+        changes: changes of the environment.
+        notes: the sentences that announce everything.
+        args: the arguments to start with; ``None``: as they are.
+        policies: what is held in PyTorch.
+    """
 
     changes: tuple[EnvChange, ...] = ()
     notes: tuple[str, ...] = ()
+    args: tuple[str, ...] | None = None
+    policies: tuple[str, ...] = ()
 
 
 def profile_of(
-    ws: Workspace, staged: Staged, program: Path, args: Sequence[str], *, kinds: Sequence[str] = ()
+    ws: Workspace,
+    staged: Staged,
+    program: Path,
+    args: Sequence[str],
+    *,
+    kinds: Sequence[str] = (),
+    without: Collection[str] = (),
+    cwd: Path | None = None,
 ) -> Profiled:
-    """Return what is known to be safe for a program under a translation layer; nothing under others."""
-    if staged.stack.kind is not StackKind.TRANSLATION:
+    """Return what is known to be safe for a program under a translation layer.
+
+    The reference stack gets only what names it, the control nothing.
+
+    Raises:
+        UsageError: ``unknown-setting``: ``without`` names one that no profile has.
+    """
+    if staged.stack.kind is StackKind.CONTROL:
         return Profiled()
-    from scripts.launch.profiles import (  # noqa: PLC0415 - only for translation
-        AppFacts,
+    from scripts.app.stack_facts import stack_facts  # noqa: PLC0415 - the control has no profiles
+    from scripts.launch.profiles import (  # noqa: PLC0415 - as above
         changes,
-        kept_out,
         matching,
+        policies_of,
     )
 
     gpu = staged.host.selected_gpu
-    python = is_python(program)
-    packages = installed(environments(program)) if python else ()
-    facts = AppFacts(
-        name=program.name,
-        files=tuple(_beside(program, args, python=python)),
-        packages={package.name: package.version for package in packages},
+    line = read_python_line(args) if is_python(program) else None
+    facts = replace(
+        program_facts(program, args, cwd=cwd),
         kinds=tuple(kinds),
         gfx=(gpu.gfx or "") if gpu is not None else "",
         stack=staged.stack.id,
+        named_only=staged.stack.kind is StackKind.REFERENCE,
+        backends=stack_facts(staged.lock, staged.stack, staged.host, staged.runtime).backends,
+    )
+    applied = matching(facts, without=without)
+    policies = policies_of(applied)
+    folder = ws.root.joinpath(*TORCH_FOLDER)
+    begun, how = _begun(program, line, folder) if policies and line is not None else (None, ())
+    return Profiled(
+        changes=changes(applied, folder),
+        notes=(*(text for profile in applied for text in profile.sentences), *how),
+        args=begun,
+        policies=policies,
+    )
+
+
+def program_facts(program: Path, args: Sequence[str] = (), *, cwd: Path | None = None) -> AppFacts:
+    """Return what is known of a program by itself, without a stack or a GPU."""
+    from scripts.launch.profiles import AppFacts  # noqa: PLC0415 - as above
+
+    line = read_python_line(args) if is_python(program) else None
+    packages = installed(environments(program)) if line is not None else ()
+    return AppFacts(
+        name=program.name,
+        files=tuple(_beside(program, line, cwd=cwd)),
+        packages={package.name: package.version for package in packages},
         args=tuple(args),
     )
-    applied = matching(facts)
-    return Profiled(
-        changes=changes(applied, ws.root.joinpath(*TORCH_FOLDER)),
-        notes=(*(text for profile in applied for text in profile.sentences), *kept_out(applied, args)),
-    )
 
 
-def _beside(program: Path, args: Sequence[str], *, python: bool) -> Iterator[str]:
-    """Yield names beside the program, or beside the script that an interpreter is given."""
-    folders = [] if python else [program.parent]
-    folders += [Path(arg).parent for arg in args[:1] if python and arg.endswith(".py")]
-    for folder in folders:
-        try:
-            for number, path in enumerate(folder.iterdir()):
-                if number >= MAX_NAMES:
-                    break
-                yield path.name
-        except OSError:
-            continue
+def _begun(program: Path, line: PythonLine, folder: Path) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Return the arguments by which our settings get in where PYTHONPATH does not, and say so."""
+    why = keeps_out(line, _names(program.resolve().parent))
+    if not why:
+        return None, ()
+    if not line.target:
+        return None, (f"{why} keeps the settings for PyTorch out of what Python reads from its input",)
+    note = f"{why} keeps PYTHONPATH out: the program begins in {START}, which runs it with the settings"
+    reach = "Pythons that it starts itself without multiprocessing are not reached"
+    return through(line, str(folder / START)), (note, reach)
+
+
+def _beside(program: Path, line: PythonLine | None, *, cwd: Path | None) -> Iterator[str]:
+    """Yield names beside the program, or beside what an interpreter runs."""
+    if line is None:
+        yield from _names(program.parent)
+    elif line.script:
+        script = (cwd or Path.cwd()) / line.script
+        yield from _names(script if script.is_dir() else script.parent)
+        yield from _own_names(script)
+    elif line.module and re.fullmatch(r"[\w.]+", line.module):
+        yield line.module.partition(".")[0]
+        yield from _names(cwd or Path.cwd())
+
+
+def _own_names(script: Path) -> Iterator[str]:
+    """Yield the script's name, and what a profile may ask for one folder below it."""
+    yield script.name
+    for name in ("modules",):
+        yield from (f"{name}/{inner}" for inner in _names(script.parent / name))
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Yield the names in a folder; none where it cannot be listed."""
+    with suppress(OSError):
+        for number, path in enumerate(folder.iterdir()):
+            if number >= MAX_NAMES:
+                return
+            yield path.name

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from scripts.app.context import Workspace, staged_runtime
+from scripts.app.wrap.gpu_use import gpu_use
+from scripts.app.wrap.held import make_held_folder, read_held, wanted_in
 from scripts.app.wrap.loaded import is_cuda, loaded_libraries
 from scripts.app.wrap.plan import WrapPlan, WrapRequest, named_program, plan_run
 from scripts.app.wrap.running import noted_run
@@ -30,6 +32,7 @@ from scripts.app.wrap.wrap_types import (
 )
 from scripts.errors import LaunchError, UsageError, WorkspaceError
 from scripts.launch.injection import Via
+from scripts.launch.profiles import TORCH_POLICY
 from scripts.launch.tracing import PREFIX
 from scripts.model import StackKind
 from scripts.osal.mapped_files import MappedFiles
@@ -63,6 +66,8 @@ def wrap(
     explain: bool = False,
     strict: bool = False,
     no_profile: bool = False,
+    without: str = "",
+    expect_gpu: bool = False,
     args_file: str = "",
     trace: bool = False,
     program_args: Sequence[str] = (),
@@ -95,6 +100,8 @@ def wrap(
         log=log,
         strict=strict,
         no_profile=no_profile,
+        without=tuple(name.strip() for name in without.split(",") if name.strip()),
+        expect_gpu=expect_gpu,
         args_file=args_file,
         trace=trace,
         program_args=tuple(program_args),
@@ -168,6 +175,11 @@ def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
         from scripts.app.wrap.tracing import make_folder  # noqa: PLC0415 - most runs are not traced
 
         make_folder(plan.trace.folder)
+    if plan.held is not None and not make_held_folder(plan.held):
+        ws.progress.note(f"what is in force at the end cannot be reported: {plan.held} cannot be made")
+    if plan.copied and plan.log is not None:
+        with suppress(OSError):
+            plan.log.path.parent.mkdir(parents=True, exist_ok=True)
     around = nullcontext(WrapPlacement()) if plan.placement is None else plan.placement()
     with ForwardedSignals() as interruptions:
         with around as placement:
@@ -186,7 +198,25 @@ def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
                 )
             loaded = loaded_libraries(mapped, plan.ready, placement, hashes=hashes)
         _refuse_failed_launcher(plan, ended)
-        return replace(plan.shown, exit=ended, placement=placement, trace=_trace(plan), loaded=loaded)
+        return _told(
+            replace(plan.shown, exit=ended, placement=placement, trace=_trace(plan), loaded=loaded), plan
+        )
+
+
+def _told(result: WrapResult, plan: WrapPlan) -> WrapResult:
+    """Add what the program's own processes report, and whether they asked for a device."""
+    held = None
+    if plan.held is not None:
+        held = read_held(plan.held, wanted_in(plan.command.env, TORCH_POLICY))
+    use = None
+    if plan.ready.stack.kind is not StackKind.CONTROL:
+        output = plan.log.path if plan.log is not None else None
+        use = gpu_use(loaded=result.loaded, held=held, trace=result.trace, output=output)
+    if plan.copied and plan.log is not None:
+        with suppress(OSError):
+            plan.log.path.unlink(missing_ok=True)
+            plan.log.path.parent.rmdir()  # only when no other run uses it
+    return replace(result, held=held, gpu=use)
 
 
 def _trace(plan: WrapPlan) -> TraceSummary | None:

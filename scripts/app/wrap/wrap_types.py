@@ -37,6 +37,8 @@ from scripts.preflight.places import Places
 from scripts.serialize import pick
 
 if TYPE_CHECKING:
+    from scripts.app.wrap.gpu_use import GpuUse
+    from scripts.app.wrap.held import HeldSettings
     from scripts.app.wrap.loaded import LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
 
@@ -132,6 +134,9 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         notes: sentences that a person should read before the program starts.
         trace: what its CUDA calls came to, where they were traced.
         loaded: which CUDA libraries were seen in its processes.
+        held: which of PyTorch's settings its processes reported to be in force.
+        gpu: whether it asked for a device, as far as that shows.
+        expect_gpu: that it did not is a failure.
     """
 
     platform: str
@@ -149,19 +154,32 @@ class WrapResult(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     trace: TraceSummary | None = None
     loaded: LoadedLibraries | None = None
+    held: HeldSettings | None = None
+    gpu: GpuUse | None = None
+    expect_gpu: bool = False
 
     @property
     def exit_code(self) -> int:
-        """The program's own code (128 + n after signal n); 124 after a timeout; 41 for 0 with files left."""
+        """The program's own code (128 + n after signal n); 124 after a timeout.
+
+        For 0: 41 with files left, 42 with ``expect_gpu`` when no device was used.
+        """
         if self.exit is None:
             return int(ExitCode.OK)
         if self.exit.timed_out:
             return int(ExitCode.TIMEOUT)
         if self.exit.code == 0 and self.placement.left:
             return int(ExitCode.UNDO_INCOMPLETE)
+        if self.exit.code == 0 and self._gpu_missed:
+            return int(ExitCode.GPU_NOT_USED)
         if self.platform != "win32" and self.exit.signal is not None:
             return 128 + self.exit.signal
         return self.exit.code
+
+    @property
+    def _gpu_missed(self) -> bool:
+        """Whether a GPU was expected and not used."""
+        return self.expect_gpu and self.gpu is not None and self.gpu.asked is False
 
     @property
     def outcome(self) -> str:
@@ -183,7 +201,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             **pick(self, "placed=placement.files placed_in=placement.target left=placement.left"),
             **pick(self, "lost=placement.lost pending=placement.pending"),
             "notes": [*self.notes, *self.ending],
-            **pick(self, "loaded trace"),
+            **pick(self, "loaded trace held gpu expected_gpu=expect_gpu"),
         }
 
     def _exit_json(self, ended: ProcessResult) -> dict[str, object]:
@@ -213,6 +231,10 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             ending.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
         if self.loaded is not None:
             ending += self.loaded.sentences
+        if self.held is not None:
+            ending += self.held.sentences
+        if self.gpu is not None and (self.expect_gpu or self.gpu.asked is False):
+            ending.append(self.gpu.sentence)
         if self.placement.pending:
             folder = self.placement.target or self.program.parent
             held = "everything is back, and a running program still holds old files in .cuda-amd"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scripts.app.pins_check import PinStatus
 from scripts.cli.console import Out
+from scripts.errors import ExitCode
 from scripts.model import Trust
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def show_pins_update(result: PinsUpdateResult, out: Out) -> None:
     """Print what upstream says, the difference, and how to take it over."""
     rows = [(row.artifact, row.status, row.detail) for row in result.asked]
     out.table(("artifact", "upstream says", "detail"), rows, title="Pins and their releases")
-    if result.exit_code:
+    if result.exit_code == ExitCode.FETCH:
+        out.mark("unknown", "an index did not answer, or does not list a file; the rest is below")
+    elif result.exit_code:
         out.loud(
             "Upstream contradicts a pin. It was left as it is: find out why the file changed, "
             "for example in the project's release notes, and report it."

@@ -60,6 +60,9 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
         out.line(f"{other.stack} would do better ({other.verdict.value}): {other.why}")
     for choice in result.alternatives:
         out.line(f"Without translation: {choice.what}")
+    for way in result.native:
+        words = "; ".join(way.commands)
+        out.line(f"Without translation: {way.what}{f': {words}' if words else ''} [{way.source}, {way.date}]")
     proof = f"documents show {result.level} for this stack here" if result.level else "no document shows more"
     count = len(result.examined.closure.visited)
     files = "1 file" if count == 1 else f"{count} files"

@@ -1,0 +1,107 @@
+"""Stacks that lack one public hash: what they would be, and how AMD's index completes them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html import unescape
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scripts.lock.urls import url_problem
+from scripts.model import Artifact, Lock, Stack, Trust
+
+TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "proposals.toml"
+_HREF: Final = re.compile(r"""href\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
+_DIGEST: Final = re.compile(r"sha256=([0-9a-f]{64})")
+NOTE: Final = "The digest is AMD's own, from its package index; the file was not downloaded for it."
+
+
+class Proposal(Struct, frozen=True, kw_only=True):
+    """A stack for one architecture, whose hash is not known yet; see ``data/proposals.toml``."""
+
+    gfx: str
+    os: str
+    artifact: str
+    like: str
+    replaces: tuple[str, ...]
+    index: str
+    file: str
+    stack: str
+    stack_like: str
+    source: str
+
+
+class IndexedFile(Struct, frozen=True, kw_only=True):
+    """A file as an index names it."""
+
+    url: str
+    sha256: str
+
+
+@cache
+def proposals() -> tuple[Proposal, ...]:
+    """Return every proposal, one for each architecture."""
+    import tomllib  # noqa: PLC0415 - few runs read it
+
+    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["proposal"]
+    return tuple(_proposal(row, gfx) for row in rows for gfx in row["gfx"])
+
+
+def proposed_for(gfx: str, os: str) -> Proposal | None:
+    """Return the proposal for an architecture and a system."""
+    return next((one for one in proposals() if (one.gfx, one.os) == (gfx, os)), None)
+
+
+def fits(proposal: Proposal, lock: Lock) -> bool:
+    """Whether a lock has what the proposal builds on, and not yet the proposal itself."""
+    there = {proposal.like, *proposal.replaces} <= set(lock.artifacts) and proposal.stack_like in lock.stacks
+    return there and proposal.stack not in lock.stacks
+
+
+def indexed(page: str, *, base: str, file: str) -> IndexedFile | None:
+    """Find a file in a package index's page; ``None`` where it is not listed, or without a digest.
+
+    An address on another host, or one that a lock may not hold, is not taken.
+    """
+    for match in _HREF.finditer(page):
+        address, fragment = urldefrag(urljoin(base, unescape(match[1])))
+        digest = _DIGEST.fullmatch(fragment)
+        if digest is None or unquote(urlsplit(address).path.rpartition("/")[2]) != file:
+            continue
+        if urlsplit(address).netloc == urlsplit(base).netloc and url_problem(address) is None:
+            return IndexedFile(url=address, sha256=digest[1])
+    return None
+
+
+def completed(proposal: Proposal, lock: Lock, found: IndexedFile) -> tuple[Artifact, Stack]:
+    """Return the artifact and the stack that a found digest makes of a proposal."""
+    artifact = replace(
+        lock.artifacts[proposal.like],
+        id=proposal.artifact,
+        urls=(found.url,),
+        sha256=found.sha256,
+        size=None,
+        source=proposal.source,
+        trust=Trust.UPSTREAM_DIGEST,
+        note=NOTE,
+    )
+    old = lock.stacks[proposal.stack_like]
+    kept = tuple(part for part in old.parts if part not in proposal.replaces)
+    stack = replace(
+        old,
+        id=proposal.stack,
+        parts=(*kept, artifact.id),
+        requires=replace(old.requires, gfx=(proposal.gfx,)),
+        note=f"As {old.id}, for {proposal.gfx}; nothing is known about it yet: the check decides.",
+    )
+    return artifact, stack
+
+
+def _proposal(row: dict[str, Any], gfx: str) -> Proposal:
+    words = {key: value.replace("{gfx}", gfx) for key, value in row.items() if isinstance(value, str)}
+    return Proposal(gfx=gfx, replaces=tuple(row["replaces"]), **words)
