@@ -79,6 +79,24 @@ def test_architectures_are_judged_apart_and_other_locks_prove_nothing() -> None:
     assert "b" not in known
 
 
+def test_probes_that_failed_are_named_with_their_document() -> None:
+    failed = ("cufft-1d", Level.LOADABLE, Outcome.REFUSED)
+    absent = ("cufft-2d", None, Outcome.UNAVAILABLE)
+    worths, proofs = known_by_stack(index(document(GOOD, failed, absent, day=1)))["a"]
+    assert [proof.failed for proof in proofs] == [("cufft-1d (refused)",)]
+    row = StackRow(
+        stack=Stack(id="a", kind=StackKind.TRANSLATION),
+        obstacles=(),
+        worth=tuple(worths),
+        proofs=tuple(proofs),
+        active=False,
+        staged=False,
+    )
+    out = io.StringIO()
+    show(StacksResult(rows=(row,), gfx=""), Out(out, out))
+    assert "a on gfx1200: cufft-1d (refused)\n    seen in evidence/0.json" in out.getvalue()
+
+
 def test_the_list_names_the_documents() -> None:
     worths, proofs = known_by_stack(
         index(document(GOOD, day=1), document(WRONG, day=2, provenance=REPORTED))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from scripts.app.context import Workspace
+from scripts.evidence.document import exercised
 from scripts.evidence.index import EvidenceIndex, EvidenceStanding, load_evidence
-from scripts.model import Level
+from scripts.model import CapabilityResult, Level, Outcome
+from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord
 
 
 class Proof(JsonRecord, frozen=True, kw_only=True):
-    """One document about a stack on one GPU."""
+    """One document about a stack on one GPU; ``failed`` are the probes that did not pass in it."""
 
     gfx: str
     gpu: str
@@ -19,8 +21,9 @@ class Proof(JsonRecord, frozen=True, kw_only=True):
     outcome: str
     provenance: str
     path: str
+    failed: tuple[str, ...] = ()
 
-    JSON = "gfx gpu level outcome provenance document=path"
+    JSON = "gfx gpu level outcome provenance document=path failed"
 
     @property
     def sentence(self) -> str:
@@ -89,12 +92,23 @@ def known_by_stack(index: EvidenceIndex) -> dict[str, tuple[list[Worth], list[Pr
                 outcome=document.outcome.value,
                 provenance=document.provenance.value,
                 path=f"evidence/{filed.path}",
+                failed=failed_probes(document.results),
             )
         )
         standing = index.whole(document.subject.stack, filed.gfx)
         if standing is not None and filed.gfx not in {worth.gfx for worth in worths}:
             worths.append(_worth(filed.gfx, standing))
     return found
+
+
+def failed_probes(results: Iterable[CapabilityResult]) -> tuple[str, ...]:
+    """Name the probes that were exercised and did not pass, each with its outcome."""
+    known = probes()
+    return tuple(
+        f"{r.capability} ({r.outcome.value})"
+        for r in exercised(results)
+        if r.capability in known and r.outcome is not Outcome.PASS
+    )
 
 
 def _worth(gfx: str, standing: EvidenceStanding) -> Worth:

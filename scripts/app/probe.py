@@ -44,6 +44,8 @@ SCRIPT: Final = (*INSIDE, "probes", "probe.py")
 #: Where an interrupted matrix waits, below the stage.
 UNFINISHED: Final = "reports/unfinished-probes.json"
 DEVICES: Final = ("cuda", "cpu")
+#: What documents of a matrix speak about: a failing probe takes away no pass of a check or a program.
+SUBJECT: Final = "probes"
 #: Probes on the CPU reference share no GPU: so many at once, if the machine has the cores.
 MOST_AT_ONCE: Final = 4
 #: How many seconds a probe lasts that shows that something lasts.
@@ -280,6 +282,7 @@ class ProbeRun:
             redactor=redactor,
             revision=revision_of(self.ws),
             created=now,
+            application=SUBJECT,
             attachments=("matrix.json", *list(logs)[:190]),
             not_exercised=set(probes()) - set(matrix.finals),
             notes=(f"{counted.passed} of {len(chosen)} probes passed", *_facts(matrix)),

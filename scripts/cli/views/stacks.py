@@ -63,6 +63,10 @@ def _documents(row: StackRow, out: Out) -> None:
         out.line(f"    shown by {worth.document}")
         for document in worth.against:
             out.line(f"    against it {document}")
+    for proof in row.proofs:
+        if proof.failed:
+            out.line(f"{row.stack.id} on {proof.gfx}: {', '.join(proof.failed)}")
+            out.line(f"    seen in {proof.path}")
 
 
 #: What a finished set-up proves, and what not; a simulated run must never be taken for a GPU.
