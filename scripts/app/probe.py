@@ -50,6 +50,8 @@ SUBJECT: Final = "probes"
 MOST_AT_ONCE: Final = 4
 #: How many seconds a probe lasts that shows that something lasts.
 LASTING: Final = 600.0
+#: How long one attempt of the quick subset may take, in seconds.
+QUICK: Final = 60.0
 
 
 class ProbeResult(JsonRecord, frozen=True, kw_only=True):
@@ -395,7 +397,7 @@ def quick_summary(ws: Workspace, staged: Staged) -> tuple[bool, str]:
     Its document is one of its own. PyTorch's probes are left out where our Python has none.
     """
     chosen = [p for p in choose("", quick=True) if not p.torch or find_spec("torch") is not None]
-    run = ProbeRun(ws, staged, sys.executable, 0.0, waiting="reports/unfinished-quick.json")
+    run = ProbeRun(ws, staged, sys.executable, QUICK, waiting="reports/unfinished-quick.json")
     made = run.result(chosen, fresh=True)
     bad = [r for r in made.results if r.outcome not in {Outcome.PASS, *matrices.ABSENT}]
     named = "; ".join(f"{r.capability} {r.outcome.value}" for r in bad)
