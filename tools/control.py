@@ -1,6 +1,6 @@
 """Run the control on a real NVIDIA GPU: everything that ``native-cuda`` can show, in one call.
 
-Usage, from the root of a checkout: ``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10]``
+Usage, from the root of a checkout: ``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10] [--probes]``
 
 It needs Linux, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in the
 same interpreter or the network to make ``.venv``. Whatever fails, the other steps still run and everything
@@ -182,6 +182,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("output", type=Path)
     parser.add_argument("--minutes", type=float, default=8.0, help="everything ends within this time")
     parser.add_argument("--blocks", type=int, default=10, help="blocks of A B B A, four processes each")
+    parser.add_argument("--probes", action="store_true", help="every probe, and nothing else")
     parser.add_argument("--stack", default=STACK, help="for trying this script without such a GPU")
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
@@ -193,10 +194,23 @@ def main(arguments: list[str]) -> int:
         (own / "fit.toml").write_text(OWN, encoding="utf-8")
         (own / "fit.py").write_text(FIT, encoding="utf-8")
         try:
-            run_steps(control, options.stack, options.blocks, own / "fit.toml")
+            if options.probes:
+                run_probes(control, options.stack)
+            else:
+                run_steps(control, options.stack, options.blocks, own / "fit.toml")
         finally:
             control.collect()
     return int(any(step["code"] != 0 for step in control.steps if step["required"]))
+
+
+def run_probes(control: Control, stack: str) -> None:
+    """Every probe; those of PyTorch apart, because each of them takes seconds to start."""
+    control.step("scan", "scan", most=60)
+    control.step("setup", "setup", f"--stack={stack}", "--yes", "--offline", most=240)
+    probing = ("probe", f"--stack={stack}", f"--exe={sys.executable}", "--fresh")
+    control.step("probes", *probing, "--only=*,!torch-*,!endurance-soak", most=300, required=False)
+    control.step("probes-torch", *probing, "--only=torch-*", most=420, required=False)
+    control.step("probes-soak", *probing, "--only=endurance-soak", "--timeout=60", most=70, required=False)
 
 
 def run_steps(control: Control, stack: str, blocks: int, own: Path) -> None:
@@ -207,9 +221,6 @@ def run_steps(control: Control, stack: str, blocks: int, own: Path) -> None:
     for name, size in (("gemm", 4096), ("gemm-float64", 2048), ("copy", 256), ("launch-latency", 500)):
         sized = (f"--workload={name}", f"--stack={stack}", f"--size={size}", "--record")
         control.step(name, "run", *sized, most=90)
-    probing = ("probe", f"--stack={stack}", f"--exe={sys.executable}")
-    control.step("probes", *probing, "--only=*,!endurance-soak", most=360, required=False)
-    control.step("probes-soak", *probing, "--only=endurance-soak", "--timeout=60", most=70, required=False)
     words: tuple[str, ...] = (f"--workload={own}", f"--stack={stack}", "--trials=2")
     control.step("own-program", "run", *words, most=60, required=False)
     both = (f"--a={stack}", f"--b={stack}")
