@@ -45,6 +45,7 @@ def form_cases() -> list[Case]:
                 "name": form.text, "text": module_text([form], form.least, max(form.version, 70 if form.least < 80 else 78)),
                 "columns": [packed(column) for column in columns], "rows": len(inputs), "size": size, "out": size * len(inputs),
                 "open": [i for i, row in enumerate(inputs) if form.compute(*row) is None], "error": form.error, "kind": form.out,
+                "least": form.least,
             }
         )  # fmt: skip
     return cases
@@ -93,11 +94,17 @@ class Driver:
         title = ctypes.create_string_buffer(100)
         self.call("cuDeviceGetName", title, 100, device)
         self.name = title.value.decode()
+        self.sm = 10 * self.attribute(75, device) + self.attribute(76, device)
 
     def call(self, name: str, *arguments: object) -> None:
         code = getattr(self.cuda, name)(*arguments)
         if code:
             raise RuntimeError(f"{name} returned {code}")
+
+    def attribute(self, number: int, device: ctypes.c_int) -> int:
+        value = ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        return value.value
 
     def upload(self, data: bytes) -> ctypes.c_uint64:
         address = ctypes.c_uint64()
@@ -136,6 +143,9 @@ def run(cases: list[Case], library: str) -> Case:
     driver = Driver(library)
     results: Case = {"device": driver.name, "out": {}, "errors": {}}
     for case in cases:
+        if case.get("least", 0) > driver.sm:
+            results["errors"][case["name"]] = f"needs sm_{case['least']}, this is sm_{driver.sm}"
+            continue
         try:
             results["out"][case["name"]] = packed(driver.run(case))
         except RuntimeError as error:
