@@ -202,9 +202,8 @@ def close(case: Case, a: int, b: int) -> bool:
 def compare(cases: list[Case], results: Case) -> int:
     """List what differs; open values are shown apart, since either answer is right there."""
     different = 0
-    for case in cases:
-        if case["name"] not in results["out"]:
-            continue
+    ran = [case for case in cases if case["name"] in results["out"]]
+    for case in ran:
         theirs = values_of(unpacked(results["out"][case["name"]]), case["size"])
         ours = values_of(engine_output(case), case["size"])
         unknown = set(case["open"])
@@ -219,8 +218,9 @@ def compare(cases: list[Case], results: Case) -> int:
                 print(
                     f"{title:8} {case['name']}: {len(some)} values; of {shown_inputs(case, index)}: engine {a:#x}, {results['device']} {b:#x}"
                 )
-    ran = len(results["out"])
-    print(f"{ran} cases ran on {results['device']}, {different} differ; {len(results['errors'])} did not run")
+    print(
+        f"{len(ran)} cases ran on {results['device']}, {different} differ; {len(results['errors'])} did not run"
+    )
     for name, error in list(results["errors"].items())[:20]:
         print(f"not run  {name}: {error}")
     return bool(different)
