@@ -53,7 +53,8 @@ def near(form: Form, got: int, want: int) -> bool:
         return got == want
     a, b = real(got, form.out), real(want, form.out)
     periodic = form.text.startswith(("sin", "cos"))
-    return (math.isnan(a) and math.isnan(b)) or abs(a - b) <= form.error * (1 if periodic else abs(b))
+    error = 2.0**-19 if periodic else form.error * abs(b)  # the engine's sines are closer than a GPU's
+    return (math.isnan(a) and math.isnan(b)) or abs(a - b) <= error
 
 
 @pytest.mark.parametrize("opcode", sorted(GROUPS))

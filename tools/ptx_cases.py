@@ -444,6 +444,12 @@ def paired(f: Callable[..., int | None], *pairs: int) -> int | None:
     return None if None in parts else parts[0] | parts[1] << 16
 
 
+SIGNS_OF_HALVES: Final[tuple[tuple[str, Callable[[int], int]], ...]] = (
+    ("neg", lambda a: a ^ 0x8000),
+    ("abs", lambda a: a & 0x7FFF),
+)
+
+
 def small() -> None:
     """f16 and bf16: one and two at a time."""
     for kind in ("f16", "bf16"):
@@ -484,11 +490,12 @@ def small() -> None:
                     lambda a, b, c, f=f: paired(f, a, b, c),
                     least=80,
                 )
-        for name, f in (("neg", lambda a: a ^ 0x8000), ("abs", lambda a: a & 0x7FFF)):
-            g = lambda a, f=f, k=kind: one_nan(a, k, f(a))
-            form(f"{name}.{kind}", kind, kind, g, **({"least": 80} if kind == "bf16" else {}))
+        for (name, f), ftz in itertools.product(SIGNS_OF_HALVES, ("", ".ftz") if kind == "f16" else ("",)):
+            z = bool(ftz)
+            g = lambda a, f=f, k=kind, z=z: one_nan(a, k, f(a & 0x8000 if z and not a & 0x7C00 else a))
+            form(f"{name}{ftz}.{kind}", kind, kind, g, **({"least": 80} if kind == "bf16" else {}))
             form(
-                f"{name}.{kind}x2",
+                f"{name}{ftz}.{kind}x2",
                 f"{kind}x2",
                 f"{kind}x2",
                 lambda a, f=g: paired(f, a),

@@ -207,8 +207,8 @@ def approximations() -> None:
     functions: dict[str, tuple[Callable[[float], float], float]] = {
         "ex2": (lambda x: lenient(lambda v: 2.0**v, x), 2.0**-21),
         "lg2": (logarithm, 2.0**-20),
-        "sin": (lambda x: lenient(math.sin, x), 2.0**-19),
-        "cos": (lambda x: lenient(math.cos, x), 2.0**-19),
+        "sin": (lambda x: lenient(math.sin, x), 2.0**-14.7),
+        "cos": (lambda x: lenient(math.cos, x), 2.0**-14.7),
         "tanh": (math.tanh, 2.0**-10),
         "rsqrt": (reciprocal_root, 2.0**-21),
         "sqrt": (lambda x: lenient(math.sqrt, x), 2.0**-21),
@@ -216,8 +216,9 @@ def approximations() -> None:
     }
     for name, (f, error) in functions.items():
         for ftz in ("", ".ftz") if name != "tanh" else ("",):
-            g = lambda a, f=f, z=bool(ftz): moderate(
-                ref.encode(number(f(real(flush(a, z), "f32"))), "f32", ftz=z), a
+            most = 100 * math.pi if name in ("sin", "cos") else math.inf
+            g = lambda a, f=f, z=bool(ftz), m=most: moderate(
+                ref.encode(number(f(real(flush(a, z), "f32"))), "f32", ftz=z), a, m
             )
             form(f"{name}.approx{ftz}.f32", "f32", "f32", g, error=error)
     for kind in ("f16", "bf16"):
@@ -250,9 +251,14 @@ def flush(bits: int, ftz: bool) -> int:
     return bits if not ftz or bits & 0x7F800000 else bits & 1 << 31
 
 
-def moderate(bits: int, a: int) -> int | None:
-    """Subnormal results and huge angles are left open: their error is not relative."""
-    return None if 0 < bits & 0x7FFFFFFF < 0x00800000 or 0 < a & 0x7F800000 < 0x01000000 else bits
+def moderate(bits: int, a: int, most: float = math.inf) -> int | None:
+    """Leave open subnormal results, whose error is not relative, and finite angles beyond ``most``.
+
+    The manual promises an absolute error of 2**-14.7 for sines and cosines up to 100 pi, and nothing beyond.
+    """
+    if 0 < bits & 0x7FFFFFFF < 0x00800000 or 0 < a & 0x7F800000 < 0x01000000:
+        return None
+    return None if most < abs(real(a, "f32")) < math.inf else bits
 
 
 def quotient(a: int, b: int, ftz: bool) -> int | None:
@@ -374,12 +380,12 @@ def carries_of_video() -> None:
         lambda a, b: (a >> 8 & 255) + (b >> 16) & M32,
     )
     for name, best in (("vmin4", min), ("vmax4", max)):
-        form(f"{name}.u32.u32.u32 {{d}}, {{a}}, {{b}}, 0", "u32", "u32 u32",
-             lambda a, b, f=best: sum(f(a >> k & 255, b >> k & 255) << k for k in (0, 8, 16, 24)))  # fmt: skip
+        form(f"{name}.u32.u32.u32 {{d}}, {{a}}, {{b}}, {{c}}", "u32", "u32 u32 u32",
+             lambda a, b, c, f=best: sum(f(a >> k & 255, b >> k & 255) << k for k in (0, 8, 16, 24)))  # fmt: skip
     form("vabsdiff4.u32.u32.u32.add {d}, {a}, {b}, {c}", "u32", "u32 u32 u32",
          lambda a, b, c: c + sum(abs((a >> k & 255) - (b >> k & 255)) for k in (0, 8, 16, 24)) & M32)  # fmt: skip
-    form("vavrg4.u32.u32.u32 {d}, {a}, {b}, 0", "u32", "u32 u32",
-         lambda a, b: sum(((a >> k & 255) + (b >> k & 255) + 1 >> 1) << k for k in (0, 8, 16, 24)))  # fmt: skip
+    form("vavrg4.u32.u32.u32 {d}, {a}, {b}, {c}", "u32", "u32 u32 u32",
+         lambda a, b, c: sum(((a >> k & 255) + (b >> k & 255) + 1 >> 1) << k for k in (0, 8, 16, 24)))  # fmt: skip
 
 
 FILLERS: Final = (plain, between_floats, bytes_of_float, approximations, several, carries_of_video)

@@ -45,6 +45,7 @@ def form_cases() -> list[Case]:
                 "name": form.text, "text": module_text([form], form.least, max(form.version, 70 if form.least < 80 else 78)),
                 "columns": [packed(column) for column in columns], "rows": len(inputs), "size": size, "out": size * len(inputs),
                 "open": [i for i, row in enumerate(inputs) if form.compute(*row) is None], "error": form.error, "kind": form.out,
+                "least": form.least,
             }
         )  # fmt: skip
     return cases
@@ -93,11 +94,17 @@ class Driver:
         title = ctypes.create_string_buffer(100)
         self.call("cuDeviceGetName", title, 100, device)
         self.name = title.value.decode()
+        self.sm = 10 * self.attribute(75, device) + self.attribute(76, device)
 
     def call(self, name: str, *arguments: object) -> None:
         code = getattr(self.cuda, name)(*arguments)
         if code:
             raise RuntimeError(f"{name} returned {code}")
+
+    def attribute(self, number: int, device: ctypes.c_int) -> int:
+        value = ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        return value.value
 
     def upload(self, data: bytes) -> ctypes.c_uint64:
         address = ctypes.c_uint64()
@@ -136,6 +143,9 @@ def run(cases: list[Case], library: str) -> Case:
     driver = Driver(library)
     results: Case = {"device": driver.name, "out": {}, "errors": {}}
     for case in cases:
+        if case.get("least", 0) > driver.sm:
+            results["errors"][case["name"]] = f"needs sm_{case['least']}, this is sm_{driver.sm}"
+            continue
         try:
             results["out"][case["name"]] = packed(driver.run(case))
         except RuntimeError as error:
@@ -192,9 +202,8 @@ def close(case: Case, a: int, b: int) -> bool:
 def compare(cases: list[Case], results: Case) -> int:
     """List what differs; open values are shown apart, since either answer is right there."""
     different = 0
-    for case in cases:
-        if case["name"] not in results["out"]:
-            continue
+    ran = [case for case in cases if case["name"] in results["out"]]
+    for case in ran:
         theirs = values_of(unpacked(results["out"][case["name"]]), case["size"])
         ours = values_of(engine_output(case), case["size"])
         unknown = set(case["open"])
@@ -209,8 +218,9 @@ def compare(cases: list[Case], results: Case) -> int:
                 print(
                     f"{title:8} {case['name']}: {len(some)} values; of {shown_inputs(case, index)}: engine {a:#x}, {results['device']} {b:#x}"
                 )
-    ran = len(results["out"])
-    print(f"{ran} cases ran on {results['device']}, {different} differ; {len(results['errors'])} did not run")
+    print(
+        f"{len(ran)} cases ran on {results['device']}, {different} differ; {len(results['errors'])} did not run"
+    )
     for name, error in list(results["errors"].items())[:20]:
         print(f"not run  {name}: {error}")
     return bool(different)

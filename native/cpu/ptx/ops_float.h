@@ -99,9 +99,10 @@ OP("copysign.f64", copysign_f64, "ddd", u64, u64, u64, u64, (b[i] & 0x7fffffffff
 #define SMALL(name, T, X, L, id, FROM, TO, expression)                                                                   \
     OP(name "." #T, id##_##T, L, u16, u16, u16, u16, TO(expression(FROM(a[i]), FROM(b[i]), FROM(c[i]))))                 \
     PAIR_OP(name "." #T "x2", id##_##T##x2, X, TO(expression(FROM(a[i]), FROM(b[i]), FROM(c[i]))))
-#define HALF_IN(x) half_float(n->flags & F_FTZ ? flush_half(x) : (x))
+#define HALF_IN(x) half_float(HALF_FLUSHED(x))
 #define HALF_OUT(x) (n->flags & F_FTZ ? flush_half(float_half(x)) : float_half(x))
-#define EACH_SMALL(T, FROM, TO, ONE_NAN)                                                                                 \
+#define HALF_FLUSHED(x) (n->flags & F_FTZ ? flush_half(x) : (x))
+#define EACH_SMALL(T, FROM, TO, IN, ONE_NAN)                                                                             \
     SMALL("add", T, "www", "hhh", add, FROM, TO, ADD)                                                                    \
     SMALL("sub", T, "www", "hhh", sub, FROM, TO, SUB)                                                                    \
     SMALL("mul", T, "www", "hhh", mul, FROM, TO, MUL)                                                                    \
@@ -116,14 +117,15 @@ OP("copysign.f64", copysign_f64, "ddd", u64, u64, u64, u64, (b[i] & 0x7fffffffff
     SMALL("max.nan.xorsign.abs", T, "www", "hhh", max_nan_sign, FROM, TO, MAX32NX)                                       \
     SMALL("ex2", T, "ww", "hh", ex2, FROM, TO, EX2_3)                                                                    \
     SMALL("tanh", T, "ww", "hh", tanh, FROM, TO, TANH_3)                                                                 \
-    OP("neg." #T, neg_##T, "hh", u16, u16, u16, u16, ONE_NAN(a[i] ^ 0x8000))                                                  \
-    OP("abs." #T, abs_##T, "hh", u16, u16, u16, u16, ONE_NAN(a[i] & 0x7fff))                                                  \
-    PAIR_OP("neg." #T "x2", neg_##T##x2, "ww", ONE_NAN(a[i] ^ 0x8000))                                                       \
-    PAIR_OP("abs." #T "x2", abs_##T##x2, "ww", ONE_NAN(a[i] & 0x7fff))
+    OP("neg." #T, neg_##T, "hh", u16, u16, u16, u16, ONE_NAN(IN(a[i]) ^ 0x8000))                                         \
+    OP("abs." #T, abs_##T, "hh", u16, u16, u16, u16, ONE_NAN(IN(a[i]) & 0x7fff))                                         \
+    PAIR_OP("neg." #T "x2", neg_##T##x2, "ww", ONE_NAN(IN(a[i]) ^ 0x8000))                                               \
+    PAIR_OP("abs." #T "x2", abs_##T##x2, "ww", ONE_NAN(IN(a[i]) & 0x7fff))
+#define PLAIN(x) (x)
 #define EX2_3(x, y, z) EX2(x)
 #define TANH_3(x, y, z) TANH(x)
-EACH_SMALL(f16, HALF_IN, HALF_OUT, half_nan)
-EACH_SMALL(bf16, bfloat_float, float_bfloat, bfloat_nan)
+EACH_SMALL(f16, HALF_IN, HALF_OUT, HALF_FLUSHED, half_nan)
+EACH_SMALL(bf16, bfloat_float, float_bfloat, PLAIN, bfloat_nan)
 
 /* Two floats in 64 bits, and sums of a float and a small one. */
 #define F32X2(name, id, L, operation)                                                                                    \
@@ -161,7 +163,6 @@ MIXED(bf16, bfloat_float)
 #define f64_type f64
 #define f16_type u16
 #define bf16_type u16
-#define PLAIN(x) (x)
 ORDERED(f32, "f32", PLAIN)
 ORDERED(ftz, "ftz.f32", flush32)
 ORDERED(f64, "f64", PLAIN)
