@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import requests
-
 from scripts.app.context import Workspace
 from scripts.app.pins_check import web
 from scripts.errors import FetchError, UsageError
 from scripts.lock.proposals import Proposal, completed, fits, indexed, proposals
 from scripts.lock.writer import with_artifact, with_stack
 from scripts.model import Lock
-from scripts.net.web import BusyError, Web, unreachable
+from scripts.net.web import Web
 
 ALL: Final = "all"
 #: No index page of one package is longer.
@@ -50,21 +48,5 @@ def complete(ws: Workspace, lock: Lock, text: str, proposal: Proposal) -> tuple[
 
 
 def _page(asking: Web, url: str) -> str:
-    """Read one page.
-
-    Raises:
-        FetchError: it did not arrive whole.
-    """
-    try:
-        with asking.opened(url, {"Accept": "text/html"}) as response:
-            body = b""
-            for chunk in response.iter_content(1 << 16):
-                body += chunk
-                if len(body) > MOST:
-                    msg = "the index's page is longer than any that is known"
-                    raise FetchError("index-too-long", msg, context=(url,))
-    except requests.exceptions.RequestException as error:
-        raise unreachable(url, error) from None
-    except BusyError as error:
-        raise error.final from None
-    return body.decode("utf-8", "replace")
+    """Read one page of an index."""
+    return asking.read_page(url, most=MOST).decode("utf-8", "replace")

@@ -84,6 +84,25 @@ class Web(Struct, frozen=True, kw_only=True):
             self.sleep(delay)
         raise AssertionError(url)  # the last round returns or raises
 
+    def read_page(self, url: str, *, most: int) -> bytes:
+        """Read a page of text whole.
+
+        Raises:
+            FetchError: it did not arrive whole, or it has more than ``most`` bytes.
+        """
+        for delay in (*self.delays, None):
+            try:
+                with self.opened(url, {"Accept": "text/html"}) as response:
+                    return _whole(response, url, most)
+            except requests.exceptions.RequestException as error:
+                if delay is None:
+                    raise unreachable(url, error) from None
+            except BusyError as error:
+                if delay is None:
+                    raise error.final from None
+            self.sleep(delay)
+        raise AssertionError(url)  # the last round returns or raises
+
     @contextmanager
     def opened(
         self, url: str, headers: dict[str, str], *, token: str = "", judge: Judge | None = None
@@ -195,6 +214,15 @@ def _hash(response: requests.Response, url: str, most: int, progress: Progress) 
     if total is not None and size != total:
         raise requests.exceptions.ChunkedEncodingError(url)
     return Hashed(sha256=digest.hexdigest(), size=size, first=first, cut=False)
+
+
+def _whole(response: requests.Response, url: str, most: int) -> bytes:
+    body = b""
+    for chunk in response.iter_content(1 << 16):
+        body += chunk
+        if len(body) > most:
+            raise FetchError("page-too-long", "the page is longer than it may be", context=(shown(url),))
+    return body
 
 
 def _announced(response: requests.Response) -> int | None:
