@@ -13,6 +13,7 @@ from scripts.doctor.examine import examine
 from scripts.doctor.machine import Line, Machine, StageFact, Status
 from scripts.doctor.missing_dlls import missing_libraries, missing_lines
 from scripts.host.windows import parse_events
+from scripts.host.windows_build import WindowsBuild
 from scripts.model import Gpu, HipRoot, Host
 
 GPU = Gpu(
@@ -36,6 +37,7 @@ HOST = Host(
     driver_files={"amdhip64_6.dll": "6.4"},
 )
 GOOD = Machine(
+    windows_build=WindowsBuild(build=26200, revision=1),
     host=HOST,
     kernels={str(ROOT.path): {"rocblas": True, "hipblaslt": True}},
     stage=StageFact(state="intact", stack="zluda", translation=True),
@@ -110,6 +112,8 @@ def test_a_machine_in_order_has_only_ok_lines() -> None:
         ({"missing_functions": None}, "driver", "unknown", "whether"),
         ({"threats": None}, "antivirus", "unknown", "could not be read"),
         ({"threats": ("taken: zluda.exe",)}, "antivirus", "warn", "zluda.exe"),
+        ({"windows_build": None}, "windows", "unknown", "could not be read"),
+        ({"windows_build": WindowsBuild(build=26200, revision=9445)}, "windows", "warn", "KB5124008"),
         ({"cache": None}, "compile-cache", "ok", "empty"),
     ],
 )  # fmt: skip

@@ -59,7 +59,7 @@ value = 0.25
 tolerance = 0.01
 """
 #: What a test machine may lack.
-MACHINES_OWN = {"vc-runtime"}
+MACHINES_OWN = {"vc-runtime", "windows"}
 RADEON = Host(
     os="windows",
     machine="AMD64",

@@ -224,6 +224,7 @@ def test_a_shim_starts_the_program_by_a_double_click(machine: Radeon, programs: 
     (tmp_path / "args.json").write_text('["system", "100% a^b"]', encoding="utf-8")
     made: Any = machine.json("shim", f"--exe={exe}", f"--args-file={tmp_path / 'args.json'}")
     assert made["via"] == "launcher"
+    assert made["steam"].endswith('zluda.exe" -- %command%')
     first, *_rest = Path(made["written"]).read_text(encoding="ascii").splitlines()
     assert "without verifying the stack's files, without undo" in first
     done = subprocess.run(

@@ -36,6 +36,7 @@ class ShimResult(JsonRecord, frozen=True, kw_only=True):
         removed: the scripts that went.
         kept: scripts that were changed since, and left alone.
         notes: what a person should know before the first start.
+        steam: the launch option by which Steam starts a game with the layer, where a launcher does.
     """
 
     program: Path
@@ -45,8 +46,9 @@ class ShimResult(JsonRecord, frozen=True, kw_only=True):
     removed: tuple[Path, ...] = ()
     kept: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
+    steam: str = ""
 
-    JSON = "program stack? via? written removed kept notes"
+    JSON = "program stack? via? written removed kept notes steam?"
 
     @property
     def exit_code(self) -> int:
@@ -93,7 +95,12 @@ def shim(
     )
     shown = plan.shown
     return ShimResult(
-        program=program, stack=ready.stack.id, via=str(shown.via), written=path, notes=shown.notes
+        program=program,
+        stack=ready.stack.id,
+        via=str(shown.via),
+        written=path,
+        notes=shown.notes,
+        steam=f'"{plan.command.program}" -- %command%' if shown.via is Via.LAUNCHER else "",
     )
 
 
@@ -117,7 +124,7 @@ def _text(ws: Workspace, ready: Staged, plan: WrapPlan) -> bytes:
         yielding=frozenset(c.name for c in environ.changes if c in profile and c.action == "set"),
         unset=_unset(ready),
         line=shown.line if shown.via is not Via.BESIDE else "",
-        words=(str(shown.program), *shown.args),
+        words=(str(shown.program), *plan.command.args),  # which may begin in a start script
     )
     return (cmd_text(made) if ws.platform == "win32" else sh_text(made)).encode("utf-8")
 

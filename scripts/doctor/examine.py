@@ -14,6 +14,7 @@ from scripts.doctor.variables import Around, interfering, same_folder
 from scripts.host.gpu import NO_DRIVER
 from scripts.host.hip_libraries import layer_libraries
 from scripts.host.support import SupportLevel, driver_notes, support
+from scripts.host.windows_build import WindowsBuild, build_reports
 from scripts.model import Gpu, HipRoot, Host
 
 #: Below this much free space downloads and compile caches fail.
@@ -205,6 +206,7 @@ def _space(machine: Machine) -> Iterator[Line]:
 
 def _windows_only(machine: Machine) -> Iterator[Line]:
     """Look at what exists on Windows alone."""
+    yield from _windows_build(machine.windows_build)
     version = machine.vc_runtime
     where = "System32, vcruntime140_1.dll and msvcp140.dll"
     if version is None:
@@ -221,6 +223,23 @@ def _windows_only(machine: Machine) -> Iterator[Line]:
         yield _line("ok", "antivirus", "no event names a file of ours or of ZLUDA", "Defender's event log")
     for threat in machine.threats or ():
         yield _line("warn", "antivirus", threat, "Defender's event log, events 1116 and 1117")
+
+
+def _windows_build(found: WindowsBuild | None) -> Iterator[Line]:
+    """Say which Windows this is, and what was reported about that update."""
+    where = "the registry, CurrentBuild and UBR"
+    if found is None or not found.name:
+        yield _line("unknown", "windows", "which update of Windows is installed could not be read", where)
+        return
+    reports = build_reports(found)
+    if not reports:
+        yield _line("ok", "windows", f"Windows build {found.name}: nothing is known against it", where)
+    for report in reports:
+        yield _line("warn", "windows", f"Windows build {found.name}: {report}", where)
+    if found.gpu_scheduling is not None:
+        state = "on" if found.gpu_scheduling else "off"
+        text = f"hardware-accelerated GPU scheduling is {state}"
+        yield _line("ok", "windows", text, "the registry, HwSchMode")
 
 
 def _exports(missing: tuple[str, ...] | None) -> Line:

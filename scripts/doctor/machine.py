@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from scripts.host.windows_build import WindowsBuild
 from scripts.model import Gpu, Host
 from scripts.serialize import JsonRecord
 
@@ -56,6 +57,7 @@ class Machine(Struct, frozen=True, kw_only=True):
         missing_functions: what the layer imports from the driver's HIP runtime that is not in it.
         cache: where kernels are compiled to, and its size in bytes.
         threats: what the antivirus program says about files of ours and of ZLUDA.
+        windows_build: which Windows this is, to the update.
     """
 
     host: Host
@@ -69,6 +71,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     missing_functions: tuple[str, ...] | None = None
     cache: tuple[str, int] | None = None
     threats: tuple[str, ...] | None = None
+    windows_build: WindowsBuild | None = None
 
     @property
     def gpu(self) -> Gpu | None:

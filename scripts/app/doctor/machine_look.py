@@ -22,6 +22,8 @@ from scripts.doctor.variables import WORTH_A_LOOK
 from scripts.errors import WorkspaceError
 from scripts.host.hip_libraries import RUNTIME, kernels_for
 from scripts.host.windows import system32, threat_events
+from scripts.host.windows_build import windows_build
+from scripts.host.windows_scan import WinRegistry
 from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.model import Host, StackKind
 from scripts.osal.fs import free_space
@@ -55,6 +57,7 @@ def look_around(ws: Workspace, host: Host | None = None) -> Machine:
         missing_functions=_missing_functions(ws, seen) if windows and translation else None,
         cache=(str(cache.folder), cache.bytes) if cache is not None and cache.files else None,
         threats=threat_events(ws.environ) if windows else None,
+        windows_build=windows_build(WinRegistry()) if windows else None,
     )
 
 

@@ -25,11 +25,12 @@ LINE: Final = 4096
 class GpuUse(Struct, frozen=True, kw_only=True):
     """``asked``: whether a device was asked for and one was there; ``None`` where that is not known.
 
-    ``why`` says by what.
+    ``why`` says by what; ``by_loading``: by the libraries alone, which are reported in their own place too.
     """
 
     asked: bool | None
     why: str
+    by_loading: bool = False
 
     @property
     def sentence(self) -> str:
@@ -55,7 +56,8 @@ def gpu_use(
         why = "the stack's driver library was loaded; --trace shows whether a device was asked for"
         return GpuUse(asked=None, why=why)
     if loaded.looks >= ENOUGH:
-        return GpuUse(asked=False, why=f"the stack's driver library was not loaded in {loaded.looks} looks")
+        why = f"the stack's driver library was not seen loaded in {loaded.looks} looks"
+        return GpuUse(asked=False, why=why, by_loading=True)
     return GpuUse(asked=None, why="the program ended before its libraries could be looked at")
 
 

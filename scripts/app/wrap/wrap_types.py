@@ -233,7 +233,9 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             ending += self.loaded.sentences
         if self.held is not None:
             ending += self.held.sentences
-        if self.gpu is not None and (self.expect_gpu or self.gpu.asked is False):
+        if self.gpu is not None and (
+            self.expect_gpu or (self.gpu.asked is False and not self.gpu.by_loading)
+        ):
             ending.append(self.gpu.sentence)
         if self.placement.pending:
             folder = self.placement.target or self.program.parent
