@@ -12,7 +12,7 @@ from scripts.osal.fs import hash_file
 from scripts.serialize import JsonRecord
 from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
-from scripts.store.archive import load_tree, verify_tree
+from scripts.store.trees import load_tree, verify_tree
 
 DAMAGED: Final = frozenset({"missing", "changed"})
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from scripts.errors import UsageError
 from scripts.model import Artifact
-from scripts.net.session import allowed, shown
+from scripts.net.urls import allowed, shown
 from scripts.osal.paths import refusal
 
 

@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from scripts.errors import FetchError, UsageError
 from scripts.model import NoProgress, Progress
-from scripts.net.session import AttemptError, Transport, allowed, origin, proxies_for, shown
+from scripts.net.session import AttemptError, Transport, proxies_for
+from scripts.net.urls import allowed, origin, shown
 from scripts.osal.text import count
 
 T = TypeVar("T")

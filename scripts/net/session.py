@@ -8,13 +8,12 @@ do without a server imports it late.
 from __future__ import annotations
 
 import functools
-import ipaddress
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import requests
 import truststore
@@ -25,6 +24,7 @@ from requests.utils import get_environ_proxies
 
 from scripts import __version__
 from scripts.errors import UsageError
+from scripts.net.urls import is_loopback
 
 
 @functools.cache
@@ -142,31 +142,3 @@ class Transport(Struct, frozen=True, kw_only=True):
         session.headers["User-Agent"] = f"cuda-on-amd/{__version__}"
         session.headers["Accept-Encoding"] = "identity"
         return session
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether ``host`` is this machine by its spelling; names are not looked up."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def shown(url: str) -> str:
-    """Return ``url`` without user, password, query and fragment: those may hold secrets."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def allowed(url: str, *, loopback: bool) -> bool:
-    """Say whether we talk to ``url``: https, or with ``loopback`` http on this machine as well."""
-    parts = urlsplit(url)
-    if parts.scheme == "https":
-        return bool(parts.hostname)
-    return loopback and parts.scheme == "http" and is_loopback(parts.hostname or "")
-
-
-def origin(url: str) -> tuple[str, str, int]:
-    """Return scheme, host and port."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
