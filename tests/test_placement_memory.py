@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import ConflictError, UndoIncompleteError
-from scripts.osal.process_table import process_start_time
+from scripts.osal.process_table import User, process_start_time, this_process
 from scripts.placement.journal import parse
 from scripts.placement.layout import STATE
-from scripts.placement.lock import User, this_process
 from scripts.placement.memory import recalled
 from scripts.placement.place import Placement, place, placed
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry

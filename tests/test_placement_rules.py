@@ -18,12 +18,11 @@ from scripts.errors import ConflictError, JournalError, StagedFileError, TargetE
 from scripts.osal.file_operations import Fs
 from scripts.osal.lockfile import LockFile
 from scripts.osal.paths import refusal
-from scripts.osal.process_table import process_start_time
+from scripts.osal.process_table import User, process_start_time, this_process
 from scripts.placement import journal as journals
 from scripts.placement.inspect import CREATED, REPLACED, BackupState, CurrentState
 from scripts.placement.journal import Journal, JournalStep, parse, record
 from scripts.placement.layout import Layout, unsafe_path
-from scripts.placement.lock import User, this_process
 from scripts.placement.place import Placement, explain, place
 from scripts.placement.plan import PlacementItem
 from scripts.placement.refusals import SYSTEM_TREES, refuse

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.osal.process_table import this_process
 from scripts.osal.signals import DeferredSignals, ForwardedSignals, console_closes
-from scripts.placement.lock import this_process
 from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo
 from tests.placement_harness import STACK, LightFs, World, mixed_world, tree

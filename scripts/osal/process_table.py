@@ -1,11 +1,20 @@
-"""The table of processes as ``/proc`` shows it (Linux)."""
+"""Processes: the table that ``/proc`` shows (Linux), and what tells one from a later one with its number."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+_NAME: Final = re.compile(r"([0-9]{1,10})-([0-9A-Za-z]{1,64})")
+
+StartTime = Callable[[int], str | None]
 
 #: Process id to parent, session and state letter.
 Table = dict[int, tuple[int, int, str]]
@@ -70,9 +79,28 @@ def process_start_time(pid: int) -> str | None:
         return None
 
 
-def own_identity() -> tuple[int, str]:
-    """Return this process's id and start token."""
-    return os.getpid(), process_start_time(os.getpid()) or "0"
+class User(Struct, frozen=True):
+    """A process, distinct from any later one with the same id."""
+
+    pid: int
+    start: str
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.pid}-{self.start}"
+
+
+def this_process() -> User:
+    """Return the calling process as a user."""
+    return User(os.getpid(), process_start_time(os.getpid()) or "0")
+
+
+def running(name: str, *, start_time: StartTime = process_start_time) -> User | None:
+    """Return the user of that name if its process still runs."""
+    match = _NAME.fullmatch(name)
+    user = User(int(match[1]), match[2]) if match else None
+    return user if user is not None and start_time(user.pid) == user.start else None
 
 
 def _ticks(pid: int) -> str | None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
-
-from msgspec import Struct
 
 from scripts.errors import ConflictError
 from scripts.osal.file_operations import Fs
 from scripts.osal.lockfile import LockFile
-from scripts.osal.process_table import own_identity, process_start_time
+from scripts.osal.process_table import StartTime, User, process_start_time, running
 from scripts.placement.layout import Layout
 from scripts.placement.state import check_state
 
@@ -118,26 +115,6 @@ def _acquire(lock: LockFile, layout: Layout, fs: Fs, *, create: bool, wait: floa
 
 #: The user that never ends: ``wrap --keep``.
 KEEP: Final = "keep"
-_NAME: Final = re.compile(r"([0-9]{1,10})-([0-9A-Za-z]{1,64})")
-
-StartTime = Callable[[int], str | None]
-
-
-class User(Struct, frozen=True):
-    """A process, distinct from any later one with the same id."""
-
-    pid: int
-    start: str
-
-    @property
-    def name(self) -> str:
-        """The name of its file."""
-        return f"{self.pid}-{self.start}"
-
-
-def this_process() -> User:
-    """Return the calling process as a user."""
-    return User(*own_identity())
 
 
 def attach(layout: Layout, fs: Fs, name: str) -> None:
@@ -155,16 +132,8 @@ def detach(layout: Layout, fs: Fs, name: str) -> None:
 
 def live(layout: Layout, fs: Fs, *, start_time: StartTime = process_start_time) -> tuple[User, ...]:
     """Return the users whose processes still run."""
-    found = (_NAME.fullmatch(name) for name in fs.names(layout.users))
-    users = (User(int(match[1]), match[2]) for match in found if match)
-    return tuple(user for user in users if start_time(user.pid) == user.start)
-
-
-def running(name: str, *, start_time: StartTime = process_start_time) -> User | None:
-    """Return the user of that name if its process still runs."""
-    match = _NAME.fullmatch(name)
-    user = User(int(match[1]), match[2]) if match else None
-    return user if user is not None and start_time(user.pid) == user.start else None
+    users = (running(name, start_time=start_time) for name in fs.names(layout.users))
+    return tuple(user for user in users if user is not None)
 
 
 def kept(layout: Layout, fs: Fs) -> bool:

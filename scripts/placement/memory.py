@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from scripts.errors import ConflictError, JournalError
 from scripts.osal.file_operations import Fs
+from scripts.osal.process_table import User, running
 from scripts.placement import journal as journals
 from scripts.placement.inspect import UndoAction, judge, look_at, stored_in
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout
-from scripts.placement.lock import User, running
 from scripts.placement.registry import LOST, PLACEMENTS, PlacementRegistry
 from scripts.placement.report import Left, UndoReport
 from scripts.placement.state import load

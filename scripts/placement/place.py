@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from scripts.errors import ConflictError, TargetError, UndoIncompleteError, WorkspaceError
 from scripts.osal.file_operations import Fs
+from scripts.osal.process_table import User, this_process
 from scripts.osal.signals import DeferredSignals
 from scripts.osal.text import time_stamp
 from scripts.placement import lock
@@ -21,7 +22,7 @@ from scripts.placement.apply import apply
 from scripts.placement.inspect import is_ours
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, Layout, fold
-from scripts.placement.lock import WAIT, Held, User, target_lock, this_process
+from scripts.placement.lock import WAIT, Held, target_lock
 from scripts.placement.memory import (
     as_memory,
     journal_or_memory,

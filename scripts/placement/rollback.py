@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 
 from scripts.errors import UndoIncompleteError
 from scripts.osal.file_operations import Fs, Seen
+from scripts.osal.process_table import User
 from scripts.placement import journal as journals
 from scripts.placement import lock
 from scripts.placement.inspect import (
@@ -28,7 +29,7 @@ from scripts.placement.inspect import (
 )
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout, numbered
-from scripts.placement.lock import WAIT, Held, User, target_lock
+from scripts.placement.lock import WAIT, Held, target_lock
 from scripts.placement.memory import (
     has_vanished,
     journal_or_memory,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.app.context import Staged, Workspace
-from scripts.placement.lock import running, this_process
+from scripts.osal.process_table import running, this_process
 from scripts.placement.registry import PlacementRegistry
 
 RUNS: Final = "runs"
