@@ -39,8 +39,8 @@ from scripts.app.validate.scratch_copy import differences, tree_of
 from scripts.app.verify import verify
 from scripts.app.wrap.placing import BesidePlacer, registry_of
 from scripts.placement.registry import SHIMS
-from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
+from scripts.staging.runtimes import load_runtime
 from tests.checkout import HIDDEN, ROOT, compiler
 from tests.small_stack import make_zip
 

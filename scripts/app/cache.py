@@ -13,9 +13,9 @@ from scripts.app.shims import shims_here
 from scripts.app.wrap.placing import placed_here
 from scripts.errors import ExitCode, HostError, StagedFileError
 from scripts.serialize import pick
-from scripts.staging.assemble import load_runtime
 from scripts.staging.build import build_key_of
 from scripts.staging.generations import known_stages, read_history
+from scripts.staging.runtimes import load_runtime
 from scripts.store.cache import CacheEntry, disk_of
 
 

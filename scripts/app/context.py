@@ -16,8 +16,8 @@ from scripts.lock.reader import read_lock
 from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, NoProgress, Progress, Runtime, Stack
 from scripts.osal.user_path import unquoted
-from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, read_history
+from scripts.staging.runtimes import load_runtime, verify_runtime
 from scripts.store.cache import Cache
 
 if TYPE_CHECKING:

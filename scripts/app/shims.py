@@ -9,7 +9,7 @@ from scripts.app.context import Workspace, cache_of
 from scripts.app.wrap.placing import registry_of
 from scripts.placement.registry import SHIMS, RegistryEntry
 from scripts.serialize import JsonRecord
-from scripts.staging.assemble import load_runtime
+from scripts.staging.runtimes import load_runtime
 
 
 class ShimStatus(JsonRecord, frozen=True, kw_only=True):

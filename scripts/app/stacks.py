@@ -11,8 +11,8 @@ from scripts.app.options import read_count
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.model import Host, Stack, StackKind
 from scripts.serialize import JsonRecord, pick
-from scripts.staging.assemble import load_runtime, verify_runtime
 from scripts.staging.generations import Generation, activate, go_back, read_history
+from scripts.staging.runtimes import load_runtime, verify_runtime
 from scripts.staging.select import unmet
 
 #: No history is longer.

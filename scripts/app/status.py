@@ -12,8 +12,8 @@ from scripts.errors import ExitCode
 from scripts.model import Lock
 from scripts.placement.status import PlacementStatus
 from scripts.serialize import pick
-from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import Generation, History, read_history
+from scripts.staging.runtimes import load_runtime
 from scripts.store.cache import EntryKind, disk_of
 
 

@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -275,3 +275,14 @@ def retrying(
 def retry_on_sharing_violation(action: Callable[[], T]) -> T:
     """Retry on Windows alone; elsewhere a refusal is an answer."""
     return retrying(action) if sys.platform == "win32" else action()
+
+
+def paths_below(folder: Path) -> Iterator[str]:
+    """List every file and link below a folder, POSIX and relative; links are not followed."""
+    top = long_path(folder)
+    for place, folders, names in os.walk(top):
+        here = Path(place)
+        linked = [name for name in folders if is_link(here / name)]
+        folders[:] = [name for name in folders if name not in linked]
+        for name in (*names, *linked):
+            yield (here / name).relative_to(top).as_posix()

@@ -20,8 +20,8 @@ from scripts.model import Progress, RuntimeFile, Stack, StackKind
 from scripts.osal.fs import hash_file, make_read_only
 from scripts.staging.plan import PlannedFile
 from scripts.staging.recipe import Compiler, Output, build_key, command_line, read_recipe, read_sources
-from scripts.store.cache import Cache
-from scripts.store.publish import publish, read_manifest, write_manifest
+from scripts.store.cache import Cache, read_manifest, write_manifest
+from scripts.store.publish import publish
 
 #: Compilers by the names they have in PATH, best first.
 NAMES: Final = ("cc", "gcc", "clang")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -15,12 +13,11 @@ from msgspec.structs import replace
 from scripts.errors import IntegrityError
 from scripts.host.hip_libraries import runtime_marks
 from scripts.model import Artifact, ArtifactFormat, HipSource, RuntimeFile, Stack
+from scripts.staging.runtimes import digest_of
 
 if TYPE_CHECKING:
     from scripts.store.trees import TreeFile, UnpackedTree
 
-#: The number of the manifest's and the digest's format.
-FORMAT: Final = 1
 #: Added to the stem of a library that a supplied one replaces: cublas64_11.dll stays as
 #: cublas64_11_zluda.dll, the name that replacements load
 #: (Speedstu/CUDA-for-AMD-Windows@e57fb8e, scripts/stage-runtime.ps1).
@@ -54,12 +51,6 @@ class RuntimePlan(Struct, frozen=True, kw_only=True):
     def bytes(self) -> int:
         """Disk the runtime takes when nothing can be linked."""
         return sum(f.size for f in self.runtime_files)
-
-
-def digest_of(files: Iterable[RuntimeFile]) -> str:
-    """SHA-256 over format, and place, content and role of every file; independent of paths and time."""
-    rows = [[FORMAT], *sorted([f.name, f.sha256, f.provides or "", list(f.needs)] for f in files)]
-    return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
 
 
 def plan_runtime(

@@ -14,6 +14,7 @@ from scripts.errors import IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Progress
 from scripts.net.mirrors import last_component
 from scripts.osal import fs
+from scripts.osal.fs import paths_below
 from scripts.store.cache import Cache, in_use, not_writable
 from scripts.store.entries import Limits, Unpacked, copy_in
 from scripts.store.fetch import no_space
@@ -26,7 +27,6 @@ from scripts.store.trees import (
     load_tree,
     member_findings,
     member_path,
-    paths_below,
     require_intact,
     save_tree,
     verify_tree,

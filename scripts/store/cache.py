@@ -8,13 +8,14 @@ new versions of this program can share one store.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -29,6 +30,8 @@ LOCKS: Final = "locks"
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _DIGEST: Final = re.compile(r"[0-9a-z][0-9a-z._-]{0,127}")
+#: Larger manifests are not ours: 100,000 files with long names need less.
+_MOST_MANIFEST: Final = 32 * 1024 * 1024
 _LOCK_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")
 
 
@@ -302,3 +305,21 @@ def _measured(path: Path) -> tuple[tuple[int, int], int]:
     """Look at one file; where a file system numbers none, its path stands for the number."""
     status = path.lstat()
     return (status.st_dev, status.st_ino or hash(path)), status.st_size
+
+
+def write_manifest(folder: Path, body: object) -> None:
+    """Declare a folder complete."""
+    data = json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+    files.write_atomic(manifest_path(folder), data + b"\n")
+
+
+def read_manifest(folder: Path) -> Any:  # noqa: ANN401 - parsed JSON, checked by the caller
+    """Return what a manifest holds.
+
+    Raises:
+        ValueError, OSError: there is none, it is too large, or it is not JSON.
+    """
+    try:
+        return json.loads(files.read_bounded(manifest_path(folder), _MOST_MANIFEST))
+    except RecursionError as error:
+        raise ValueError(str(error)) from error

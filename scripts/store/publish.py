@@ -6,18 +6,14 @@ taken for whole.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 from scripts.osal import fs
 from scripts.store.cache import in_use, manifest_path
 
 T = TypeVar("T")
-
-#: Larger manifests are not ours: 100,000 files with long names need less.
-_MOST_MANIFEST: Final = 32 * 1024 * 1024
 
 
 def publish(final: Path, fill: Callable[[Path], T]) -> T:
@@ -40,24 +36,6 @@ def publish(final: Path, fill: Callable[[Path], T]) -> T:
         raise
     fs.sync_folder(final.parent)
     return made
-
-
-def write_manifest(folder: Path, body: object) -> None:
-    """Declare a folder complete."""
-    data = json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-    fs.write_atomic(manifest_path(folder), data + b"\n")
-
-
-def read_manifest(folder: Path) -> Any:  # noqa: ANN401 - parsed JSON, checked by the caller
-    """Return what a manifest holds.
-
-    Raises:
-        ValueError, OSError: there is none, it is too large, or it is not JSON.
-    """
-    try:
-        return json.loads(fs.read_bounded(manifest_path(folder), _MOST_MANIFEST))
-    except RecursionError as error:
-        raise ValueError(str(error)) from error
 
 
 def clear_away(final: Path) -> None:

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from scripts.errors import IntegrityError, StagedFileError
 from scripts.model import Artifact, Member, NoProgress, Progress
 from scripts.osal import fs as files
+from scripts.osal.fs import paths_below
 from scripts.osal.parallel_map import parallel_map
 from scripts.osal.paths import refusal
-from scripts.store.cache import Cache
-from scripts.store.publish import read_manifest, write_manifest
+from scripts.store.cache import Cache, read_manifest, write_manifest
 
 _FORMAT: Final = 1
 _MOST_THREADS: Final = 4
@@ -182,17 +182,6 @@ def member_findings(artifact: Artifact, tree: UnpackedTree) -> tuple[TreeFinding
             detail = f"expected {member.size:,} bytes, got {file.size:,}"
             findings.append(TreeFinding(path=path, change=Change.CHANGED, detail=detail))
     return tuple(findings)
-
-
-def paths_below(folder: Path) -> Iterator[str]:
-    """List every file and link below a folder, POSIX and relative; links are not followed."""
-    top = files.long_path(folder)
-    for place, folders, names in os.walk(top):
-        here = Path(place)
-        linked = [name for name in folders if files.is_link(here / name)]
-        folders[:] = [name for name in folders if name not in linked]
-        for name in (*names, *linked):
-            yield (here / name).relative_to(top).as_posix()
 
 
 def _entries(manifest: Any) -> Iterator[TreeFile]:  # noqa: ANN401 - parsed JSON, checked here

@@ -26,8 +26,8 @@ from scripts.placement.rollback import REAL
 from scripts.placement.state import load
 from scripts.preflight.listing import list_folder
 from scripts.preflight.packages import environments
-from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
+from scripts.staging.runtimes import load_runtime
 
 _CUDA: Final = re.compile(
     r"(?:nvcuda|cu(?:blas|blaslt|sparse|dnn|fft|dart|solver|rand)\w*|nv(?:rtc|ml|api|toolsext)\w*|caffe2_nvrtc)\.dll|"

@@ -28,8 +28,8 @@ from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.model import Host, StackKind
 from scripts.osal.fs import free_space
 from scripts.osal.user_path import home_folder
-from scripts.staging.assemble import load_runtime
 from scripts.staging.generations import read_history
+from scripts.staging.runtimes import load_runtime
 
 VC_RUNTIME: Final = ("vcruntime140_1.dll", "msvcp140.dll")
 #: What programs find on PATH before what is meant.

@@ -32,11 +32,12 @@ from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.resolve import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
 from scripts.serialize import JsonRecord
-from scripts.staging.assemble import assemble, discard_runtime, load_runtime, verify_runtime
+from scripts.staging.assemble import assemble, discard_runtime
 from scripts.staging.build import native_files
 from scripts.staging.foreign import select_for
 from scripts.staging.generations import read_history
 from scripts.staging.plan import PlannedFile, RuntimePlan, lay_out, plan_runtime
+from scripts.staging.runtimes import load_runtime, verify_runtime
 from scripts.staging.select import Selection, fitting_root, select_stack
 from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
