@@ -115,16 +115,37 @@ def pytest_configure(config: pytest.Config) -> None:
 #: Files whose tests are slow proofs; single ones elsewhere carry the marker themselves.
 PROOFS = frozenset(
     {
+        "test_app_preflight.py",
         "test_app_stage.py",
         "test_app_supplied.py",
         "test_app_zig.py",
         "test_binary_fuzz.py",
+        "test_cli_verbs.py",
         "test_compare_calibration.py",
         "test_compare_tasks.py",
+        "test_doctor_knowledge.py",
         "test_doctor_tasks.py",
         "test_exit_codes.py",
+        "test_inside_gemm.py",
+        "test_launch_posix.py",
+        "test_launch_shim.py",
+        "test_native_build.py",
+        "test_native_gemm.py",
+        "test_native_libraries.py",
+        "test_native_ptx_forms.py",
+        "test_native_ptx_nvcc.py",
+        "test_native_ptx_programs.py",
+        "test_native_streams.py",
         "test_placement_crash.py",
+        "test_placement_errors.py",
         "test_placement_power.py",
+        "test_placement_signals.py",
+        "test_preflight_wheels.py",
+        "test_ptx_check.py",
+        "test_rollback_proof.py",
+        "test_store_figures.py",
+        "test_windows_bed.py",
+        "test_wrap_signals.py",
     }
 )
 
@@ -144,8 +165,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that tests of one worker share, so that our C is compiled once; nobody may damage it."""
-    return tmp_path_factory.mktemp("shared") / "store"
+    """A store that all tests share, so that our C is compiled once; nobody may damage it.
+
+    Its own locks keep workers apart; one that needs what another makes waits for it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared store"
 
 
 @pytest.fixture

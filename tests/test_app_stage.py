@@ -66,7 +66,7 @@ def test_what_lies_behind_a_runtime_is_repaired_by_the_command_that_verify_names
 def own_store(checkout: Checkout, folder: Path) -> None:
     """Give a checkout a store that may be damaged, with our own build in it: compiling takes longest."""
     checkout.json("stage", "--stack=cpu-reference")
-    shutil.copytree(checkout.cache, folder / "own store")
+    shutil.copytree(checkout.cache, folder / "own store", ignore=shutil.ignore_patterns(".*"))
     checkout.cache = folder / "own store"
 
 

@@ -136,7 +136,7 @@ def test_a_log_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_a_damaged_stage_is_a_failure(ready: Checkout, tmp_path: Path) -> None:
-    shutil.copytree(ready.cache, tmp_path / "own store")
+    shutil.copytree(ready.cache, tmp_path / "own store", ignore=shutil.ignore_patterns(".*"))
     ready.cache = tmp_path / "own store"
     runtime = ready.cache / "runtimes-v1" / ready.json("status")["active"]["digest"]
     victim = next(path for path in sorted(runtime.rglob("*")) if path.is_file() and path.stem != "manifest")

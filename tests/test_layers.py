@@ -12,6 +12,7 @@ import pytest
 
 import scripts
 import scripts.__main__ as front_door
+from tests.conftest import PROOFS
 
 PACKAGE = Path(scripts.__file__).parent
 ROW = {room: row for row, rooms in enumerate(scripts.LAYERS) for room in rooms}
@@ -173,3 +174,9 @@ def test_a_small_module_with_one_importer_belongs_to_it() -> None:
         if len(importers[name] - {name}) == 1 and path.read_bytes().count(b"\n") < 60
     }
     assert small <= SMALL, f"join them to their importers: {sorted(small - SMALL)}"
+
+
+def test_the_short_run_touches_every_room() -> None:
+    files = [path for path in Path(__file__).parent.glob("test_*.py") if path.name not in PROOFS]
+    touched = {room for path in files for room, _line in ours(path)}
+    assert set(ROW) - touched == set(), "only slow proofs look at these rooms"
