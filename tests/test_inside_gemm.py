@@ -47,7 +47,7 @@ def test_a_right_answer_passes_and_names_its_libraries() -> None:
     assert [r["dtype"] for r in said["results"]] == ["float32", "float64"]
     assert all(r["gflops"] > 0 and r["error_over_tolerance"] < 0.5 for r in said["results"])
     assert {Path(p).parent.resolve() for p in said["libraries"].values()} == {folder().resolve()}
-    assert said["conditions"]["driver"] == 12080
+    assert said["conditions"]["driver"] == 13000
     assert done.stdout.startswith("gemm float32 96: right, ")
     verdict = judge_run(parse_record(done.stderr), capability="gemm", exit_code=0, timed_out=False)
     assert (verdict.outcome, verdict.level) == (Outcome.PASS, Level.FUNCTIONAL)

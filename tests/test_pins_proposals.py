@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app import pins_propose
+from scripts.app import pins_update as pins_updating
 from scripts.app.pins_update import pins_update
 from scripts.errors import ExitCode, FetchError, HostError, UsageError
 from scripts.host.native import coverage
@@ -66,7 +66,7 @@ def test_one_command_makes_a_stack_that_the_gpu_is_then_given(
         asked.append(url)
         return f'<a href="{FILE}#sha256={SHA}">{FILE}</a>'
 
-    monkeypatch.setattr(pins_propose, "_page", page)
+    monkeypatch.setattr(pins_updating, "_page", page)
     lock = tmp_path / "pins.lock"
     lock.write_bytes((ROOT / "pins.lock").read_bytes())
     ws = workspace(ROOT, lock_path=lock)
@@ -92,7 +92,7 @@ def test_an_index_that_does_not_answer_or_list_changes_nothing(monkeypatch: pyte
             raise FetchError("upstream-refused", "the server answers 404")
         return "<html></html>"
 
-    monkeypatch.setattr(pins_propose, "_page", gone)
+    monkeypatch.setattr(pins_updating, "_page", gone)
     result = pins_update(workspace(ROOT), gpu="all")
     assert not result.diff
     assert result.exit_code == ExitCode.FETCH

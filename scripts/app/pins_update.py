@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Final
 
 from msgspec import Struct, field
 
 from scripts.app.context import Workspace
-from scripts.app.pins_check import chosen, github
-from scripts.errors import ExitCode
+from scripts.app.pins_check import chosen, github, transport
+from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock import update
+from scripts.lock.proposals import Proposal, completed, fits, indexed, proposals
 from scripts.lock.reader import parse_lock, read_lock
 from scripts.lock.update import LockDiff, PinFinding, diff
 from scripts.lock.urls import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
 from scripts.model import Artifact, Lock
 from scripts.net.github import AssetRef, GitHub, Release
+from scripts.net.request import read_url
+from scripts.net.session import Transport
 from scripts.serialize import JsonRecord
 
 #: Why an artifact's host was not asked.
@@ -93,8 +97,6 @@ def pins_update(
     text = format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path)
     work = _Work(lock=lock, text=text, server=github(ws))
     if gpu:
-        from scripts.app.pins_propose import chosen_proposals, complete  # noqa: PLC0415 - only here
-
         for proposal in chosen_proposals(gpu, lock):
             work.text, status, detail = complete(ws, lock, work.text, proposal)
             work.say(proposal.artifact, status, detail)
@@ -166,3 +168,48 @@ def _finish(ws: Workspace, work: _Work, *, write: bool) -> PinsUpdateResult:
     if write and change:
         save_lock(ws.lock_path, work.text, expected=work.lock.digest)
     return PinsUpdateResult(asked=tuple(work.rows), diff=change, written=write and bool(change))
+
+
+#: Completing a proposed stack from AMD's package index, which names digests.
+ALL: Final = "all"
+#: No index page of one package is longer.
+MOST: Final = 8 << 20
+
+
+def chosen_proposals(gpu: str, lock: Lock) -> tuple[Proposal, ...]:
+    """Return the proposals for an architecture, or all of them, that a lock does not have yet.
+
+    Raises:
+        UsageError: ``no-proposal``: there is none for it.
+    """
+    found = tuple(one for one in proposals() if gpu in {ALL, one.gfx})
+    if not found:
+        known = ", ".join(sorted({one.gfx for one in proposals()}))
+        msg = f"no stack is proposed for {gpu}"
+        raise UsageError("no-proposal", msg, hint=f"use one of: {known}, {ALL}")
+    return tuple(one for one in found if fits(one, lock))
+
+
+def complete(ws: Workspace, lock: Lock, text: str, proposal: Proposal) -> tuple[str, str, str]:
+    """Ask the index for one proposal; return the lock's new text, a status, and a detail.
+
+    A file that is not there leaves the text as it is.
+    """
+    try:
+        page = _page(transport(ws), proposal.index)
+    except FetchError as error:
+        return text, "unreachable", " ".join((error.message, *error.context))
+    found = indexed(page, base=proposal.index, file=proposal.file)
+    if found is None:
+        return text, "not-listed", f"{proposal.index} does not name {proposal.file} with a SHA-256"
+    artifact, stack = completed(proposal, lock, found)
+    return with_stack(with_artifact(text, artifact), stack), "new", f"sha256 {found.sha256}; {stack.id}"
+
+
+def _page(way: Transport, url: str) -> str:
+    """Read one page.
+
+    Raises:
+        FetchError: it did not arrive whole, or is longer than any index.
+    """
+    return read_url(url, way, most=MOST, headers={"Accept": "text/html"}).decode("utf-8", "replace")

@@ -19,7 +19,7 @@ PATH_FILES: Final = ("python*._pth",)
 
 
 class PythonLine(Struct, frozen=True, kw_only=True):
-    """What an interpreter is told.
+    """The arguments of a Python interpreter, read as it reads them.
 
     Attributes:
         options: its own options, as given.

@@ -100,7 +100,7 @@ def choose(only: str, *, quick: bool = False) -> tuple[Probe, ...]:
     for word in words:
         if not any(fnmatchcase(name, word.removeprefix("!")) for name in probes()):
             msg = f"no probe is called {word.removeprefix('!')!r}"
-            raise UsageError("no-such-probe", msg, hint="all of them are in docs/probes.md")
+            raise UsageError("no-such-probe", msg, hint="see docs/probes.md, which lists them all")
     wanted = [word for word in words if not word.startswith("!")] or ["*"]
     without = [word[1:] for word in words if word.startswith("!")]
     return tuple(

@@ -11,7 +11,7 @@ from msgspec import Struct
 from scripts.model import CapabilityResult, Outcome
 from scripts.probing.matrix import ABSENT
 
-#: Best first; a wrong number is the worst, because nobody notices it.
+#: Best first; a wrong number is the worst, because it goes unnoticed.
 ORDER: Final = (
     Outcome.PASS,
     Outcome.HANG_AFTER_RESULT,

@@ -81,7 +81,7 @@ class Score(Struct, frozen=True, kw_only=True):
     Attributes:
         passed: right, and ended well.
         failed: wrong, crashed, hung or ended by an error.
-        refused: said that they cannot; safe, and no pass.
+        refused: reported that they cannot; safe, and no pass.
         absent: this stack or machine does not have it; left out of ``percent``.
     """
 

@@ -122,11 +122,18 @@ def _beside(program: Path, line: PythonLine | None, *, cwd: Path | None) -> Iter
         yield from _names(program.parent)
     elif line.script:
         script = (cwd or Path.cwd()) / line.script
-        yield from _names(script if script.is_dir() else script.parent)
+        yield from _names(script if _is_folder(script) else script.parent)
         yield from _own_names(script)
     elif line.module and re.fullmatch(r"[\w.]+", line.module):
         yield line.module.partition(".")[0]
         yield from _names(cwd or Path.cwd())
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def _own_names(script: Path) -> Iterator[str]:

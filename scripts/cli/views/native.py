@@ -27,4 +27,8 @@ def show_native(result: NativeResult, out: Out) -> None:
     out.line("Nothing of this was run on a Radeon by this project, and nothing is installed by itself.")
     if not result.refusal:
         name = f' --exe="{result.program}"' if result.program is not None else ""
-        out.now(f"see what translation would do: invoke preflight{name or ' --exe=PROGRAM'}")
+        out.now(
+            f"see what translation would do: invoke preflight{name}"
+            if name
+            else "explain preflight: invoke --help preflight"
+        )
