@@ -16,9 +16,14 @@ WRITE = "mov.u32 %%r1, %d; mad.wide.u32 %%d0, %%i, 4, %%out; st.global.u32 [%%d0
 SYNTAX, NO_IMAGE, INVALID_IMAGE = 218, 209, 200
 
 
+#: The first PTX version that knows a target; a compiler refuses a text that states an older one.
+VERSIONS = {80: "7.0", 86: "7.1", 89: "7.8", 90: "7.8", 100: "8.6", 120: "8.7"}
+
+
 def image(target: int, value: int) -> bytes:
     """PTX for one target; its kernel ``run`` writes ``value``."""
-    return ptx(entry("run", "u64 out, u32 n", WRITE % value), target="sm_%d" % target)
+    text = entry("run", "u64 out, u32 n", WRITE % value)
+    return ptx(text, target="sm_%d" % target, version=VERSIONS.get(target, "7.0"))
 
 
 def container(images: Sequence[Tuple[int, bytes]]) -> bytes:
