@@ -20,9 +20,9 @@ from scripts.osal.output_file import check_output, write_output
 from scripts.osal.user_path import user_path
 from scripts.serialize import pick
 
-#: The forms a picture is written in, by the ends of its name.
 #: No run has more iterations.
 MOST_WARMUP: Final = 1_000_000_000
+#: The forms a picture is written in, by the ends of its name.
 FORMS: Final = (".svg", ".png")
 #: Verdicts that do not speak against the candidate.
 GOOD: Final = frozenset({CompareVerdict.BETTER, CompareVerdict.SAME})

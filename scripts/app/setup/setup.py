@@ -90,8 +90,6 @@ def setup(
             FlowStep(name=name, status="kept", seconds=0.0, detail="done before") for name in PROOF
         ]
     else:
-        from scripts.app.setup.setup import prove  # noqa: PLC0415 - a warm start does without, see there
-
         document, path = prove(flow, staged)
     generation: Generation | None = None
     if all(step.status in {"done", "kept"} for step in flow.steps if step.name in PROOF):

@@ -31,7 +31,9 @@ def container(images: Sequence[Tuple[int, bytes]]) -> bytes:
     body = b""
     for target, text in images:
         padded = text + bytes(-len(text) % 8)
-        head = struct.pack("<HHIQIIHHIIIQQQ", 1, 0x101, 80, len(padded), 0, 64, 0, 7, target, 0, 0, 0x11, 0, 0)
+        head = struct.pack(
+            "<HHIQIIHHIIIQQQ", 1, 0x101, 80, len(padded), 0, 64, 0, 7, target, 0, 0, 0x11, 0, 0
+        )
         body += head + struct.pack("<IIQ", 72, 0, 0) + padded  # where the compiler's options stand: none
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
