@@ -150,7 +150,6 @@ PROOFS = frozenset(
 )
 
 
-@pytest.hookimpl(tryfirst=True)
 #: Tests that fail on Windows CPython under Wine and are not understood yet; docs/windows-tests.md says so.
 #: They are run all the same, and pytest counts them apart. The list only gets shorter.
 OPEN_ON_WINDOWS = (
@@ -166,6 +165,7 @@ OPEN_ON_WINDOWS = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the slow proofs; skip what belongs to the other system, and say so."""
     windows = sys.platform == "win32"
@@ -173,7 +173,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.name in PROOFS:
             item.add_marker(pytest.mark.proof)
         if windows and item.name.startswith(OPEN_ON_WINDOWS):
-            item.add_marker(pytest.mark.xfail(reason="open under Wine, see docs/windows-tests.md", strict=False))
+            reason = "open under Wine, see docs/windows-tests.md"
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         if windows and item.get_closest_marker("posix_only"):
             item.add_marker(pytest.mark.skip(reason="Linux only"))
         if not windows and item.get_closest_marker("windows_only"):
