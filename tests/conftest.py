@@ -158,6 +158,7 @@ OPEN_ON_WINDOWS = (
     "test_a_program_that_is_no_path_is_a_sentence",
     "test_a_system_folder_is_refused_in_every_spelling",
     "test_listing_while_others_place_and_undo_never_fails",
+    "test_many_processes_place_and_leave_at_once",
     "test_the_engine_gives_the_bits_of_a_gpu",
     "test_what_is_no_path_is_a_sentence",
     "test_what_is_no_program_is_unknown",

@@ -168,7 +168,11 @@ class Radeon:
 
     def run(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Type a command; nobody is there to answer."""
-        environ = {**self.checkout.environ, "CUDA_AMD_LOCK": str(self.lock), **self.extra, **(env or {})}
+        own = {
+            "CUDA_AMD_LOCK": str(self.lock),
+            "CUDA_AMD_CPU_CUDA": "12.8",
+        }  # as these releases of ZLUDA report
+        environ = {**self.checkout.environ, **own, **self.extra, **(env or {})}
         if self.hip is not None:
             environ["HIP_PATH"] = f"{self.hip}\\"
         environ[VARIABLE] = str(self.folder / "registry.json")
