@@ -168,10 +168,11 @@ class Radeon:
 
     def run(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Type a command; nobody is there to answer."""
+        # These releases of ZLUDA report CUDA 12.8.
         own = {
             "CUDA_AMD_LOCK": str(self.lock),
             "CUDA_AMD_CPU_CUDA": "12.8",
-        }  # as these releases of ZLUDA report
+        }
         environ = {**self.checkout.environ, **own, **self.extra, **(env or {})}
         if self.hip is not None:
             environ["HIP_PATH"] = f"{self.hip}\\"
