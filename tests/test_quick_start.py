@@ -20,8 +20,8 @@ HEAVY = frozenset(
 MOST = {"status": 240, "stacks": 230, "verify": 205, "wrap": 230}
 #: And how many of them may be ours, packages included: a new one in these runs is one too many.
 OURS = {"status": 86, "stacks": 72, "verify": 56, "wrap": 96}
-#: What looks at this machine is more on Windows.
-WINDOWS_MORE = 25 if sys.platform == "win32" else 0
+#: Windows loads up to 4 of ours more than Linux (seen under Wine), and more of Python's own.
+WINDOWS_OURS, WINDOWS_ALL = (4, 25) if sys.platform == "win32" else (0, 0)
 RUNS = {
     "status": ["status"],
     "stacks": ["stacks"],
@@ -45,6 +45,6 @@ def test_a_short_run_loads_little(ready: Checkout, task: str) -> None:
     assert "scripts.cli.parse" in modules, "this looks at something else than our front door"
     heavy = sorted({name.partition(".")[0] for name in modules} & HEAVY)
     assert not heavy, f"{task} loads {', '.join(heavy)}: import it where it is used"
-    assert len(modules) <= MOST[task] + WINDOWS_MORE, f"{task} loads {len(modules)} modules"
+    assert len(modules) <= MOST[task] + WINDOWS_ALL, f"{task} loads {len(modules)} modules"
     ours = [name for name in modules if name.partition(".")[0] == "scripts"]
-    assert len(ours) <= OURS[task] + WINDOWS_MORE, f"{task} loads {len(ours)} modules of ours"
+    assert len(ours) <= OURS[task] + WINDOWS_OURS, f"{task} loads {len(ours)} modules of ours"
