@@ -247,6 +247,15 @@ def linger(start: float, slowdown: float) -> float:
     return time.perf_counter() - start
 
 
+def timed(wait: Callable[[], None], act: Callable[[], object], slowdown: float = 0.0) -> float:
+    """Return wall-clock seconds of one piece of work, with the device awaited before and after."""
+    wait()
+    start = time.perf_counter()
+    act()
+    wait()
+    return linger(start, slowdown)
+
+
 def slowdown_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--slowdown`` to a workload's options."""
     text = "make every timed piece longer by so many percent, to see whether a comparison finds that"

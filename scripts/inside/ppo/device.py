@@ -11,11 +11,11 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from cuda_calls import Machine  # noqa: E402 - the folder has to be known first
-from environment import MASSES, OBSERVED  # noqa: E402 - likewise
-from kernels import ACTED, PARTS, ROW, THREADS, module  # noqa: E402
-from policy import Layer, Shape  # noqa: E402
-from trainer import ADAM, STATISTICS, Batch, Settings  # noqa: E402
+from cuda_calls import Machine
+from environment import MASSES, OBSERVED
+from kernels import ACTED, PARTS, ROW, THREADS, module
+from policy import Layer, Shape
+from trainer import ADAM, STATISTICS, Batch, Settings
 
 Array = np.ndarray
 Pointer = ctypes.c_uint64
@@ -32,7 +32,8 @@ class Arithmetic:
 
     def __init__(self, machine: Machine) -> None:
         """Let the driver compile the kernels."""
-        self.machine, self.kernels = machine, {}  # type: ignore[var-annotated]
+        self.machine = machine
+        self.kernels: Dict[str, ctypes.c_void_p] = {}
         self.module = ctypes.c_void_p()
         machine.driver.call("cuModuleLoadData", ctypes.byref(self.module), module().encode())
         self.one, self.zero = ctypes.c_float(1), ctypes.c_float(0)
@@ -80,7 +81,8 @@ class DevicePolicy:
         """Bring the first parameters there and take memory for all that is computed at a time."""
         rows = settings.largest
         self.machine, self.shape, self.settings, self.steps = machine, shape, settings, 0
-        self.device, self.math, self.held = machine.device, Arithmetic(machine), []  # type: ignore[var-annotated]
+        self.device, self.math = machine.device, Arithmetic(machine)
+        self.held: List[Pointer] = []
         row = shape.first(settings.seed)
         self.row, self.slope = self._give(row), self._room(shape.parameters)
         self.first, self.second = self._give(0 * row), self._give(0 * row)
@@ -108,7 +110,9 @@ class DevicePolicy:
         self._put(self.noise, noise)
         self._forward(self.shape.actor, self.seen, OBSERVED, count)
         self._forward(self.shape.critic, self.seen, OBSERVED, count)
-        self.math.each("act", count, *self._heads()[:2], self.noise, *self._heads()[2:], self.acted, _u32(count))
+        self.math.each(
+            "act", count, *self._heads()[:2], self.noise, *self._heads()[2:], self.acted, _u32(count)
+        )
         found = np.empty((count, ACTED), np.float32)
         self.machine.read(found, self.acted)
         wide = found.astype(np.float64)
@@ -182,7 +186,11 @@ class DevicePolicy:
     def _heads(self) -> Tuple[Pointer, ...]:
         """Return the outputs of both networks before their biases, these biases, and the spreads."""
         actor, critic = self.shape.actor[-1], self.shape.critic[-1]
-        biases = (past(self.row, actor.biases), past(self.row, critic.biases), past(self.row, self.shape.log_std))
+        biases = (
+            past(self.row, actor.biases),
+            past(self.row, critic.biases),
+            past(self.row, self.shape.log_std),
+        )
         return (self.values[id(actor)], self.values[id(critic)], *biases)
 
     def _forward(self, layers: List[Layer], seen: Pointer, length: int, count: int) -> None:
@@ -202,7 +210,9 @@ class DevicePolicy:
         for number in reversed(range(len(layers))):
             layer = layers[number]
             first = number == 0
-            here, width = (self.gathered, ROW) if first else (self.values[id(layers[number - 1])], layer.inputs)
+            here, width = (
+                (self.gathered, ROW) if first else (self.values[id(layers[number - 1])], layer.inputs)
+            )
             size = (layer.inputs, layer.outputs, count)
             there = past(self.slope, layer.weights)
             self.math.product(size, (here, width, True), (output, layer.outputs, False), there)
@@ -210,7 +220,9 @@ class DevicePolicy:
             if not first:
                 weights, turned = past(self.row, layer.weights), self.back[number % 2]
                 size = (count, layer.inputs, layer.outputs)
-                self.math.product(size, (output, layer.outputs, False), (weights, layer.outputs, True), turned)
+                self.math.product(
+                    size, (output, layer.outputs, False), (weights, layer.outputs, True), turned
+                )
                 number_of = count * layer.inputs
                 self.math.each("back", number_of, turned, here, _u32(number_of))
                 output = turned

@@ -15,8 +15,8 @@ from typing import Dict
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "probes"))
 
-from assembly import entry  # noqa: E402 - the folder has to be known first
-from environment import MASSES, OBSERVED  # noqa: E402 - likewise
+from assembly import entry
+from environment import MASSES, OBSERVED
 
 #: A gathered row: what was seen, forces, log probability, advantage, value target.
 ROW = OBSERVED + MASSES + 3
@@ -29,7 +29,7 @@ THREADS = 256
 
 def single(value: float) -> str:
     """Write a number as PTX writes floats."""
-    return "0f%08X" % struct.unpack("<I", struct.pack("<f", value))
+    return "0f%08X" % struct.unpack("<I", struct.pack("<f", value))[0]
 
 
 #: Words that stand for numbers below.

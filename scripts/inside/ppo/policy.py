@@ -68,6 +68,4 @@ def _layers(widths: Tuple[int, ...], start: int) -> Iterator[Layer]:
 
 def matrices(row: Array, layers: List[Layer]) -> List[Tuple[Array, Array]]:
     """Return views of each layer's weights and biases in a row of numbers."""
-    return [
-        (row[x.weights : x.biases].reshape(x.inputs, x.outputs), row[x.biases : x.end]) for x in layers
-    ]
+    return [(row[x.weights : x.biases].reshape(x.inputs, x.outputs), row[x.biases : x.end]) for x in layers]

@@ -20,11 +20,6 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence
 
 import numpy as np
-from environment import STEPS, bounds, score
-from policy import NETWORKS, Shape
-from reference import DoublePolicy
-from trainer import Settings, Trainer, resume, save
-
 from cuda_calls import (  # its folder is known since ``trainer``
     WINDOWS,
     Machine,
@@ -36,6 +31,10 @@ from cuda_calls import (  # its folder is known since ``trainer``
     path_of,
     slowdown_option,
 )
+from environment import STEPS, bounds, score
+from policy import NETWORKS, Shape
+from reference import DoublePolicy
+from trainer import Settings, Trainer, resume, save
 
 #: The run that is compared: so many iterations with so many chains.
 COMPARED, COMPARED_CHAINS = 2, 16
@@ -146,7 +145,7 @@ def body(report: Dict[str, Any], options: argparse.Namespace) -> None:
 
 def on_cuda(report: Dict[str, Any], options: argparse.Namespace) -> Any:
     """Start the driver and cuBLAS; kernels and products are ours to call."""
-    from device import DevicePolicy  # noqa: PLC0415 - the other ways need none of it
+    from device import DevicePolicy
 
     machine, shape = Machine(), Shape(options.network)
     report["libraries"].update(machine.files)
@@ -157,8 +156,8 @@ def on_cuda(report: Dict[str, Any], options: argparse.Namespace) -> Any:
 def on_torch(report: Dict[str, Any], options: argparse.Namespace) -> Any:
     """Use the PyTorch of the Python that runs this."""
     try:
-        import torch  # noqa: PLC0415 - the other ways need none of it
-        from torch_policy import TorchPolicy  # noqa: PLC0415 - likewise
+        import torch
+        from torch_policy import TorchPolicy
     except ImportError as error:
         raise NotFound("PyTorch does not load: %s" % error) from error
     report["conditions"]["torch"] = str(torch.__version__)

@@ -62,7 +62,9 @@ class DoublePolicy:
 
     def restore(self, state: Dict[str, Array], steps: int) -> None:
         """Go on from a checkpoint."""
-        self.row, self.first_moment, self.second_moment = (state[k].copy() for k in ("row", "first", "second"))
+        self.row, self.first_moment, self.second_moment = (
+            state[k].copy() for k in ("row", "first", "second")
+        )
         self.steps = steps
 
     def wait(self) -> None:

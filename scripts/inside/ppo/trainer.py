@@ -17,8 +17,8 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from cuda_calls import linger  # noqa: E402 - the folder has to be known first
-from environment import MASSES, STEPS, Chains  # noqa: E402 - likewise
+from cuda_calls import linger
+from environment import MASSES, STEPS, Chains
 
 Array = np.ndarray
 #: How fast the moments forget, and what is added to the root of the second one.
@@ -151,10 +151,11 @@ def save(trainer: Trainer, path: Path) -> None:
     numbers.update(seed=trainer.settings.seed, chains=trainer.settings.chains)
     with there.open("wb") as file:
         kept = {k: v.astype(trainer.policy.kind) for k, v in trainer.policy.state().items()}
-        np.savez(file, **{k: np.array(v) for k, v in numbers.items()}, **kept)
+        arrays: Dict[str, Any] = {**{k: np.array(v) for k, v in numbers.items()}, **kept}
+        np.savez(file, **arrays)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(str(there), str(path))
+    there.replace(path)
 
 
 def resume(trainer: Trainer, path: Path) -> None:
