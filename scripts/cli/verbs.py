@@ -46,6 +46,7 @@ _OPTIONS: Final = {
         Option("exe", "the program", "PROGRAM"),
         Option("code", "explain one status: a number, or a name such as CUBLAS_STATUS_NOT_SUPPORTED", "CODE"),
         Option("path", "the program's file or folder; all device code below it is compiled", "PATH"),
+        Option("dynamic", "make one update in a PyTorch instead: forward, backward, optimizer step"),
         Option("via", "how the libraries get in: auto, env, launcher or beside", "WAY", "auto"),
         Option("keep", "leave what was placed beside the program until `unwrap` (implies --via=beside)"),
         Option("timeout", "seconds (or 90s, 5m, 1h) after which the whole process tree is ended", "DURATION"),
@@ -101,12 +102,18 @@ _OPTIONS: Final = {
         Option("bundle", "write one redacted zip with facts, findings and logs for a bug report"),
         Option(
             "workload",
-            "gemm, gemm-float64, copy, launch-latency, or a .toml file about your own",
+            "one of ours (docs/workloads.md): gemm, fft, ppo and others; or a .toml file about your own",
             "NAME|FILE",
             "gemm",
         ),
         Option("size", "its size, for example the edge of the matrices", "NUMBER"),
         Option("trials", "how many times it is run, each in its own process (implies --record)", "NUMBER"),
+        Option(
+            "budget",
+            "put each trial beside one of the device's own library; end with 3 if it may cost more than this",
+            "PERCENT",
+        ),
+        Option("slowdown", "make B's workload slower by this much, to see whether that is found", "PERCENT"),
         Option("record", "write a run record below stage/reports, which `compare` reads"),
         Option(
             "records",
@@ -155,6 +162,10 @@ _ONLY_PROBES: Final = _OPTIONS["only"]._replace(
 _PYTHON: Final = _OPTIONS["exe"]._replace(
     help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
 )
+_RUNNER: Final = _OPTIONS["exe"]._replace(
+    help="the Python that runs a workload of ours, for example one that has PyTorch", value="PYTHON"
+)
+_WARMED: Final = _OPTIONS["exe"]._replace(help="with --dynamic: the Python with your PyTorch", value="PYTHON")
 _SECOND: Final = _OPTIONS["and"]._replace(help="the second document")
 _REMOVE_YES: Final = _OPTIONS["yes"]._replace(help="remove them; without it they are only named")
 _READ_LOG: Final = _OPTIONS["log"]._replace(
@@ -210,7 +221,7 @@ _ALL: Final = (
         "precompile",
         PROGRAMS,
         "Compile a program's device code now with the layer's own tool, so that its first run need not.",
-        _take("path! stack timeout"),
+        _take("path stack timeout dynamic", _WARMED),
         view="checks",
         example="--path=blender",
         bare="path",
@@ -334,7 +345,7 @@ _ALL: Final = (
         "run",
         MEASURING,
         "Run a workload with a known answer.",
-        _take("workload stack size timeout trials record"),
+        _take("workload stack size timeout trials record budget", _RUNNER),
         view="checks",
         home="bench.run",
         example="--workload=gemm --trials=4",
@@ -353,7 +364,7 @@ _ALL: Final = (
         "ab",
         MEASURING,
         "Measure two stacks in turn (A B B A) until the interval is narrow, and compare them.",
-        _take("a! b! workload rounds size width margin timeout"),
+        _take("a! b! workload rounds size width margin timeout slowdown", _RUNNER),
         view="compare",
         home="bench.ab",
         example="--a=cpu-reference --b=cpu-reference",

@@ -23,6 +23,11 @@ EXIT = {"pass": 0, "incorrect": 3, "refused": 4, "error": 5, "unavailable": 6}
 WINDOWS = sys.platform == "win32"
 Array = np.ndarray
 
+#: Between the first update and the steady state, seconds: an idle GPU needs some to reach its clocks.
+SETTLE = 0.3
+#: The most percent by which a workload makes itself slower.
+MOST_SLOWDOWN = 1000
+
 CUBLAS_NOT_SUPPORTED = 15
 CUDA_NOT_SUPPORTED = 801
 CUDA_NO_DEVICE = 100
@@ -256,6 +261,15 @@ def timed(wait: Callable[[], None], act: Callable[[], object], slowdown: float =
     return linger(start, slowdown)
 
 
+def settle(wait: Callable[[], None], act: Callable[[], object]) -> None:
+    """Do the work untimed until clocks and caches have settled, for ``SETTLE`` seconds."""
+    wait()
+    start = time.perf_counter()
+    while time.perf_counter() - start < SETTLE:
+        act()
+        wait()
+
+
 def slowdown_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--slowdown`` to a workload's options."""
     text = "make every timed piece longer by so many percent, to see whether a comparison finds that"
@@ -272,6 +286,6 @@ def percentage(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= 1000:
+    if not 0 <= value <= MOST_SLOWDOWN:
         raise argparse.ArgumentTypeError("%s: percent, from 0 to 1000" % text)
     return value

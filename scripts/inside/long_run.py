@@ -1,7 +1,8 @@
 """Workload: matrix products for a long time; each window's last one is the very first one, bit for bit.
 
-``--size`` is how many seconds it lasts, in ten windows. What a machine does only once it is warm shows here:
-clocks that fall, memory that goes away, numbers that change. Exit codes and the result line are those of ``gemm.py``.
+``--size`` is how many seconds it lasts, in ten windows. What a machine does only once it is warm shows
+here: clocks that fall, memory that goes away, numbers that change. Exit codes and the result line are those
+of ``gemm.py``.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from cuda_calls import (
     guarded,
     load_first,
     path_of,
+    settle,
     slowdown_option,
     timed,
 )
@@ -68,7 +69,7 @@ Make = Callable[[Any, argparse.Namespace], "Work"]
 
 
 class Work:
-    """One thing that is done again and again; what comes out is compared with ``exact``, as far as ``allowed``."""
+    """One thing that is done again and again; what comes out may be as far from ``exact`` as ``allowed``."""
 
     library = ""
     amount: float
@@ -108,6 +109,7 @@ def measure(report: Dict[str, Any], make: Make, options: argparse.Namespace) -> 
 
     report["first"] = rate()
     errors = [work.error()]
+    settle(device.wait, work.act)
     report["iterations"] = [rate() for _ in range(options.iterations)]
     errors.append(work.error())
     largest = max(errors)

@@ -1,8 +1,8 @@
 """Workload: fill the device's memory, find every number again, be refused more, and give everything back.
 
-``--size`` is how many MiB are taken, at most nine tenths of what is free. A kernel of ours writes to every place
-a number that depends on the place and the piece; another one counts the places that hold something else. Exit
-codes and the result line are those of ``gemm.py``.
+``--size`` is how many MiB are taken, at most nine tenths of what is free. A kernel of ours writes to every
+place a number that depends on the place and the piece; another one counts the places that hold something
+else. Exit codes and the result line are those of ``gemm.py``.
 """
 
 from __future__ import annotations

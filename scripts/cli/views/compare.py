@@ -24,6 +24,8 @@ def show_compare(result: CompareResult, out: Out) -> None:
     """Show every metric, then what the primary one means, then what to do."""
     c = result.comparison
     out.line(f"{c.workload}: {c.candidate} against {c.baseline} (warm-up {c.warmup})")
+    if c.simulated:
+        out.line(f"Simulated on the CPU, not a GPU's figures: {', '.join(c.simulated)}")
     for finding in c.findings.values():
         _metric(finding, out, decides=finding.metric == c.primary)
     out.line()

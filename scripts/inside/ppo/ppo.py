@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence
 
 import numpy as np
-from cuda_calls import (  # its folder is known since ``trainer``
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from cuda_calls import (
     WINDOWS,
     Machine,
     NotFound,
