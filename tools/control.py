@@ -1,12 +1,13 @@
 """Run the control on a real NVIDIA GPU: everything that ``native-cuda`` can show, in one call.
 
-Usage, from the root of a checkout: ``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10] [--probes | --workloads]``
+Usage, from the root of a checkout:
+``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10] [--probes | --workloads]``
 
 It needs Linux, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in the
 same interpreter or the network to make ``.venv``. Whatever fails, the other steps still run and everything
 is collected: OUTPUT gets ``summary.txt``, ``summary.json`` and ``control.tar.gz`` (documents, records,
-pictures, logs, and what every step printed). With ``--workloads`` OUTPUT/evidence holds the run records under names
-that ``evidence/`` can take. The exit code is 0 if setup, check and every workload passed.
+pictures, logs, and what every step printed). With ``--workloads`` OUTPUT/evidence holds the run records under
+names that ``evidence/`` can take. The exit code is 0 if setup, check and every workload passed.
 """
 
 from __future__ import annotations
@@ -110,9 +111,8 @@ class Control:
 
     def collect(self, stack: str = STACK) -> None:
         """Put everything into three files, and the records into a folder."""
-        collect_records(self.steps, self.output, label=stack, date=time.strftime("%Y-%m-%d", time.gmtime()))
         lines = [
-            f"{step['name']:<18} code {step['code']!s:<5} {step.get('seconds', 0):>6} s  {step['detail']}"
+            f"{step['name']:<18} code {step['code']!s:<5} {step.get('seconds', 0):>6} s  {step.get('detail', '')}"
             for step in self.steps
         ]
         (self.output / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -123,6 +123,7 @@ class Control:
                 if folder.is_dir():
                     archive.add(folder, name)
         print("\n".join(lines))
+        collect_records(self.steps, self.output, label=stack, date=time.strftime("%Y-%m-%d", time.gmtime()))
 
 
 def start(command: list[str], env: dict[str, str], seconds: float) -> tuple[int | None, str, str]:

@@ -1,7 +1,7 @@
-"""The workloads' part of ``tools.control``: all of them on a real GPU, and records that can be committed as they are.
+"""The workloads' part of ``tools.control``: all of them on a real GPU, and records to commit as they are.
 
 Two comparisons have a known truth: one stack against itself must come out as ``same``; against itself with a
-workload that makes itself slower by a stated share must come out as ``worse``, with the truth in the interval.
+workload that makes itself slower by a stated share it must be ``worse``, with the truth in the interval.
 """
 
 from __future__ import annotations
@@ -25,23 +25,14 @@ Step = Callable[..., dict[str, Any]]
 
 
 def run_workloads(step: Step, stack: str, python: str, *, small: bool = False) -> None:
-    """Every workload and both comparisons, the telling ones first; ``small``: to try this without such a GPU."""
+    """Every workload and both comparisons, the telling ones first; ``small`` where there is no such GPU."""
     step("scan", "scan", most=60)
     step("setup", "setup", f"--stack={stack}", "--yes", "--offline", most=240)
     at, both = f"--stack={stack}", (f"--a={stack}", f"--b={stack}")
-    training = ("--size=16",) if small else ()
-    step("ppo", "run", "--workload=ppo", at, "--record", *training, most=90)
-    step(
-        "ppo-torch",
-        "run",
-        "--workload=ppo-torch",
-        at,
-        "--record",
-        f"--exe={python}",
-        *training,
-        most=90,
-        required=False,
-    )
+    if not small:
+        step("ppo", "run", "--workload=ppo", at, "--record", most=90)
+    words = ("--workload=ppo-torch", at, "--record", f"--exe={python}")
+    step("ppo-torch", "run", *words, most=90, required=False)
     compared = ("--workload=gemm", f"--size={256 if small else 4096}", f"--rounds={2 if small else 8}")
     judge(step("a-a-gemm", "ab", *both, *compared, most=90), "same")
     slower = f"--slowdown={SLOWDOWN:g}"

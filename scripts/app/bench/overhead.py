@@ -1,9 +1,9 @@
 """What a stack costs: the same work through it and by the device's own library, in turn.
 
 The two sides alternate (A B B A), each run a process of its own, timed by the wall clock with the device
-awaited. A pair's figure is the ratio of two medians; from the pairs comes the interval that ``compare`` makes.
-Where CUDA itself is the device's own (``native-cuda``), the other side is the same program outside of the
-stack: what comes out is what measuring adds by itself.
+awaited. A pair's figure is the ratio of two medians; from the pairs comes the interval of ``compare``. Where
+CUDA itself is the device's own (``native-cuda``), the other side is the same program outside of the stack:
+what comes out is what measuring adds by itself.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -168,8 +170,10 @@ def resume(trainer: Trainer, path: Path) -> None:
     try:
         with np.load(str(path), allow_pickle=False) as data:
             held = {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError("%s is no checkpoint: %s" % (path, error)) from error
+    if not {"done", "steps"} <= set(held):
+        raise ValueError("%s is no checkpoint: it does not say how far it went" % path)
     wanted = {"format": FORMAT, "seed": settings.seed, "chains": settings.chains}
     for name, value in wanted.items():
         if name not in held or int(held[name]) != value:
