@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec import field
 
-from scripts.app.bench.trial import INSIDE, attempt_of, planned
-from scripts.app.compiling import cache_size, compile_cache
+from scripts.app.compile_cache import cache_size, compile_cache
 from scripts.app.context import Workspace, staged_runtime
 from scripts.app.stack_process import backend_notes, check_environment, read_seconds, run_ours
+from scripts.app.trial import INSIDE, attempt_of, planned
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.model import CapabilityResult, Runtime
 from scripts.osal.process import capture, name_exit
