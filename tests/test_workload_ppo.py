@@ -220,7 +220,8 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_wrong_kernel_is_seen(mutant: str) -> None:
     name, old, new = MUTANTS[mutant]
-    changed = f"import trainer, kernels; kernels.BODIES[{name!r}] = kernels.BODIES[{name!r}].replace({old!r}, {new!r})"
+    body = f"kernels.BODIES[{name!r}]"
+    changed = f"import trainer, kernels; {body} = {body}.replace({old!r}, {new!r})"
     done = ppo("--iterations=1", *SHORT, before=changed)
     assert done.returncode == 3, done.stdout
     assert "rates from the double precision run" in report(done)["wrong"]

@@ -111,10 +111,9 @@ class Control:
 
     def collect(self, stack: str = STACK) -> None:
         """Put everything into three files, and the records into a folder."""
-        lines = [
-            f"{step['name']:<18} code {step['code']!s:<5} {step.get('seconds', 0):>6} s  {step.get('detail', '')}"
-            for step in self.steps
-        ]
+        form = "{:<26} code {:<5} {:>6} s  {}"
+        keys = ("name", "code", "seconds", "detail")
+        lines = [form.format(*(str(step.get(key, "-")) for key in keys)) for step in self.steps]
         (self.output / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         text = json.dumps({"steps": self.steps, "machine": machine()}, indent=1)
         (self.output / "summary.json").write_text(text + "\n", encoding="utf-8")

@@ -22,9 +22,8 @@ from scripts.app.overhead import (
 )
 from scripts.app.stack_process import read_seconds
 from scripts.app.trial import Attempt, TrialJob, attempt, conditions_here, new_runs, read_size, trial_of
-from scripts.bench.own_workload import read_own_workload
 from scripts.bench.trials import Runs, write_record
-from scripts.bench.workloads import Workload, find_workload
+from scripts.bench.workloads import Workload, find_workload, read_own_workload
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.evidence_io import report_folder
 from scripts.model import CapabilityResult, Outcome, StackKind

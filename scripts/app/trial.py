@@ -16,10 +16,9 @@ from scripts.app.context import Staged, Workspace, read_count
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import redactor_of, revision_of, run_ours
 from scripts.app.wrap.plan import WrapRequest, plan_run
-from scripts.bench.own_workload import OwnWorkload
 from scripts.bench.trials import SIMULATED, Metric, Runs, Trial
 from scripts.bench.workload_record import Record, judge_run, parse_record
-from scripts.bench.workloads import Workload
+from scripts.bench.workloads import OwnWorkload, Workload
 from scripts.host.facts import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.process import capture
