@@ -147,7 +147,9 @@ def _against_native(ws: Workspace, staged: Staged, job: TrialJob, *, count: int,
                 trial = trial_of(ws, staged, found, runtime=side, number=number)
                 runs = replace(runs, trials=(*runs.trials, trial))
                 advance(1)
-            failed = next((each for each in made.values() if not each.right), None)
+                if not found.right:
+                    failed = found
+                    break
             if failed is not None:
                 break
             pairs.append((made[label], made[NATIVE]))

@@ -49,8 +49,8 @@ class Dnn(Convolution):
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
         """Describe everything, and poison the output."""
-        super().__init__(device, options)
         self.api, self.handle = device.library("cudnn"), ctypes.c_void_p()
+        super().__init__(device, options)
         self.api.call("cudnnCreate", ctypes.byref(self.handle))
         shape = self.images.shape
         tensors = [self._made("TensorDescriptor") for _ in range(2)]

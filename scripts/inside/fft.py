@@ -43,9 +43,9 @@ class Planned(Transforms):
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
         """Make the plan, and poison the output."""
-        super().__init__(device, options)
         self.library = LIBRARY[options.backend]
         self.api, self.plan = device.library(self.library), PLAN[options.backend]()
+        super().__init__(device, options)
         self.api.call(self.library + "Plan1d", ctypes.byref(self.plan), options.size, COMPLEX, len(self.data))
         self.source = device.upload(self.data)
         self.target = device.upload(np.full_like(self.data, np.nan))

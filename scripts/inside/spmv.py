@@ -44,9 +44,9 @@ class Sparse(Product):
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
         """Describe matrix and vectors, and poison the output."""
-        super().__init__(device, options)
         self.library = name = LIBRARY[options.backend]
         self.api = device.library(name)
+        super().__init__(device, options)
         self.handle, self.space = ctypes.c_void_p(), ctypes.c_size_t()
         self.api.call(name + "Create", ctypes.byref(self.handle))
         arrays = (self.starts, self.columns, self.values, self.x, np.full(self.size, np.nan, np.float32))
