@@ -2,10 +2,12 @@
 
 Usage, from the root of a checkout: ``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10] [--probes]``
 
-It needs Linux, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in the
-same interpreter or the network to make ``.venv``. Whatever fails, the other steps still run and everything
-is collected: OUTPUT gets ``summary.txt``, ``summary.json`` and ``control.tar.gz`` (documents, records,
-pictures, logs, and what every step printed). The exit code is 0 if setup, check and every workload passed.
+It needs Linux, git, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in
+the same interpreter or the network to make ``.venv``. Every step runs in a clone of this checkout's commit, so
+that documents name a commit and nothing beside it; what is changed and not committed does not take part.
+Whatever fails, the other steps still run and everything is collected: OUTPUT gets ``summary.txt``,
+``summary.json`` and ``control.tar.gz`` (documents, records, pictures, logs, and what every step printed).
+The exit code is 0 if setup, check and every workload passed.
 """
 
 from __future__ import annotations
@@ -71,20 +73,21 @@ class Control:
 
     output: Path
     work: Path
+    checkout: Path
     deadline: float
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def step(self, name: str, *words: str, most: float, required: bool = True) -> dict[str, Any]:
         """Run one task with ``--json``, keep what it prints, and go on whatever happens."""
         seconds = min(most, self.deadline - time.monotonic())
-        command = [sys.executable, str(ROOT / "scripts"), *words, "--json"]
+        command = [sys.executable, str(self.checkout / "scripts"), *words, "--json"]
         step: dict[str, Any] = {"name": name, "command": " ".join(words), "required": required, "code": None}
         self.steps.append(step)
         if seconds < 5:
             step["detail"] = "no time left"
             return step
         begin = time.monotonic()
-        step["code"], stdout, stderr = start(command, self.environ(), seconds)
+        step["code"], stdout, stderr = start(command, self.checkout, self.environ(), seconds)
         step["seconds"] = round(time.monotonic() - begin, 1)
         (self.work / "steps").mkdir(exist_ok=True)
         (self.work / "steps" / f"{name}.json").write_text(stdout, encoding="utf-8")
@@ -106,19 +109,40 @@ class Control:
             for step in self.steps
         ]
         (self.output / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        text = json.dumps({"steps": self.steps, "machine": machine()}, indent=1)
+        facts = {"commit": git(self.checkout, "rev-parse", "HEAD"), "machine": machine()}
+        text = json.dumps({**facts, "steps": self.steps}, indent=1)
         (self.output / "summary.json").write_text(text + "\n", encoding="utf-8")
         with tarfile.open(self.output / "control.tar.gz", "w:gz") as archive:
-            for folder, name in ((ROOT / "stage" / "reports", "reports"), (self.work / "steps", "steps")):
+            for folder, name in (
+                (self.checkout / "stage" / "reports", "reports"),
+                (self.work / "steps", "steps"),
+            ):
                 if folder.is_dir():
                     archive.add(folder, name)
         print("\n".join(lines))
 
 
-def start(command: list[str], env: dict[str, str], seconds: float) -> tuple[int | None, str, str]:
+def clone(source: Path, folder: Path) -> Path:
+    """Clone the commit that a checkout is at; what is changed there and not committed is named and left out."""
+    git(source, "clone", "--quiet", "--no-local", ".", str(folder))
+    git(folder, "checkout", "--quiet", "--detach", git(source, "rev-parse", "HEAD"))
+    changed = git(source, "status", "--porcelain").splitlines()
+    print(f"commit {git(folder, 'rev-parse', 'HEAD')}; not in it: {', '.join(changed[:20]) or 'nothing'}")
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    """Ask git one thing about a checkout."""
+    done = subprocess.run(["git", "-C", str(folder), *words], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip()
+
+
+def start(
+    command: list[str], folder: Path, env: dict[str, str], seconds: float
+) -> tuple[int | None, str, str]:
     """Run a command in a group of its own; when time is up, interrupt the group, then kill it."""
     process = subprocess.Popen(
-        command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, encoding="utf-8", errors="replace", start_new_session=True,
     )  # fmt: skip
     for number in (signal.SIGINT, signal.SIGKILL):
@@ -185,10 +209,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--probes", action="store_true", help="every probe, and nothing else")
     parser.add_argument("--stack", default=STACK, help="for trying this script without such a GPU")
     options = parser.parse_args(arguments)
+    options.output = options.output.absolute()
     options.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="control-") as folder:
         work = Path(folder)
-        control = Control(options.output, work, time.monotonic() + options.minutes * 60 - 20)
+        deadline = time.monotonic() + options.minutes * 60 - 20
+        control = Control(options.output, work, clone(ROOT, work / "checkout"), deadline)
         own = work / "own"
         own.mkdir()
         (own / "fit.toml").write_text(OWN, encoding="utf-8")
