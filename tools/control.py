@@ -3,11 +3,11 @@
 Usage, from the root of a checkout: ``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10] [--probes]``
 
 It needs Linux, git, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in
-the same interpreter or the network to make ``.venv``. Every step runs in a clone of this checkout's commit, so
-that documents name a commit and nothing beside it; what is changed and not committed does not take part.
-Whatever fails, the other steps still run and everything is collected: OUTPUT gets ``summary.txt``,
-``summary.json`` and ``control.tar.gz`` (documents, records, pictures, logs, and what every step printed).
-The exit code is 0 if setup, check and every workload passed.
+the same interpreter or the network to make ``.venv``. Every step runs in a clone of this checkout's commit,
+so that documents name a commit and nothing beside it; what is not committed does not take part. Whatever
+fails, the other steps still run and everything is collected: OUTPUT gets ``summary.txt``, ``summary.json``
+and ``control.tar.gz`` (documents, records, pictures, logs, and what every step printed). The exit code is 0
+if setup, check and every workload passed.
 """
 
 from __future__ import annotations
@@ -123,9 +123,8 @@ class Control:
 
 
 def clone(source: Path, folder: Path) -> Path:
-    """Clone the commit that a checkout is at; what is changed there and not committed is named and left out."""
-    git(source, "clone", "--quiet", "--no-local", ".", str(folder))
-    git(folder, "checkout", "--quiet", "--detach", git(source, "rev-parse", "HEAD"))
+    """Clone the commit that a checkout is at; what is not committed is named and left out."""
+    git(source, "clone", "--quiet", ".", str(folder))
     changed = git(source, "status", "--porcelain").splitlines()
     print(f"commit {git(folder, 'rev-parse', 'HEAD')}; not in it: {', '.join(changed[:20]) or 'nothing'}")
     return folder
@@ -142,8 +141,9 @@ def start(
 ) -> tuple[int | None, str, str]:
     """Run a command in a group of its own; when time is up, interrupt the group, then kill it."""
     process = subprocess.Popen(
-        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, encoding="utf-8", errors="replace", start_new_session=True,
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+        start_new_session=True,
     )  # fmt: skip
     for number in (signal.SIGINT, signal.SIGKILL):
         try:
