@@ -88,6 +88,12 @@ def _page() -> Iterator[str]:
     yield "Marked *quick*: part of `setup` and `validate`. Marked *GPU*: the CPU reference does not have it;"
     yield "every other one passes there, except those of PyTorch, whose kernels are machine code."
     yield ""
+    yield "## What is left out on purpose"
+    yield ""
+    yield "A probe asks only what a real NVIDIA driver answers. Not asked:"
+    yield ""
+    yield from (f"- `{probe.name}`: {probe.leaves_out}." for probe in every if probe.leaves_out)
+    yield ""
     yield "## The names of the project we follow"
     yield ""
     yield "Its `scripts/capability_probe.py` and `scripts/functional_probe.py`"
