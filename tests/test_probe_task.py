@@ -16,6 +16,7 @@ from scripts.errors import UsageError
 from scripts.evidence.evidence_io import read_document
 from scripts.model import Outcome
 from scripts.osal.process_result import Captured, Command
+from scripts.probing.catalogue import probes
 from tests.checkout import Checkout, make_checkout
 from tests.native_cpu import no_compiler
 
@@ -45,7 +46,7 @@ class Answers:
         self.stop_after = 99
 
     def __call__(self, command: Command, *, timeout: float) -> Captured:
-        name = next(word for word in command.args if word in task.probes())
+        name = next(word for word in command.args if word in probes())
         if len(self.asked) >= self.stop_after:
             raise KeyboardInterrupt
         self.asked.append(name)
@@ -114,9 +115,9 @@ def test_a_probe_without_an_answer_gets_one_longer_attempt(place: Workspace, ans
 def test_two_documents_are_compared(place: Workspace, answers: Answers) -> None:
     good = task.probe(place, only="memory-set,memory-copy")
     answers.slow = {"memory-set"}
-    both = task.probe(place, compare=good.evidence, and_=good.evidence)
+    both = task.probe(place, compare=[good.evidence, good.evidence])
     assert (both.exit_code, {d.change.value for d in both.differences}) == (0, {"same"})
     with pytest.raises(UsageError, match="two documents"):
-        task.probe(place, compare=good.evidence)
+        task.probe(place, compare=[good.evidence])
     with pytest.raises(UsageError, match="neither cuda nor cpu"):
         task.probe(place, device="tpu")

@@ -69,7 +69,7 @@ def _page() -> Iterator[str]:
     yield "failure either: it is counted apart. What the stack or machine does not have is left out."
     yield ""
     yield "`invoke probe --only=cufft-*,!cufft-many` asks some of them, `--exe=PYTHON` by another Python (the"
-    yield "`torch-` probes need PyTorch in it), `--compare=A --and=B` holds two documents side by side. An"
+    yield "`torch-` probes need PyTorch in it), `--compare A B` holds two documents side by side. An"
     yield "interrupted matrix goes on where it stopped; `--fresh` begins anew. `--device=cpu` asks PyTorch's"
     yield "CPU device instead, which shows whether the probes themselves are right."
     for group in groups():

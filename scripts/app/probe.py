@@ -34,6 +34,7 @@ from scripts.osal.fs import write_atomic
 from scripts.osal.parallel_map import parallel_map
 from scripts.osal.process import capture
 from scripts.osal.process_result import Captured, Command
+from scripts.osal.user_path import user_path
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
 from scripts.probing.changes import ProbeChange, ProbeDifference, differences
@@ -44,6 +45,7 @@ SCRIPT: Final = (*INSIDE, "probes", "probe.py")
 #: Where an interrupted matrix waits, below the stage.
 UNFINISHED: Final = "reports/unfinished-probes.json"
 DEVICES: Final = ("cuda", "cpu")
+TWO: Final = 2
 #: What documents of a matrix speak about: a failing probe takes away no pass of a check or a program.
 SUBJECT: Final = "probes"
 #: Probes on the CPU reference share no GPU: so many at once, if the machine has the cores.
@@ -104,8 +106,7 @@ def probe(
     quick: bool = False,
     fresh: bool = False,
     device: str = "cuda",
-    compare: str = "",
-    and_: str = "",
+    compare: Sequence[str] | None = None,
 ) -> ProbeResult:
     """Run probes under the active stack or a named one, or compare two documents of earlier runs.
 
@@ -113,8 +114,8 @@ def probe(
         UsageError: names, times or options cannot be read.
         WorkspaceError: the stack or the program cannot be used.
     """
-    if compare or and_:
-        return compare_documents(compare, and_)
+    if compare:
+        return compare_documents(compare)
     if device not in DEVICES:
         raise UsageError("no-such-device", f"--device={device} is neither cuda nor cpu")
     chosen = choose(only, quick=quick)
@@ -126,16 +127,16 @@ def probe(
     return run.result(chosen, fresh=fresh)
 
 
-def compare_documents(first: str, second: str) -> ProbeResult:
+def compare_documents(names: Sequence[str]) -> ProbeResult:
     """Compare the results of two evidence documents.
 
     Raises:
-        UsageError: one is not named, or is no document.
+        UsageError: there are not two, or one is no document.
     """
-    if not first or not second:
-        msg = "a comparison needs two documents"
-        raise UsageError("two-documents", msg, hint="invoke probe --compare=FILE --and=FILE")
-    paths = [Path.cwd() / name for name in (first, second)]
+    if len(names) != TWO:
+        msg = f"a comparison needs two documents, not {len(names)}"
+        raise UsageError("two-documents", msg, hint="name them: invoke probe --compare FILE FILE")
+    paths = [user_path(name, "--compare") for name in names]
     documents = [read_document(path) for path in paths]
     left, right = ([r for r in d.results if r.capability in probes()] for d in documents)
     return ProbeResult(

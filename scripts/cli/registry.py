@@ -14,7 +14,7 @@ class Option(NamedTuple):
     Attributes:
         name: as typed, without the dashes.
         help: what it means.
-        value: what stands for its value in a usage line; empty for a switch.
+        value: what stands for its value in a usage line; empty for a switch. Two words: it takes two values.
         default: what the use case assumes; shown in the help.
         required: whether the verb refuses to run without it.
         many: whether it can be given several times.
@@ -37,6 +37,16 @@ class Option(NamedTuple):
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return not self.value
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the use case gets a list of values."""
+        return self.many or self.takes > 1
+
+    @property
+    def takes(self) -> int:
+        """How many values follow it each time."""
+        return len(self.value.split())
 
     @property
     def form(self) -> str:

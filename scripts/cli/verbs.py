@@ -78,7 +78,7 @@ _OPTIONS: Final = {
         Option("folder", "the folder with the documents of the round", "FOLDER"),
         Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
         Option("only", "only this artifact, by its id", "ID"),
-        Option("compare", "two matrices side by side: the first document", "FILE"),
+        Option("compare", "hold the documents of two earlier runs side by side; nothing is run", "FILE FILE"),
         Option(
             "device",
             "cpu asks PyTorch's own CPU device instead, which shows whether the probes themselves are right",
@@ -155,7 +155,6 @@ _ONLY_PROBES: Final = _OPTIONS["only"]._replace(
 _PYTHON: Final = _OPTIONS["exe"]._replace(
     help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
 )
-_SECOND: Final = _OPTIONS["and"]._replace(help="the second document")
 _REMOVE_YES: Final = _OPTIONS["yes"]._replace(help="remove them; without it they are only named")
 _READ_LOG: Final = _OPTIONS["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
@@ -324,7 +323,6 @@ _ALL: Final = (
             _ONLY_PROBES,
             _PYTHON,
             *(_OPTIONS[name] for name in ("timeout", "quick", "fresh", "device", "compare")),
-            _SECOND,
             JSON,
         ),
         view="probe",

@@ -33,7 +33,7 @@ def show_probe(result: ProbeResult, out: Out) -> None:
     _sum_up(result, out)
     if result.evidence:
         out.line(f"    {result.evidence}")
-        out.now(f"keep {result.evidence}: `invoke probe --compare` holds another stack's document against it")
+        out.now(f"keep {result.evidence}: `invoke probe --compare FILE FILE` holds two side by side")
     else:
         out.now("ask a stack: invoke probe")
 
