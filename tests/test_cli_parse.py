@@ -42,11 +42,11 @@ def value_for(option: Option) -> object:
 
 def typed(option: Option, *, apart: bool) -> list[str]:
     value = value_for(option)
-    values = value if isinstance(value, list) else [value]
+    values = [str(one) for one in (value if isinstance(value, list) else [value])]
     if option.is_switch:
         return [f"--{option.name}"]
     if option.takes > 1:
-        first, *more = map(str, values)
+        first, *more = values
         return [f"--{option.name}", first, *more] if apart else [f"--{option.name}={first}", *more]
     return [w for v in values for w in ([f"--{option.name}", v] if apart else [f"--{option.name}={v}"])]
 

@@ -203,7 +203,9 @@ class ProbeRun:
         together = [p for p in todo if not p.alone] if threads > 1 else []
         apart = [p for p in todo if p not in together]
         box = [matrix]
-        with self.ws.progress.task(f"probe {self.key.stack}", len(todo), unit="probes") as advance:
+        whole = [probe for probe in probes().values() if probe in todo or probe.name in matrix.finals]
+        with self.ws.progress.table(f"probe {self.key.stack}", matrices.COLUMNS) as show:
+            show(matrices.rows_of(whole, matrix.results))
 
             def one(probe: Probe) -> None:
                 made = self._attempts(probe)
@@ -211,7 +213,7 @@ class ProbeRun:
                     box[0] = box[0].with_attempts(made)
                     self._save(box[0])
                     self._tell(made[-1])
-                    advance(1)
+                    show(matrices.rows_of(whole, box[0].results))
 
             parallel_map(one, together, threads=threads)
             parallel_map(one, apart, threads=1)
@@ -304,7 +306,7 @@ def read_attempt(probe: Probe, captured: Captured, *, folders: tuple[Path, ...])
         timed_out=captured.timed_out,
         folders=folders,
     )
-    if captured.dialogs and result.outcome is not Outcome.PASS:
+    if captured.dialogs:  # without us it would wait for a person, whatever it answered
         box = captured.dialogs[0]
         detail = f"a message box waited: {box.title}: {box.text}"
         result = CapabilityResult(capability=probe.name, level=None, outcome=Outcome.DIALOG, detail=detail)
