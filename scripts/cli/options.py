@@ -123,6 +123,7 @@ SHARED: Final = {
         Option("exe", "the program", "PROGRAM"),
         Option("code", "explain one status: a number, or a name such as CUBLAS_STATUS_NOT_SUPPORTED", "CODE"),
         Option("path", "the program's file or folder; all device code below it is compiled", "PATH"),
+        Option("dynamic", "make one update in a PyTorch instead: forward, backward, optimizer step"),
         Option("via", "how the libraries get in: auto, env, launcher or beside", "WAY", "auto"),
         Option("keep", "leave what was placed beside the program until `unwrap` (implies --via=beside)"),
         Option("timeout", "seconds (or 90s, 5m, 1h) after which the whole process tree is ended", "DURATION"),
@@ -178,12 +179,18 @@ SHARED: Final = {
         Option("bundle", "write one redacted zip with facts, findings and logs for a bug report"),
         Option(
             "workload",
-            "gemm, gemm-float64, copy, launch-latency, or a .toml file about your own",
+            "one of ours (docs/workloads.md): gemm, fft, ppo and others; or a .toml file about your own",
             "NAME|FILE",
             "gemm",
         ),
         Option("size", "its size, for example the edge of the matrices", "NUMBER"),
         Option("trials", "how many times it is run, each in its own process (implies --record)", "NUMBER"),
+        Option(
+            "budget",
+            "put each trial beside one of the device's own library; end with 3 if it may cost more than this",
+            "PERCENT",
+        ),
+        Option("slowdown", "make B's workload slower by this much, to see whether that is found", "PERCENT"),
         Option("record", "write a run record below stage/reports, which `compare` reads"),
         Option(
             "records",

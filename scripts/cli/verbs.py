@@ -26,6 +26,10 @@ _ONLY_PROBES: Final = SHARED["only"]._replace(
 _PYTHON: Final = SHARED["exe"]._replace(
     help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
 )
+_RUNNER: Final = SHARED["exe"]._replace(
+    help="the Python that runs a workload of ours, for example one that has PyTorch", value="PYTHON"
+)
+_WARMED: Final = SHARED["exe"]._replace(help="with --dynamic: the Python with your PyTorch", value="PYTHON")
 _REMOVE_YES: Final = SHARED["yes"]._replace(help="remove them; without it they are only named")
 _READ_LOG: Final = SHARED["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
@@ -81,7 +85,7 @@ _ALL: Final = (
         "precompile",
         PROGRAMS,
         "Compile a program's device code now with the layer's own tool, so that its first run need not.",
-        take("path! stack timeout"),
+        take("path stack timeout dynamic", _WARMED),
         view="measuring",
         example="--path=blender",
         bare="path",
@@ -205,7 +209,7 @@ _ALL: Final = (
         "run",
         MEASURING,
         "Run a workload with a known answer.",
-        take("workload stack size timeout trials record"),
+        take("workload stack size timeout trials record budget", _RUNNER),
         view="measuring",
         home="run",
         example="--workload=gemm --trials=4",
@@ -224,7 +228,7 @@ _ALL: Final = (
         "ab",
         MEASURING,
         "Measure two stacks in turn (A B B A) until the interval is narrow, and compare them.",
-        take("a! b! workload rounds size width margin timeout"),
+        take("a! b! workload rounds size width margin timeout slowdown", _RUNNER),
         view="measuring",
         home="ab",
         example="--a=cpu-reference --b=cpu-reference",
