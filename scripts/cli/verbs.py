@@ -29,7 +29,7 @@ _OPTIONS: Final = {
             "a folder or URL asked first for every download; the pinned hash still decides",
             "FOLDER|URL",
         ),
-        Option("supplied", "the folder with files that cannot be downloaded and that you bring", "FOLDER"),
+        Option("supplied", "a bundle of `fetch --bundle`, or a folder with files you bring", "FILE|FOLDER"),
         Option("only-proven", "refuse a stack without committed evidence for this GPU"),
         Option("force", "take the named stack although it does not cover this GPU"),
         Option("deep", "read and hash every file, not only what would be loaded"),
@@ -157,6 +157,9 @@ _PYTHON: Final = _OPTIONS["exe"]._replace(
 )
 _SECOND: Final = _OPTIONS["and"]._replace(help="the second document")
 _REMOVE_YES: Final = _OPTIONS["yes"]._replace(help="remove them; without it they are only named")
+_INTO_BUNDLE: Final = Option(
+    "bundle", "also write them into one file, which `setup --supplied=FILE` takes on another machine", "FILE"
+)
 _READ_LOG: Final = _OPTIONS["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
 )
@@ -287,7 +290,7 @@ _ALL: Final = (
         "fetch",
         STACKS,
         "Bring a stack's archives into the store, verified by hash.",
-        _take("stack gpu for with yes offline mirror"),
+        _take("stack gpu for with yes offline mirror", _INTO_BUNDLE),
         view="stacks",
         home="stage",
         example="--for=windows --gpu=gfx1100",

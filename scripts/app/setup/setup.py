@@ -77,13 +77,14 @@ def setup(
         force=force,
     )
     flow = Flow(ws, request)
+    flow.take_bundle()
     host = flow.scan()
     lock, selection, resolved = flow.select(host)
     flow.confirm_downloads(resolved)
     runtime = flow.runtime(resolved)
     staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
     remember_stage(ws.state_root, ws.stage)
-    proven = _proven(ws, staged, request.parts)
+    proven = _proven(ws, staged, flow.request.parts)
     if proven is not None:
         document, path = proven
         flow.steps += [
@@ -98,7 +99,7 @@ def setup(
             stack=runtime.stack,
             digest=runtime.digest,
             lock=lock.digest,
-            options=request.parts,
+            options=flow.request.parts,
             reason="setup",
             document=within(ws, path),
         )
