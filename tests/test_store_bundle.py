@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -185,4 +184,4 @@ def test_a_bundle_goes_where_a_person_may_write_and_not_into_our_folders(
         assert error["reference"] == "bad-output"
     error = checkout.json("stage", f"--supplied={tmp_path / 'gone'}", env=small.env, code=2)["error"]
     assert error["reference"] == "no-such-file"
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]

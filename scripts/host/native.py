@@ -39,6 +39,11 @@ def coverage() -> tuple[str, ...]:
     return tuple(_document()[AMD_LIST])
 
 
+def never_served() -> tuple[str, ...]:
+    """Return every architecture that no stack here serves or will."""
+    return tuple(_document()["never"])
+
+
 def native_ways(*, gfx: str, os: str, programs: Collection[str]) -> tuple[NativeWay, ...]:
     """Return the ways for a GPU, a system and programs (ids of ``apps.toml``), the programs' own first.
 
@@ -66,7 +71,7 @@ def no_stack_possible(gfx: str) -> str:
         return ""
     return (
         f"AMD's packages that stacks here are made of do not list {gfx}, and none works without them: "
-        "programs for Vulkan or DirectML run on it, programs for CUDA alone do not"
+        "programs for Vulkan run on it, programs for CUDA alone do not"
     )
 
 

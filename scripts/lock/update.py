@@ -98,7 +98,8 @@ def successor_stacks(
 ) -> tuple[Stack, ...]:
     """Make a stack beside each one that uses ``old``, with ``new`` in its place and no call table.
 
-    Stacks with supplied files are left out: those files belong to one version.
+    What PTX it compiles is known where another system's file of the same release is pinned already. Stacks
+    with supplied files are left out: those files belong to one version.
     """
     stacks = []
     for stack in lock.stacks.values():
@@ -110,12 +111,22 @@ def successor_stacks(
                 id=_renamed(stack.id, _short(old_tag), short, short),
                 parts=tuple(new.id if part == old.id else part for part in stack.parts),
                 api=None,
-                ptx=None,
+                ptx=_same_release(lock, new),
                 note=f"Derived from {stack.id}; nothing is known about it yet.",
             )
             if made.id not in lock.stacks:
                 stacks.append(made)
     return tuple(stacks)
+
+
+def _same_release(lock: Lock, new: Artifact) -> str | None:
+    """Return the PTX table of a stack whose part is of the same commit as ``new``."""
+    same = {
+        item.id
+        for item in lock.artifacts.values()
+        if item.source and (new.source.startswith(item.source) or item.source.startswith(new.source))
+    }
+    return next((stack.ptx for stack in lock.stacks.values() if stack.ptx and same & set(stack.parts)), None)
 
 
 def newest_first(

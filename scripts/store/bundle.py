@@ -115,7 +115,7 @@ def take_bundle(
         path: the bundle.
         cache: the store.
         artifacts: the lock's; nothing else is taken.
-        progress: told about the bytes.
+        progress: reports the bytes.
 
     Raises:
         ArchiveError: it holds anything but archives that the lock names, or cannot be read.
