@@ -33,6 +33,7 @@ class HipLibrary(Struct, frozen=True, kw_only=True):
         files: patterns of its file names in a HIP root, lower case.
         asked: the names a translation layer loads it by on Windows, preferred first; empty if none does.
         whole: a HIP root without it is incomplete.
+        newer: only newer layers call it.
         kernels: the folder of its kernel files below ``bin`` or ``lib``; empty where it has none.
         cuda: the CUDA library that fails without it.
         failing: the start of the call that fails without it; empty where no call tells.
@@ -44,6 +45,7 @@ class HipLibrary(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     asked: tuple[str, ...] = ()
     whole: bool = False
+    newer: bool = False
     kernels: str = ""
     cuda: str = ""
     failing: str = ""

@@ -12,6 +12,10 @@ from msgspec import Struct
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
 
 
+#: Parts of a Windows driver's number.
+FOUR: Final = 4
+
+
 class SupportLevel(StrEnum):
     """How much of a HIP SDK release is meant for an architecture."""
 
@@ -94,6 +98,44 @@ def driver_notes(gfx: str) -> tuple[str, ...]:
     return tuple(
         f"{note['text']} ({note['source']})" for note in document()["driver_note"] if gfx in note["gfx"]
     )
+
+
+def driver_too_old(driver: str, hip_version: str) -> str:
+    """Say that a Windows display driver is older than a HIP release was said to need; empty where it is not.
+
+    Only the first three parts of a driver's number decide.
+    """
+    there = _driver_number(driver)
+    for row in document()["driver_minimum"]:
+        wanted = _driver_number(row["driver"])
+        if there and there < wanted and _at_least(hip_version, row["hip"]):
+            return (
+                f"driver {driver} is older than {row['package']} ({row['driver']}), "
+                f"which was reported to be needed for HIP {row['hip']} and later"
+            )
+    return ""
+
+
+def needs_windows_11(hip_version: str) -> bool:
+    """Whether AMD gives a HIP SDK release for Windows 11 alone."""
+    release = _release(hip_version)
+    return any(sdk.version == release and sdk.windows == "11" for sdk in releases())
+
+
+def _driver_number(text: str) -> tuple[int, ...]:
+    """Read the first three parts of a driver's number; empty where it has another shape."""
+    parts = text.split(".")
+    return tuple(map(int, parts[:3])) if len(parts) == FOUR and all(map(str.isdecimal, parts)) else ()
+
+
+def _at_least(version: str, floor: str) -> bool:
+    """Compare two HIP versions; what is no version is not at least anything."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - slow to import, seldom asked
+
+    try:
+        return Version(version) >= Version(floor)
+    except InvalidVersion:
+        return False
 
 
 def sdk_notes(gfx: str, hip_version: str) -> tuple[str, ...]:
