@@ -114,7 +114,9 @@ def test_polaris_and_vega_get_a_plain_no_and_what_runs_on_them(gfx: str, system:
     assert any("Vulkan" in line for line in error.context)
     assert f"invoke native --gpu={gfx}" in error.hint
     assert not any("pins.update" in line for line in (*error.context, error.hint))
-    assert "llama-vulkan" in {w.id for w in native_ways(gfx=gfx, os=system, programs=("llama-cpp",))}
+    ways = native_ways(gfx=gfx, os=system, programs=("llama-cpp",))
+    assert any(way.id.startswith("llama-vulkan") for way in ways)
+    assert not any(way.id.startswith("llama-hip") for way in ways)
     with pytest.raises(HostError) as caught:
         select_for(LOCK, nothing, os=system, gfx=gfx)
     assert f"invoke native --gpu={gfx}" in caught.value.hint
@@ -157,3 +159,26 @@ def test_every_translation_stack_names_architectures_that_amd_covers() -> None:
     for stack in LOCK.stacks.values():
         if stack.kind is StackKind.TRANSLATION:
             assert set(stack.requires.gfx) <= set(ALL), stack.id
+
+
+#: What WSL2's table of GPUs holds (ROCm/librocdxg README@021a477, release v1.2.1): RDNA 3 and later, not all.
+WSL = {"gfx1100", "gfx1101", "gfx1150", "gfx1151", "gfx1153", "gfx1200", "gfx1201"}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("gfx", ALL)
+def test_the_native_ways_of_every_family_are_commands_with_source_and_date(gfx: str, system: str) -> None:
+    programs = ("pytorch", "llama-cpp", "blender", "ctranslate2", "comfyui", "ollama", "koharu")
+    ways = {way.id: way for way in native_ways(gfx=gfx, os=system, programs=programs)}
+    assert f'"torch[device-{gfx}]==2.13.0+rocm10.0.0"' in ways["torch-rocm"].commands[0]
+    ending = "" if system == "windows" else "-linux"
+    for name in (f"llama-hip{ending}", f"llama-vulkan{ending}", f"ctranslate2-hip{ending}", "blender-hip"):
+        assert ways[name].commands, name
+        assert ways[name].source, name
+        assert ways[name].date, name
+    assert ("wsl" in ways) is (system == "windows" and gfx in WSL)
+    assert ("comfyui-portable" in ways) is (system == "windows")
+    for way in ways.values():
+        for command in way.commands:
+            assert "…" not in command, "a command can be pasted"
+            assert "start http" not in command, "a page is no command"

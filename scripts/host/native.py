@@ -17,7 +17,8 @@ AMD_LIST: Final = "amd"
 class NativeWay(Struct, frozen=True, kw_only=True):
     """One way: what it is, what is typed, who says so and when.
 
-    ``better`` says why translation is the better way; ``own`` whether the way is the program's own.
+    ``better`` says why translation is the better way; ``own`` whether the way is the program's own; ``gfx``
+    are the architectures it is for, empty for any.
     """
 
     id: str
@@ -27,6 +28,7 @@ class NativeWay(Struct, frozen=True, kw_only=True):
     date: str
     better: str = ""
     own: bool = False
+    gfx: tuple[str, ...] = ()
 
 
 def covered_by_amd(gfx: str) -> bool:
@@ -58,6 +60,9 @@ def native_ways(*, gfx: str, os: str, programs: Collection[str]) -> tuple[Native
             date=row["date"],
             better=row.get("better", ""),
             own="programs" in row,
+            gfx=tuple(
+                one for name in row.get("gfx", ()) for one in ((name,) if name != AMD_LIST else coverage())
+            ),
         )
         for row in _document()["way"]
         if _fits(row, gfx=gfx, os=os, programs=programs)
