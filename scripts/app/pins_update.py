@@ -150,7 +150,7 @@ def _bring_in(
         detail = problem.message if problem else f"{tag} gives no SHA-256 for {asset.name}; use pins.add"
         work.say(base.id, PinFinding.NO_DIGEST.value, detail)
         return
-    new = update.successor(base, ref, release, asset)
+    new = update.with_known_needs(update.successor(base, ref, release, asset), work.lock)
     stacks = update.successor_stacks(work.lock, base, new, ref.tag, tag)
     work.text = with_artifact(work.text, new)
     for stack in stacks:
