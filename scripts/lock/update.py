@@ -94,7 +94,7 @@ def successor(old: Artifact, ref: AssetRef, release: Release, asset: Asset) -> A
 
 
 def with_known_needs(new: Artifact, lock: Lock) -> Artifact:
-    """Take over what libraries need of HIP from another system's file of the same release, if one is pinned."""
+    """Take over what libraries need of HIP from another file of the same release, where one is pinned."""
     same = [lock.artifacts[name] for name in _same_release(lock, new)]
     known = {member.provides: member.needs for item in same for member in item.members if member.provides}
     members = tuple(
