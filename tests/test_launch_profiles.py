@@ -249,6 +249,13 @@ def test_a_python_with_a_path_file_begins_in_the_start_script(tmp_path: Path) ->
     assert any("keeps the settings for PyTorch out" in note for note in known.notes)
 
 
+@pytest.mark.parametrize("kind", ["pyinstaller", "nuitka"])
+def test_a_packed_python_is_said_not_to_be_reached(kind: str) -> None:
+    [profile] = matching(AppFacts(name="app.exe", kinds=(kind,), stack="zluda-v7p11-sdk72"))
+    assert profile.settings == ()
+    assert "settings for PyTorch do not reach" in profile.notes[0]
+
+
 def test_what_a_person_has_set_stays_and_paths_are_kept() -> None:
     base = {"TORCH_CUDNN_V8_API_DISABLED": "0", "PYTHONPATH": "/mine"}
     plan = plan_environment(
