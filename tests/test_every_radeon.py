@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.errors import HostError
-from scripts.host.native import coverage, native_ways, never_served, no_stack_possible
+from scripts.host.support import coverage, native_ways, never_served, no_stack_possible
 from scripts.lock.package_index import IndexedFile
 from scripts.lock.proposals import completed, fits, proposed_for
 from scripts.lock.reader import read_lock

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scripts.doctor.examine import examine
-from scripts.doctor.machine import Machine
+from scripts.doctor.machine import MachineState
 from scripts.host.support import driver_too_old
-from scripts.host.windows_build import (
+from scripts.host.windows import (
     GRAPHICS_KEY,
     SOFTWARE_KEY,
     VERSION_KEY,
@@ -64,14 +64,14 @@ def test_an_update_with_a_reported_hang_is_warned_of(
 ) -> None:
     found = WindowsBuild(build=build, revision=revision)
     assert bool(build_reports(found)) is reported
-    lines = examine(Machine(host=Host(os="windows", machine="AMD64"), windows_build=found))
+    lines = examine(MachineState(host=Host(os="windows", machine="AMD64"), windows_build=found))
     [line] = [line for line in lines if line.topic == "windows"]
     assert (line.status == "warn") is reported
     assert ("KB5124008" in line.text) is reported
 
 
 def test_a_build_that_cannot_be_read_is_not_called_good() -> None:
-    lines = examine(Machine(host=Host(os="windows", machine="AMD64")))
+    lines = examine(MachineState(host=Host(os="windows", machine="AMD64")))
     assert [line.status for line in lines if line.topic == "windows"] == ["unknown"]
 
 
@@ -89,17 +89,17 @@ def test_a_build_that_cannot_be_read_is_not_called_good() -> None:
 def test_the_pro_edition_that_the_sdk_brings_is_said(edition: str, release: str, pro: bool) -> None:
     found = WindowsBuild(build=26200, revision=1, amd_edition=edition, amd_release=release)
     assert found.is_pro is pro
-    lines = examine(Machine(host=Host(os="windows", machine="AMD64"), windows_build=found))
+    lines = examine(MachineState(host=Host(os="windows", machine="AMD64"), windows_build=found))
     [line] = [line for line in lines if "driver package" in line.text]
     assert (line.status == "warn") is pro
     assert release in line.text
 
 
-def machine(driver: str, hip: str, build: int = 26200) -> Machine:
+def machine(driver: str, hip: str, build: int = 26200) -> MachineState:
     gpu = Gpu(index=0, name="Radeon RX 7900 XT", vendor="amd", gfx="gfx1100", driver=driver)
     root = HipRoot(path=Path("/ROCm"), version=hip, source="a test", libraries=("amdhip64", "rocblas"))
     host = Host(os="windows", machine="AMD64", gpus=(gpu,), selected=0, hip_roots=(root,))
-    return Machine(host=host, windows_build=WindowsBuild(build=build, revision=1))
+    return MachineState(host=host, windows_build=WindowsBuild(build=build, revision=1))
 
 
 @pytest.mark.parametrize(
@@ -133,5 +133,5 @@ def test_a_sdk_for_windows_11_on_windows_10_is_said(hip: str, build: int, warned
 @pytest.mark.parametrize(("on", "word"), [(True, "on"), (False, "off")])
 def test_gpu_scheduling_is_said_where_windows_says_it(on: bool, word: str) -> None:
     found = WindowsBuild(build=26200, revision=1, gpu_scheduling=on)
-    lines = examine(Machine(host=Host(os="windows", machine="AMD64"), windows_build=found))
+    lines = examine(MachineState(host=Host(os="windows", machine="AMD64"), windows_build=found))
     assert any(line.text == f"hardware-accelerated GPU scheduling is {word}" for line in lines)

@@ -14,7 +14,7 @@ from scripts.app.wrap.profile import profile_of
 from scripts.app.wrap.wrap import wrap
 from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import UsageError
-from scripts.host.native import native_ways
+from scripts.host.support import native_ways
 from scripts.launch.environ import plan_environment
 from scripts.launch.profiles import AppFacts, changes, document, matching, recognised
 from scripts.model import Runtime, Stack, StackKind

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts.lock.reader import read_lock
-from scripts.lock.resolve import resolve
+from scripts.lock.reader import read_lock, resolve
 from scripts.lock.writer import format_lock
 from scripts.model import ArtifactFormat, HipSource, StackKind, Trust
 from scripts.net.github import asset_of
-from scripts.preflight.calls import Call, api_table
+from scripts.preflight.libraries import CallSupport, api_table
 from scripts.preflight.ptx_table import ptx_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,8 +157,8 @@ def test_the_call_table_of_v7_preview_11_differs_from_its_neighbours_in_cufft_al
     assert newer is not None
     assert {name for name in newer.calls if newer.calls[name] != older.calls[name]} == {"cufft"}
     assert (newer.counts("cufft"), older.counts("cufft")) == ((32, 60), (0, 60))
-    assert newer.lookup("cufft", "cufftExecC2C") is Call.IMPLEMENTED
-    assert newer.lookup("cufft", "cufftXtExec") is Call.NOT_SUPPORTED
+    assert newer.lookup("cufft", "cufftExecC2C") is CallSupport.IMPLEMENTED
+    assert newer.lookup("cufft", "cufftXtExec") is CallSupport.NOT_SUPPORTED
     assert "cufft" not in newer.assumed, "read at the release's own commit"
     assert set(newer.calls) - {"cufft"} == newer.assumed, "the rest is taken from the release before"
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from scripts.app.context import Workspace
-from scripts.app.pins_check import pins_check
+from scripts.app.pins import pins_check
 from scripts.app.pins_stale import PinAge
 from scripts.cli.views.pins import show_pins_check
 from scripts.lock.package_index import family_of, index_of, versions

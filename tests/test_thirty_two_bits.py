@@ -12,13 +12,13 @@ from scripts.app import shim as shims
 from scripts.app.stack_facts import stack_facts
 from scripts.app.wrap.wrap import wrap
 from scripts.app.wrap.wrap_types import Inspected
-from scripts.cli.views.unwrap import show_shim
+from scripts.cli.views.wrap import show_shim
 from scripts.errors import LaunchError, StagedFileError, TargetError
-from scripts.launch.launcher import plan_launcher
+from scripts.launch.injection import plan_launcher
 from scripts.launch.profiles import AppFacts, matching
 from scripts.lock.reader import read_lock
 from scripts.model import Host, Runtime, RuntimeFile, Stack, StackKind
-from scripts.preflight.reasons import Verdict
+from scripts.preflight.coverage import Verdict
 from tests.pe_files import pe
 from tests.preflight_programs import judged, ship
 from tests.test_pins_tasks import shown

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from msgspec import Struct
 
-from scripts.lock.urls import url_problem
+from scripts.lock.values import url_problem
 
 _HREF: Final = re.compile(r"""href\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
 _DIGEST: Final = re.compile(r"sha256=([0-9a-f]{64})")
