@@ -42,6 +42,7 @@ from scripts.preflight.verdict import (
     static_runtime_refusal,
 )
 from scripts.staging.runtimes import read_history
+from scripts.staging.select import only_when_named
 
 CACHE_FOLDER: Final = "preflight-v1"
 KERNELS_FOLDER: Final = "kernels-v1"
@@ -220,7 +221,7 @@ def preflight(
         covered=here.covered,
         judged=here.judged,
         kernels=here.kernels,
-        better=better_stacks(here, others),
+        better=better_stacks(here, [o for o in others if not only_when_named(lock.stacks[o.stack.id], lock)]),
         compared=tuple(compared(one) for one in (here, *others)) if all_stacks else (),
         alternatives=_alternatives(examined) if here.judged.verdict is not Verdict.RUNS else (),
         native=_native(program, host),

@@ -106,7 +106,7 @@ SHARED: Final = {
             "a folder or URL asked first for every download; the pinned hash still decides",
             "FOLDER|URL",
         ),
-        Option("supplied", "the folder with files that cannot be downloaded and that you bring", "FOLDER"),
+        Option("supplied", "a bundle of `fetch --bundle`, or a folder with files you bring", "FILE|FOLDER"),
         Option("only-proven", "refuse a stack without committed evidence for this GPU"),
         Option("force", "take the named stack although it does not cover this GPU"),
         Option("deep", "read and hash every file, not only what would be loaded"),
@@ -156,6 +156,7 @@ SHARED: Final = {
         Option("folder", "the folder with the documents of the round", "FOLDER"),
         Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
         Option("only", "only this artifact, by its id", "ID"),
+        Option("stale", "say which pins are behind what upstream names; no file is downloaded"),
         Option("compare", "hold the documents of two earlier runs side by side; nothing is run", "FILE FILE"),
         Option(
             "device",

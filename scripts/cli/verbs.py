@@ -31,6 +31,9 @@ _RUNNER: Final = SHARED["exe"]._replace(
 )
 _WARMED: Final = SHARED["exe"]._replace(help="with --dynamic: the Python with your PyTorch", value="PYTHON")
 _REMOVE_YES: Final = SHARED["yes"]._replace(help="remove them; without it they are only named")
+_INTO_BUNDLE: Final = Option(
+    "bundle", "also write them into one file, which `setup --supplied=FILE` takes on another machine", "FILE"
+)
 _READ_LOG: Final = SHARED["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
 )
@@ -162,7 +165,7 @@ _ALL: Final = (
         "fetch",
         STACKS,
         "Bring a stack's archives into the store, verified by hash.",
-        take("stack gpu for with yes offline mirror"),
+        take("stack gpu for with yes offline mirror", _INTO_BUNDLE),
         view="stacks",
         home="setup",
         example="--for=windows --gpu=gfx1100",
@@ -272,7 +275,7 @@ _ALL: Final = (
         "pins.check",
         UPKEEP,
         "Hash upstream's bytes again and compare them with the lock; nothing is kept.",
-        take("only offline"),
+        take("only offline stale"),
         view="pins",
         example="--only=zluda-windows-v6",
         home="pins",
@@ -287,6 +290,7 @@ _ALL: Final = (
                 help="complete the stack proposed for this architecture from AMD's index (all: every one)",
                 value="GFX",
             ),
+            SHARED["for"]._replace(help="the system meant with --gpu, where it is not this one"),
             SHARED["write"],
         ),
         view="pins",
