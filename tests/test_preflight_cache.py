@@ -158,6 +158,6 @@ def test_what_is_known_is_told_without_loading_a_reader(tmp_path: Path, program:
     readers |= {"scripts.preflight.ptx_scan", "scripts.preflight.ptx_check", "scripts.preflight.ptx_table"}
     assert readers <= loaded(), "the first time everything is read"
     second = loaded()
-    light = {"scripts.binary", "scripts.binary.search"}
+    light = {"scripts.binary", "scripts.binary.imports"}
     assert not {name for name in second if name.startswith("scripts.binary")} - light
     assert not second & {"pefile", "elftools", "lz4", "zstandard", *readers}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from scripts.binary.search import search_path
+from scripts.binary.imports import search_path
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Need, Visited
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.binary.image import Unreadable
+from scripts.binary.imports import WindowsFolders
 from scripts.binary.pe import read_pe
 from scripts.binary.pe_version import company, file_version
 from scripts.doctor.beside import NVIDIA_NAME, ZLUDA_MARK, Library
@@ -85,9 +86,10 @@ def missing_imports(ws: Workspace, program: Path, libraries: Sequence[Library], 
     others = [own32, system, *(root.path / "bin" for root in host.hip_roots)]
     others += [Path(part) for part in ws.environ.get("PATH", "").split(";") if part.strip()]
 
+    folders = WindowsFolders()
+
     def find(asker: Path, name: str) -> Path | None:
-        places = (asker.parent, program.parent, *others)
-        return next((place / name for place in places if (place / name).is_file()), None)
+        return folders.find(name, (asker.parent, program.parent, *others))
 
     def needs(path: Path) -> list[str]:
         if path.is_relative_to(system):
