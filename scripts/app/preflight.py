@@ -25,6 +25,7 @@ from scripts.lock.resolve import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.preflight.better_stack import Better, ComparedStack, better_stacks, compared, held_against
 from scripts.preflight.coverage import Covered, StackFacts
+from scripts.preflight.cuda_versions import versions_json, wanted_versions
 from scripts.preflight.examine import Examined, examine
 from scripts.preflight.kernels import KernelStore, demangled, differences, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
@@ -119,6 +120,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
                 for code in visited.facts.code
             ],
             "kernels": self._kernels_json(),
+            "versions": versions_json(wanted_versions(self.examined.closure), self.stack.reported),
             "kinds": [kind.to_json() for kind in self.examined.kinds],
             "packages": [{"name": p.name, "version": p.version} for p in self.examined.packages],
             "verdict": self.judged.verdict.value,
@@ -196,7 +198,7 @@ def preflight(
     program = named_program(ws, exe)
     host = host_of(ws)
     runtime = newest(ws, wanted.id)
-    facts = stack_facts(lock, wanted, host, runtime)
+    facts = stack_facts(lock, wanted, host, runtime, ws.environ)
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
     here = held_against(examined, facts, store)
@@ -241,7 +243,7 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
     _refuse_static_runtime(staged.stack, examined)
-    about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
+    about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime, ws.environ)
     here = held_against(examined, about, store)
     judged = here.judged
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
@@ -332,7 +334,7 @@ def _others(
     for other in lock.stacks.values():
         if other.id == wanted.id or other.kind is not StackKind.TRANSLATION or other.requires.os != system:
             continue
-        facts = stack_facts(lock, other, host, newest(ws, other.id))
+        facts = stack_facts(lock, other, host, newest(ws, other.id), ws.environ)
         yield facts, not (facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx)
 
 

@@ -111,13 +111,13 @@ class Alternative(Struct, frozen=True, kw_only=True):
 @cache
 def libraries() -> tuple[Library, ...]:
     """Read the table."""
-    return tuple(_library(row) for row in _document("libraries.toml")["library"])
+    return tuple(_library(row) for row in data_table("libraries.toml")["library"])
 
 
 @cache
 def alternatives() -> tuple[Alternative, ...]:
     """Read what serves without translation."""
-    rows = _document("libraries.toml")["alternative"]
+    rows = data_table("libraries.toml")["alternative"]
     return tuple(
         Alternative(**{**row, "packages": tuple(row["packages"]), "files": tuple(row["files"])})
         for row in rows
@@ -163,7 +163,7 @@ class RuntimeCalls(Struct, frozen=True, kw_only=True):
 
 def runtime_calls(functions: tuple[str, ...]) -> RuntimeCalls:
     """Map functions of the CUDA runtime to the driver's."""
-    table = _document("cudart.toml")
+    table = data_table("cudart.toml")
     own, calls = set(table["own"]), table["calls"]
     driver: dict[str, None] = {}
     unknown = []
@@ -178,8 +178,8 @@ def runtime_calls(functions: tuple[str, ...]) -> RuntimeCalls:
 
 
 @cache
-def _document(name: str) -> dict[str, Any]:
-    """Read one of the tables."""
+def data_table(name: str) -> dict[str, Any]:
+    """Read one of the tables in ``data``."""
     import tomllib  # noqa: PLC0415 - only here, once for each table
 
     return tomllib.loads((DATA / name).read_text(encoding="utf-8"))

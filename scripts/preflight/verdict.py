@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import Covered, StackFacts
+from scripts.preflight.cuda_versions import version_reasons
 from scripts.preflight.libraries import Part
 from scripts.preflight.missing_kernels import FileKernels
 from scripts.preflight.needs import Closure, Visited
@@ -55,6 +56,7 @@ def judge(
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
         *unusable(closure, stack, kernels),
         *_static_runtime(closure, stack),
+        *version_reasons(closure, stack.id, stack.reported),
         *_limits(closure),
     ]
     program = closure.program.facts

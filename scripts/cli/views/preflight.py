@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
+from scripts.preflight.cuda_versions import versions_sentence, wanted_versions
 from scripts.preflight.kernels import demangled
 from scripts.preflight.reasons import Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS
@@ -49,6 +50,11 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {says}")
     _reasons(result, out)
     _kernels(result, out)
+    versions = versions_sentence(
+        wanted_versions(result.examined.closure), result.stack.reported, result.stack.id
+    )
+    if versions:
+        out.line(versions)
     if result.details:
         _needs(result, out)
         _code(result, out)
