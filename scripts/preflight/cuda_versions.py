@@ -58,8 +58,8 @@ def reported_versions(
         return None
 
     def value(name: str) -> str:
-        told = environ.get(row.get(f"{name}_from", ""), "")
-        return told if _VERSION.fullmatch(told) else str(row[name])
+        given = environ.get(row.get(f"{name}_from", ""), "")
+        return given if _VERSION.fullmatch(given) else str(row[name])
 
     return ReportedVersions(cuda=value("cuda"), capability=value("capability"), source=row["source"])
 
@@ -144,7 +144,10 @@ def _runtime(need: Need) -> bool:
 def _lowest(code: Sequence[Code]) -> int | None:
     """Return the lowest processor that a file's loadable code is for."""
     loaded = [one for one in code if not one.relocatable]
-    numbers = [sm for one in loaded for sm, *_ in (*one.ptx, *one.sass)]
+    numbers = [
+        *(sm for one in loaded for sm, _, _, _ in one.ptx),
+        *(sm for one in loaded for sm, _, _ in one.sass),
+    ]
     return min(numbers, default=None)
 
 
