@@ -31,7 +31,7 @@ MAX_SEARCHED: Final = 1 << 28
 MAX_NAMES: Final = 200_000
 #: Shorter names are in every file.
 SHORTEST: Final = 6
-#: The name of a function is no hint of a kernel's unless it is so long.
+#: A bare name, of a kernel or a function, is no hint unless it is so long.
 SHORTEST_FUNCTION: Final = 8
 _PIECE: Final = 1 << 20
 _OVERLAP: Final = 4096
@@ -179,9 +179,10 @@ def _mentioned(missing: Sequence[KernelFate], others: Sequence[Path]) -> set[str
     """Return the kernels that files mention."""
     plain: dict[str, list[str]] = {}
     for fate in missing:
-        for word in {fate.name, plain_name(fate.name)}:
-            if len(word) >= SHORTEST:
-                plain.setdefault(word, []).append(fate.name)
+        short = plain_name(fate.name)
+        words = (fate.name, short if len(short) >= SHORTEST_FUNCTION else fate.name)
+        for word in dict.fromkeys(words):
+            plain.setdefault(word, []).append(fate.name)
     texts, functions, left = set[str](), set[str](), MAX_SEARCHED
     for path in others:
         image = read_image(path)

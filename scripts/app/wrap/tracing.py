@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
 from scripts.errors import LaunchError, UsageError
@@ -89,8 +90,11 @@ def make_folder(folder: Path) -> None:
         raise LaunchError("trace-not-writable", msg, context=(str(error),), hint=hint) from error
 
 
-def read_trace(folder: Path, program: Path) -> TraceSummary:
-    """Read what the layer has written below ``folder``: one log for each process, the program's own first."""
+def read_trace(folder: Path, program: Path, *, table: str = "") -> TraceSummary:
+    """Read what the layer has written below ``folder``: one log for each process, the program's own first.
+
+    ``table`` names the PTX table of the stack's release; what the trace shows of modules is held against it.
+    """
     reader = TraceReader()
     found = sorted(
         folder.glob(f"*/{LOG_NAME}"),
@@ -106,7 +110,12 @@ def read_trace(folder: Path, program: Path) -> TraceSummary:
             reader.read(path.parent.name, _lines(lines))
             read.append(str(path))
     errors = dict(_errors(folder, reader))
-    return reader.summary(folder=str(folder), logs=read, errors=errors)
+    summary = reader.summary(folder=str(folder), logs=read, errors=errors)
+    if not table or not reader.loads:
+        return summary
+    from scripts.app.wrap.trace_check import check_table  # noqa: PLC0415 - most runs are not traced
+
+    return replace(summary, table=check_table(folder, reader.loads, errors, table=table))
 
 
 def _lines(log: TextIO) -> Iterator[str]:

@@ -225,7 +225,7 @@ def _trace(plan: WrapPlan) -> TraceSummary | None:
         return None
     from scripts.app.wrap.tracing import read_trace  # noqa: PLC0415 - as above
 
-    return read_trace(plan.trace.folder, plan.shown.program)
+    return read_trace(plan.trace.folder, plan.shown.program, table=plan.ready.stack.ptx or "")
 
 
 def _watch(ws: Workspace, plan: WrapPlan) -> AbstractContextManager[None]:
