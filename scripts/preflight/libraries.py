@@ -69,6 +69,7 @@ class Library(Struct, frozen=True, kw_only=True):
     functions: Names | None = None
     api: str = ""
     gap: str = ""
+    package: str = ""
     numbered: bool = True
     digits: int = 0
     cuda: dict[str, str] | None = None
@@ -128,7 +129,7 @@ def alternatives() -> tuple[Alternative, ...]:
 def named(file: str) -> Named | None:
     """Say which of NVIDIA's libraries a file name means, ``None`` for any other file.
 
-    Names ending in ``.dll`` are compared without case. A .NET import without ending is one, too.
+    Names are compared without case: logs do not keep it. A .NET import without ending is one, too.
     """
     lower = PureWindowsPath(file).name.lower()
     stem = lower.removesuffix(".dll")
@@ -188,7 +189,7 @@ def data_table(name: str) -> dict[str, Any]:
 def _library(row: dict[str, object]) -> Library:
     """Compile one row."""
     patterns = {
-        key: Names(str(row[key]), ignore_case=key == "windows") if key in row else None
+        key: Names(str(row[key]), ignore_case=key != "functions") if key in row else None
         for key in ("windows", "linux", "functions")
     }
     return Library(**{**row, **patterns, "part": Part(str(row["part"]))})  # type: ignore[arg-type]  # our own file, read by tests

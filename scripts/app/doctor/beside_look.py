@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from scripts.app.context import Workspace, cache_of, lock_of
-from scripts.binary.image import Unreadable
-from scripts.binary.imports import WindowsFolders
-from scripts.binary.pe import read_pe
+from scripts.app.loader_look import missing_at_start
 from scripts.binary.pe_version import company, file_version
 from scripts.doctor.beside import NVIDIA_NAME, ZLUDA_MARK, Library
-from scripts.doctor.missing_dlls import Missing, missing_libraries
+from scripts.doctor.missing_dlls import Missing
 from scripts.errors import WorkspaceError
-from scripts.host.windows import system32
 from scripts.model import Host
 from scripts.osal.fs import hash_file
 from scripts.placement.journal import Journal, JournalStep
@@ -74,34 +71,13 @@ def placed_files(folder: Path) -> dict[str, str]:
 
 
 def missing_imports(ws: Workspace, program: Path, libraries: Sequence[Library], host: Host) -> list[Missing]:
-    """Name what the program and its CUDA libraries import and is nowhere. On Windows only.
+    """Name what the program and its CUDA libraries import and is nowhere.
 
-    The loader looks beside the file that asks (libraries are loaded by their full path), beside the program,
-    in System32, on PATH; HIP's folders count as well, since `wrap` puts them there.
+    HIP's folders count as well, since `wrap` puts them on the search path.
     """
-    if ws.platform != "win32":
-        return []
-    own32 = system32(ws.environ)
-    system = own32.parent
-    others = [own32, system, *(root.path / "bin" for root in host.hip_roots)]
-    others += [Path(part) for part in ws.environ.get("PATH", "").split(";") if part.strip()]
-
-    folders = WindowsFolders()
-
-    def find(asker: Path, name: str) -> Path | None:
-        return folders.find(name, (asker.parent, program.parent, *others))
-
-    def needs(path: Path) -> list[str]:
-        if path.is_relative_to(system):
-            return []
-        with suppress(OSError):
-            image = read_pe(path)
-            if not isinstance(image, Unreadable):
-                return [needed.library for needed in image.needed if not needed.delayed]
-        return []
-
-    own = [program.parent / library.path for library in libraries]
-    return list(missing_libraries([program, *(path for path in own if path.is_file())], needs, find))
+    later = [path for path in (program.parent / library.path for library in libraries) if path.is_file()]
+    hip = [root.path / "bin" for root in host.hip_roots]
+    return missing_at_start(program, ws.environ, ws.platform, more=hip, later=later)
 
 
 def _named(folder: Path) -> Iterator[Path]:
