@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from scripts.app import loader_look
 from scripts.app.context import ROOT, Workspace, workspace_from_environ
 from scripts.app.doctor import doctor as doctor_module
-from scripts.app.doctor import library_look
+from scripts.app.doctor import kernel_look
 from scripts.app.doctor.doctor import doctor
 from scripts.app.loader_look import missing_at_start
 from scripts.app.wrap.wrap import wrap
@@ -76,7 +76,7 @@ def test_a_package_is_named_only_where_it_would_help(name: str, package: str) ->
 @pytest.fixture
 def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     active = SimpleNamespace(active=SimpleNamespace(stack="zluda-v6p69-sdk64"))
-    monkeypatch.setattr(library_look, "read_history", lambda _stage: active)
+    monkeypatch.setattr(kernel_look, "read_history", lambda _stage: active)
     monkeypatch.setattr(doctor_module, "host_of", lambda _ws: Host(os="windows", machine="x86_64"))
     ws = workspace_from_environ(dict(os.environ), root=ROOT)
     return replace(ws, stage=tmp_path / "stage", state_root=tmp_path / "state", cache_root=tmp_path / "store")

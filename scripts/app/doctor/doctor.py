@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from scripts.app.context import Workspace, host_of
 from scripts.app.doctor.beside_look import libraries_of, missing_imports, pinned_hashes, placed_files
-from scripts.app.doctor.kernel_look import kernel_lines
-from scripts.app.doctor.library_look import library_lines
+from scripts.app.doctor.kernel_look import kernel_lines, library_lines
 from scripts.app.doctor.machine_look import facts_of, look_around, with_machine
 from scripts.app.wrap.plan import named_program
 from scripts.doctor.beside import Beside, judge_folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,9 @@ from scripts.app.preflight import CACHE_FOLDER, kernel_store
 from scripts.app.stack_facts import stack_facts
 from scripts.doctor.machine import Line, Status
 from scripts.lock.resolve import find_stack
+from scripts.model import Host
 from scripts.preflight.coverage import StackFacts
+from scripts.preflight.cuda_providers import missing_cuda_library
 from scripts.preflight.examine import examine
 from scripts.preflight.kernels import KernelReport
 from scripts.preflight.missing_kernels import BASIS, kernel_fate, kernels_of, missing_sentence
@@ -28,6 +30,7 @@ _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_$]{2,4000}")
 #: So many kernels are explained, and so many different words of a log are looked up.
 SHOWN: Final = 3
 MAX_NAMES: Final = 20_000
+_STACK_LOOKED_AT: Final = "the files of the active stack"
 _LOOKED_AT: Final = "the PTX in the program's files against the table of the stack's release"
 
 
@@ -65,3 +68,22 @@ def _named(text: bytes, files: list[tuple[str, KernelReport]], stack: StackFacts
     for fate in sorted((one for one in found if one is not None), key=lambda one: not one.fate.missing):
         status = Status.FAIL if fate.fate.missing else Status.OK
         yield Line(status=status, topic="kernels", text=fate.sentence, looked_at=_LOOKED_AT)
+
+
+def library_lines(ws: Workspace, names: Iterable[str], host: Host) -> tuple[Line, ...]:
+    """Say of each library of NVIDIA's that was not found what brings it; nothing about others."""
+    names = [name for name in dict.fromkeys(names) if missing_cuda_library(name, stack="", provided=())]
+    if not names:
+        return ()
+    now = read_history(ws.stage).active
+    stack, provided = "", frozenset[str]()
+    if now is not None:
+        lock = lock_of(ws)
+        facts = stack_facts(lock, find_stack(lock, now.stack), host, newest(ws, now.stack))
+        stack, provided = now.stack, frozenset(facts.providers)
+    found = (missing_cuda_library(name, stack=stack, provided=provided) for name in names)
+    return tuple(
+        Line(status=Status.FAIL, topic="program", text=one.outside, looked_at=_STACK_LOOKED_AT)
+        for one in found
+        if one is not None
+    )
