@@ -11,11 +11,10 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from scripts.app import loader_look
+from scripts.app import doctor as doctor_module
+from scripts.app import doctor_look, loader_look
 from scripts.app.context import ROOT, Workspace, workspace_from_environ
-from scripts.app.doctor import doctor as doctor_module
-from scripts.app.doctor import kernel_look
-from scripts.app.doctor.doctor import doctor
+from scripts.app.doctor import doctor
 from scripts.app.loader_look import missing_at_start
 from scripts.app.wrap.wrap import wrap
 from scripts.model import Host
@@ -76,7 +75,7 @@ def test_a_package_is_named_only_where_it_would_help(name: str, package: str) ->
 @pytest.fixture
 def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     active = SimpleNamespace(active=SimpleNamespace(stack="zluda-v6p69-sdk64"))
-    monkeypatch.setattr(kernel_look, "read_history", lambda _stage: active)
+    monkeypatch.setattr(doctor_look, "read_history", lambda _stage: active)
     monkeypatch.setattr(doctor_module, "host_of", lambda _ws: Host(os="windows", machine="x86_64"))
     ws = workspace_from_environ(dict(os.environ), root=ROOT)
     return replace(ws, stage=tmp_path / "stage", state_root=tmp_path / "state", cache_root=tmp_path / "store")
@@ -122,7 +121,7 @@ def test_a_program_for_windows_is_answered_without_a_log(
     )
     missing = missing_at_start(program, environ, "win32")
     assert [(one.name, one.chain) for one in missing] == [("cublas64_12.dll", ("app.exe", "lib.dll"))]
-    monkeypatch.setattr("scripts.app.doctor.doctor.missing_imports", lambda *_: missing)
+    monkeypatch.setattr("scripts.app.doctor.missing_imports", lambda *_: missing)
     texts = [line.text for line in doctor(ws, exe=str(program)).lines]
     assert any("cublas64_12.dll is nowhere on the search path" in text for text in texts)
     assert any(text.startswith("cublas64_12.dll comes with zluda-v6p69-sdk64") for text in texts)

@@ -16,7 +16,7 @@ from scripts.preflight import kernel_advice
 from scripts.preflight.kernel_advice import avoidances, with_mentioned
 from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import data_table
-from scripts.preflight.missing_kernels import FileKernels, kernels_of
+from scripts.preflight.unusable import FileKernels, kernels_of
 from tests.fatbins import PTX, container, entry, ptx, sass
 from tests.preflight_programs import dll, examined, exe, ship, zluda
 from tests.ptx_texts import kernel, text

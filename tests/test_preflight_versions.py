@@ -11,7 +11,7 @@ from scripts.app.context import ROOT
 from scripts.app.stack_facts import stack_facts
 from scripts.lock.reader import read_lock
 from scripts.model import Host
-from scripts.preflight.coverage import ReportedVersions
+from scripts.preflight.coverage import ReportedVersions, Verdict
 from scripts.preflight.cuda_versions import (
     reported_versions,
     versions_json,
@@ -20,7 +20,6 @@ from scripts.preflight.cuda_versions import (
 )
 from scripts.preflight.libraries import data_table
 from scripts.preflight.ptx_table import ptx_tables
-from scripts.preflight.reasons import Verdict
 from tests.fatbins import container, ptx, sass
 from tests.preflight_programs import dll, examined, exe, judged, ship, zluda
 

@@ -7,10 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from scripts.binary.image import Image
+from scripts.binary.image import Image, read_image
 from scripts.binary.imports import WindowsFolders, search_path
-from scripts.binary.read import read_image
-from scripts.doctor.missing_dlls import Missing, missing_libraries
+from scripts.doctor.program_libraries import Missing, missing_libraries
 from scripts.host.windows import system32
 from scripts.preflight.libraries import named
 

@@ -13,11 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from scripts.preflight.coverage import ReportedVersions
-from scripts.preflight.facts import Code
+from scripts.preflight.coverage import Reason, ReportedVersions, Verdict
 from scripts.preflight.libraries import Part, data_table
-from scripts.preflight.needs import RANKS, Closure, Need
-from scripts.preflight.reasons import Reason, Verdict
+from scripts.preflight.needs import RANKS, Closure, Code, Need
 
 _VERSION: Final = re.compile(r"(\d{1,2})\.(\d)")
 

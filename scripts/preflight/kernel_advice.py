@@ -16,14 +16,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scripts.binary.image import Image
-from scripts.binary.read import read_image
-from scripts.binary.source import FileBytes
+from scripts.binary.image import FileBytes, Image, read_image
+from scripts.preflight.coverage import count_of
 from scripts.preflight.kernels import KernelFate, KernelStore, demangled
 from scripts.preflight.libraries import data_table, named
-from scripts.preflight.missing_kernels import FileKernels, plain_name
 from scripts.preflight.needs import Closure
-from scripts.preflight.reasons import count_of
+from scripts.preflight.unusable import FileKernels, plain_name
 from scripts.serialize import JsonRecord
 
 #: So much of the files that may mention a kernel is searched, and so many of their names are kept.

@@ -16,11 +16,11 @@ from typing import Final
 
 from scripts.evidence.tracelog import Load, TableCheck, TableFault
 from scripts.osal.fs import write_atomic
+from scripts.preflight.coverage import count_of
 from scripts.preflight.kernels import ptx_source
 from scripts.preflight.ptx_check import PtxChecker, TextVerdict
 from scripts.preflight.ptx_scan import scan_ptx
 from scripts.preflight.ptx_table import PtxTable, ptx_tables
-from scripts.preflight.reasons import count_of
 
 DOCUMENT: Final = "table-differs.json"
 #: Texts that are compared, and the size of the largest one.
