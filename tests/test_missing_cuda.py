@@ -18,8 +18,8 @@ from scripts.app.doctor import doctor
 from scripts.app.loader_look import missing_at_start
 from scripts.app.wrap.wrap import wrap
 from scripts.model import Host
-from scripts.preflight.cuda_providers import missing_cuda_library, package_of
 from scripts.preflight.libraries import named
+from scripts.preflight.loading import missing_cuda_library, package_of
 from tests.pe_files import pe
 from tests.preflight_programs import exe, ship
 from tests.wrapping import runtime_in, staged_over, workspace

@@ -37,9 +37,9 @@ from scripts.placement.layout import Layout
 from scripts.placement.rollback import REAL
 from scripts.placement.state import load
 from scripts.preflight.coverage import StackFacts
-from scripts.preflight.cuda_providers import missing_cuda_library
 from scripts.preflight.examine import examine
 from scripts.preflight.kernels import KernelReport
+from scripts.preflight.loading import missing_cuda_library
 from scripts.preflight.packaging import environments, list_folder
 from scripts.preflight.unusable import BASIS, kernel_fate, kernels_of, missing_sentence
 from scripts.staging.runtimes import load_runtime, read_history

@@ -47,7 +47,7 @@ from scripts.osal.signals import ForwardedSignals
 
 if TYPE_CHECKING:
     from scripts.evidence.tracelog import TraceSummary
-    from scripts.preflight.cuda_providers import MissingCudaLibrary
+    from scripts.preflight.loading import MissingCudaLibrary
 
 __all__ = ["WrapResult", "leave", "not_started_code", "wrap"]
 
@@ -231,7 +231,7 @@ def _lacking(result: WrapResult, plan: WrapPlan) -> tuple[MissingCudaLibrary, ..
     if result.exit is None or result.exit.timed_out or not _is_loaders(result.exit, result.platform):
         return ()
     from scripts.app.loader_look import missing_at_start  # noqa: PLC0415 - most programs start
-    from scripts.preflight.cuda_providers import missing_cuda_library  # noqa: PLC0415 - as above
+    from scripts.preflight.loading import missing_cuda_library  # noqa: PLC0415 - as above
 
     provided = {file.provides for file in plan.ready.runtime.files if file.provides}
     missing = missing_at_start(plan.shown.program, plan.command.env, result.platform)

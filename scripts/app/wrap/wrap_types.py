@@ -39,7 +39,7 @@ from scripts.serialize import pick
 if TYPE_CHECKING:
     from scripts.app.wrap.observations import GpuUse, HeldSettings, LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
-    from scripts.preflight.cuda_providers import MissingCudaLibrary
+    from scripts.preflight.loading import MissingCudaLibrary
 
 #: Stack id (empty: the active one) to its verified runtime.
 StagedRuntime = Callable[[Workspace, str], Staged]
