@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.app.probe import policies_for, read_attempt
+from scripts.app.probe import read_attempt
 from scripts.bench.trial_records import MARK
 from scripts.errors import UsageError
 from scripts.model import CapabilityResult, Outcome
@@ -20,6 +20,7 @@ from scripts.osal.process_result import Captured, Dialog
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import choose, probes
 from scripts.probing.changes import ProbeChange, differences
+from scripts.probing.failures import policies_for
 from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeMatrix, score
 from tools.probes_page import questions
 

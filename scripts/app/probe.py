@@ -29,6 +29,7 @@ from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import AttemptFact, build_document
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
 from scripts.launch.injection import ViaFacts
+from scripts.launch.profiles import torch_policies
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.fs import write_atomic
 from scripts.osal.parallel_map import parallel_map
@@ -38,6 +39,7 @@ from scripts.osal.user_path import user_path
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
 from scripts.probing.changes import ProbeChange, ProbeDifference, differences
+from scripts.probing.failures import SUBJECT, policies_for
 from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeMatrix, Score, score
 from scripts.serialize import JsonRecord, parse_json
 
@@ -46,8 +48,6 @@ SCRIPT: Final = (*INSIDE, "probes", "probe.py")
 UNFINISHED: Final = "reports/unfinished-probes.json"
 DEVICES: Final = ("cuda", "cpu")
 TWO: Final = 2
-#: What documents of a matrix speak about: a failing probe takes away no pass of a check or a program.
-SUBJECT: Final = "probes"
 #: Probes on the CPU reference share no GPU: so many at once, if the machine has the cores.
 MOST_AT_ONCE: Final = 4
 #: How many seconds a probe lasts that shows that something lasts.
@@ -68,6 +68,7 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
         attempts: every process, in order.
         kept: how many results an interrupted matrix had left.
         evidence: the document; empty where none is written.
+        gfx: the GPU's architecture; empty where it has none of AMD's.
         policies: settings that go around what failed, for PyTorch.
         differences: of two matrices.
     """
@@ -80,12 +81,13 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
     attempts: tuple[ProbeAttempt, ...] = ()
     kept: int = 0
     evidence: str = ""
+    gfx: str = ""
     policies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     differences: tuple[ProbeDifference, ...] = ()
     compared: tuple[str, ...] = ()
 
     JSON = (
-        "stack simulated program score percent=score.percent results attempts kept evidence policies "
+        "stack gfx? simulated program score percent=score.percent results attempts kept evidence policies "
         "compared differences"
     )
 
@@ -184,6 +186,7 @@ class ProbeRun:
             attempts=matrix.attempts,
             kept=kept,
             evidence=str(evidence),
+            gfx=(gpu.gfx or "") if (gpu := self.staged.host.selected_gpu) else "",
             policies=policies_for(ordered),
         )
 
@@ -248,10 +251,15 @@ class ProbeRun:
         return matrices.compiling(replace(attempt, number=number, limit=limit, compiled=grown))
 
     def _command(self, probe: Probe, limit: float) -> Command:
-        """Plan the process as ``wrap`` plans any program; a lasting probe ends before its time is over."""
+        """Plan the process as ``wrap`` plans any program; a lasting probe ends before its time is over.
+
+        Settings that go around what fails in PyTorch are left out: they would hide it.
+        """
         script = self.ws.root.joinpath(*SCRIPT)
         lasting = f"--seconds={min(LASTING, limit * 0.7):g}"
-        request = WrapRequest(exe=self.program, program_args=(str(script), probe.name, lasting))
+        request = WrapRequest(
+            exe=self.program, program_args=(str(script), probe.name, lasting), without=torch_policies()
+        )
         plan = plan_run(
             self.ws, request, staged=lambda _ws, _stack: self.staged, placer=None, inspect=self._inspect
         )
@@ -342,17 +350,6 @@ def fact(attempt: ProbeAttempt) -> AttemptFact:
         seconds=attempt.seconds,
         detail=attempt.result.detail,
     )
-
-
-def policies_for(results: Sequence[CapabilityResult]) -> dict[str, tuple[str, ...]]:
-    """Name the settings for PyTorch that go around what failed, each with the probes that say so."""
-    found: dict[str, tuple[str, ...]] = {}
-    fine = {Outcome.PASS, *matrices.ABSENT}
-    for result in results:
-        policy = probes()[result.capability].policy
-        if policy and result.outcome not in fine:
-            found[policy] = (*found.get(policy, ()), result.capability)
-    return found
 
 
 def _facts(matrix: ProbeMatrix) -> list[str]:

@@ -62,6 +62,11 @@ _OPTIONS: Final = {
             "trace", "record the program's CUDA calls with the layer's own tracing libraries, and sum them up"
         ),
         Option("no-profile", "apply no known safe settings for recognised programs"),
+        Option(
+            "policy",
+            "auto: switch on what goes around PyTorch's probes that failed with this stack on this GPU",
+            "auto",
+        ),
         Option("without", "safe settings to leave out, comma separated (for example math-sdp)", "NAMES"),
         Option(
             "expect-gpu",
@@ -175,8 +180,8 @@ _ALL: Final = (
         START,
         "Run a program with a stack's CUDA libraries.",
         _take(
-            "exe! stack via keep timeout set cwd log report explain strict no-profile without expect-gpu "
-            "args-file trace",
+            "exe! stack via keep timeout set cwd log report explain strict no-profile without policy "
+            "expect-gpu args-file trace",
         ),
         view="wrap",
         home="wrap.wrap",

@@ -49,6 +49,7 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {says}")
     _reasons(result, out)
     _kernels(result, out)
+    _probes(result, out)
     if result.details:
         _needs(result, out)
         _code(result, out)
@@ -79,6 +80,15 @@ def _reasons(result: PreflightResult, out: Out) -> None:
         out.line(f"  {'note: ' if group.reason.effect is Verdict.RUNS else ''}{group.text}")
     if len(reasons) > len(shown):
         out.line(f"  and {len(reasons) - len(shown)} more; --details shows all")
+
+
+def _probes(result: PreflightResult, out: Out) -> None:
+    """Name the probes that the stack failed on this GPU and that concern the program."""
+    shown = result.warnings if result.details else result.warnings[:REASONS]
+    for warning in shown:
+        out.line(f"  {warning.sentence}")
+    if len(result.warnings) > len(shown):
+        out.line(f"  and {len(result.warnings) - len(shown)} failed probes more; --details shows all")
 
 
 def _kernels(result: PreflightResult, out: Out) -> None:

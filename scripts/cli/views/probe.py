@@ -29,7 +29,8 @@ def show_probe(result: ProbeResult, out: Out) -> None:
             mark = MARKS.get(item.outcome, "fail")
             out.mark(mark, f"{item.capability} {item.outcome.value}: {brief(item.detail)}")
             if item.outcome not in {Outcome.UNAVAILABLE, Outcome.REFUSED}:
-                out.line(f"    {probes()[item.capability].why}")
+                asked = probes()[item.capability]
+                out.line(f"    {asked.why}; it calls {', '.join(asked.calls)}")
     _sum_up(result, out)
     if result.evidence:
         out.line(f"    {result.evidence}")
@@ -49,7 +50,8 @@ def _sum_up(result: ProbeResult, out: Out) -> None:
     if result.simulated:
         out.loud("This is the CPU reference stack: it proves the pipeline, not a GPU.")
     for policy, names in result.policies.items():
-        out.line(f"    {policy} goes around {', '.join(names)} in PyTorch")
+        way = "; `wrap --policy=auto` switches it on" if result.gfx and not result.simulated else ""
+        out.line(f"    {policy} goes around {', '.join(names)} in PyTorch{way}")
 
 
 def show_differences(result: ProbeResult, out: Out) -> None:
