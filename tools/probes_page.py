@@ -39,8 +39,8 @@ ADVICE = """
 
 The calls above tie a probe to programs: `invoke preflight` names each probe that the stack failed
 on this GPU and whose calls the program asks for, with the document; `invoke stacks` lists them by
-stack. Documents count by the rules of [evidence.md](evidence.md): those in `evidence/`, and those
-made here.
+stack. Documents count by the rules of [evidence.md](evidence.md): those in `evidence/`, and for
+`preflight` and `wrap` those made here too.
 
 `invoke wrap --policy=auto` switches on what goes around the probes of PyTorch that failed with
 this stack on this GPU, and says for each setting which document asks for it. Without the option

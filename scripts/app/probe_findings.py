@@ -29,8 +29,13 @@ def documents_here(ws: Workspace) -> Iterator[Filed]:
 
 
 def failed_here(ws: Workspace, stack: str, gfx: str) -> tuple[FailedProbe, ...]:
-    """Return the probes that stand as failed for a stack on an architecture; none where it is unknown."""
-    return failures_of(documents_here(ws), stack=stack, gfx=gfx) if gfx else ()
+    """Return the probes that stand as failed for a stack on an architecture.
+
+    None where the architecture is unknown, and none under another lock, for which no document is proof.
+    """
+    if not gfx or ws.custom_lock:
+        return ()
+    return failures_of(documents_here(ws), stack=stack, gfx=gfx)
 
 
 def probe_warnings(ws: Workspace, stack: str, gfx: str, examined: Examined) -> tuple[ProbeWarning, ...]:
