@@ -70,7 +70,8 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
         evidence: the document; empty where none is written.
         gfx: the GPU's architecture; empty where it has none of AMD's.
         policies: settings that go around what failed, for PyTorch.
-        differences: of two matrices.
+        compared: two documents as they were named, ``scores`` what each of them counts.
+        differences: of the two.
     """
 
     stack: str = ""
@@ -83,12 +84,13 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
     evidence: str = ""
     gfx: str = ""
     policies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    differences: tuple[ProbeDifference, ...] = ()
     compared: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()
+    differences: tuple[ProbeDifference, ...] = ()
 
     JSON = (
         "stack gfx? simulated program score percent=score.percent results attempts kept evidence policies "
-        "compared differences"
+        "compared scores differences"
     )
 
     @property
@@ -142,7 +144,7 @@ def compare_documents(names: Sequence[str]) -> ProbeResult:
     documents = [read_document(path) for path in paths]
     left, right = ([r for r in d.results if r.capability in probes()] for d in documents)
     return ProbeResult(
-        differences=differences(left, right), score=score(()), compared=tuple(path.name for path in paths)
+        compared=tuple(names), scores=(score(left), score(right)), differences=differences(left, right)
     )
 
 
