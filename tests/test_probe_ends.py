@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from scripts.app import probe as task
 from scripts.app.context import Workspace, workspace_from_environ
-from scripts.bench.trial_records import MARK
+from scripts.bench.workload_record import MARK
 from scripts.cli.console import Out, TerminalProgress
 from scripts.model import Level, Outcome, StackKind
 from tests.checkout import Checkout, make_checkout
