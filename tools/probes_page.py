@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from scripts.evidence.evidence_io import read_document
+from scripts.model import Outcome
 from scripts.probing.catalogue import Probe, ProbeGroup, groups
+from scripts.probing.failures import SUBJECT
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "probes.md"
@@ -34,6 +37,12 @@ CPU device instead, which shows whether the probes themselves are right."""
 MARKS = """
 Marked *quick*: part of `setup` and `validate`. Marked *GPU*: the CPU reference does not have it;
 every other one passes there, except those of PyTorch, whose kernels are machine code."""
+CONTROL = """
+## On NVIDIA's own CUDA
+
+A probe is right where a real GPU of NVIDIA's passes it through `native-cuda`: {count} of {whole} do, by
+{names}. Not shown there:
+"""
 ADVICE = """
 ## What follows from a failure
 
@@ -105,6 +114,7 @@ def _page() -> Iterator[str]:
     for group in groups():
         yield from _group(group)
     yield MARKS
+    yield from _control(every)
     yield from _table(ADVICE, "| failed | setting |", _settings(every))
     yield LEFT_OUT
     yield from (f"- `{probe.name}`: {probe.leaves_out}." for probe in every if probe.leaves_out)
@@ -123,6 +133,25 @@ def _group(group: ProbeGroup) -> Iterator[str]:
 
 def _table(head: str, columns: str, rows: Iterable[str]) -> Iterator[str]:
     yield from (head, columns, "|" + "---|" * (columns.count("|") - 1), *rows)
+
+
+def _control(every: list[Probe]) -> Iterator[str]:
+    """Say what the committed documents show of NVIDIA's own CUDA."""
+    shown = passed_on_cuda()
+    names = ", ".join(f"[{path}](../evidence/{path})" for path in dict.fromkeys(shown.values()))
+    count = sum(probe.name in shown for probe in every)
+    yield CONTROL.format(count=count, whole=len(every), names=names)
+    yield from (f"- `{probe.name}`: {probe.unshown}." for probe in every if probe.unshown)
+
+
+def passed_on_cuda() -> dict[str, str]:
+    """Return the probes that stand as passed on NVIDIA's own CUDA, each with its newest document."""
+    found: dict[str, tuple[bool, str]] = {}
+    documents = [(p.name, read_document(p)) for p in sorted((ROOT / "evidence").glob("*.json"))]
+    for name, document in sorted(documents, key=lambda pair: pair[1].observed):
+        if (document.subject.application, document.subject.stack) == (SUBJECT, "native-cuda"):
+            found |= {r.capability: (r.outcome is Outcome.PASS, name) for r in document.results}
+    return {probe: name for probe, (passed, name) in found.items() if passed}
 
 
 def _settings(every: list[Probe]) -> Iterator[str]:
