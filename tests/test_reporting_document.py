@@ -31,6 +31,7 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import (
     MAX_BYTES,
+    OPTIONAL,
     REFERENCE,
     SCHEMA,
     dump,
@@ -363,7 +364,7 @@ def test_the_schema_is_a_valid_schema_and_every_object_in_it_is_closed() -> None
         if isinstance(node, dict):
             if node.get("type") == "object":
                 assert node["additionalProperties"] is False
-                always = node["properties"].keys() - {"attempts"}  # which only probes have
+                always = node["properties"].keys() - set(OPTIONAL)
                 assert node["required"] == sorted(always)
             for value in node.values():
                 walk(value)

@@ -6,6 +6,7 @@ that no result claims more than its outcome allows, and that level and outcome f
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from scripts.evidence.document import (
     within_ceiling,
     worst,
 )
+from scripts.evidence.schema_check import Check, compile_schema
 from scripts.model import Outcome
 from scripts.osal.fs import write_atomic
 from scripts.osal.text import printable, time_stamp
@@ -36,19 +38,22 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 FILE_NAME: Final = "evidence.json"
 #: The stack of ``pins.lock`` that computes on the CPU, whatever a document says of itself.
 REFERENCE: Final = "cpu-reference"
+#: Keys that most documents have no use for, and do not have.
+OPTIONAL: Final = ("attempts", "figures", "combination")
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def to_json(document: Document) -> dict[str, object]:
-    """Return the document as plain JSON data, every key present but ``attempts``, which only probes have."""
+    """Return the document as plain JSON data: every key, but ``OPTIONAL`` ones only where there is something."""
     return {
         "format": FORMAT,
         "created": time_stamp(document.created),
         **pick(
             document,
             "provenance source simulated subject machine lock revision level outcome capabilities=results "
-            "not_exercised files attachments notes" + (" attempts" if document.attempts else ""),
+            "not_exercised files attachments notes",
         ),
+        **pick(document, " ".join(name for name in OPTIONAL if getattr(document, name))),
     }
 
 
@@ -102,6 +107,11 @@ def read_document(path: Path, *, trusted: bool = False) -> Document:
     return from_json(data, origin=origin, trusted=trusted)
 
 
+def content_hash(document: Document) -> str:
+    """Return the SHA-256 of what a document says: spacing and the order of keys in its file make no difference."""
+    return hashlib.sha256(msgspec.json.encode(to_json(document), order="sorted")).hexdigest()
+
+
 def dump(document: Document) -> bytes:
     """Return the bytes of a document file: UTF-8, LF, readable."""
     return (json.dumps(to_json(document), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
@@ -137,12 +147,20 @@ def write_document(folder: Path, document: Document, *, name: str = FILE_NAME) -
 
 
 def _check_schema(data: object, origin: str) -> None:
-    """Refuse what the schema does not allow."""
-    import jsonschema  # noqa: PLC0415 - takes a tenth of a second, and a warm start does without
+    """Refuse what the schema does not allow; what is wrong is asked only where something is."""
+    if _follows_schema()(data):
+        return
+    import jsonschema  # noqa: PLC0415 - takes a tenth of a second, and good documents do without
 
     error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
     if error is not None:
         _refuse(origin, error.json_path, _shorten(error.message))
+
+
+@cache
+def _follows_schema() -> Check:
+    """Make the quick form of the schema once."""
+    return compile_schema(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 @cache
@@ -172,6 +190,10 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
     custom = document.lock is not None and document.lock.custom
     if document.subject.stack == REFERENCE and not document.simulated and not custom:
         _refuse(origin, "$.simulated", f"{REFERENCE} computes on the CPU: it shows nothing about a GPU")
+    if document.combination and document.subject.stack:
+        _refuse(origin, "$.combination", "a stack of pins.lock is a combination already")
+    if document.combination and " " not in document.combination:
+        _refuse(origin, "$.combination", "it is to say in words what was used; a single word may be a stack")
     names = [result.capability for result in document.results]
     for number, result in enumerate(document.results):
         at = f"$.capabilities[{number}]"
