@@ -3,8 +3,8 @@
 python -m tools.many_documents FOLDER [--count=10000] [--seed=1]
 
 They are inventions: valid in form, about real GPUs, stacks and probes, with results drawn at random. Never
-put them below ``evidence/``. A few GPUs have most of them, as people have; one file in fifty holds what another
-holds, and one in a hundred is no document.
+put them below ``evidence/``. A few GPUs have most of them, as people have; one file in a hundred holds what
+another holds, and one in a hundred is no document.
 """
 
 from __future__ import annotations

@@ -11,14 +11,12 @@ from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.profile import program_facts
 from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import scan_host
-from scripts.host.native import NativeWay, native_ways, no_stack_possible
+from scripts.host.native import USUAL, NativeWay, native_ways, no_stack_possible
 from scripts.launch.profiles import recognised
 from scripts.model import Host
 from scripts.serialize import JsonRecord
 
 ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
-#: What is shown where no program was named.
-USUAL: Final = ("pytorch", "llama-cpp", "blender")
 
 
 class NativeResult(JsonRecord, frozen=True, kw_only=True):

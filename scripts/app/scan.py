@@ -53,7 +53,7 @@ def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str 
     if not from_hipinfo:
         host = scan_host(ws.environ, platform=ws.platform, gpu=gpu, hip_root=hip_root)
         return ScanResult(host=host, remarks=_remarks(host))
-    host, recognised = host_from_hipinfo(_read(from_hipinfo), platform=ws.platform, gpu=gpu)
+    host, recognised = host_from_hipinfo(read_hipinfo(from_hipinfo), platform=ws.platform, gpu=gpu)
     if not recognised:
         msg = f"{_called(from_hipinfo)} holds no hipInfo output"
         raise UsageError(
@@ -62,7 +62,7 @@ def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str 
     return ScanResult(host=host, remarks=_remarks(host), from_hipinfo=True)
 
 
-def _read(name: str) -> bytes:
+def read_hipinfo(name: str) -> bytes:
     """Read the file or standard input, whatever its encoding."""
     try:
         if name != "-":

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, staged_runtime
-from scripts.app.evidence_lookup import Proof, Worth, evidence_of, known_by_stack
+from scripts.app.evidence_lookup import Proof, Worth, evidence_store, known_by_stack
 from scripts.app.options import read_count
 from scripts.errors import ExitCode, StagedFileError, UsageError
-from scripts.model import Host, Stack, StackKind
+from scripts.evidence.store import EvidenceStore
+from scripts.model import Host, Lock, Stack, StackKind
+from scripts.osal.text import printable
 from scripts.serialize import JsonRecord, pick
 from scripts.staging.generations import Generation, activate, go_back, read_history
 from scripts.staging.runtimes import load_runtime, verify_runtime
 from scripts.staging.select import unmet
 
+if TYPE_CHECKING:
+    from scripts.app.advice import GpuAdvice
+    from scripts.host.gpu_names import GpuMatch
+
 #: No history is longer.
 MOST_GENERATIONS: Final = 1_000_000
-ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
+#: A name may mean so many architectures; more of them are no answer.
+MOST_MEANT: Final = 3
+LONGEST_PATH: Final = 260
+LONGEST_LINE: Final = 60
+HOW_TO_NAME: Final = (
+    'write the product or the architecture, for example --for-gpu="RX 9060 XT" or --for-gpu=gfx1200; '
+    "`invoke scan` names yours"
+)
 NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
 
 
@@ -51,43 +64,83 @@ class StackRow(JsonRecord, frozen=True, kw_only=True):
 
 
 class StacksResult(JsonRecord, frozen=True, kw_only=True):
-    """All stacks of the lock, in its order."""
+    """All stacks of the lock, in its order; with ``advice`` for the GPU that was asked about."""
 
     rows: tuple[StackRow, ...]
     gfx: str
+    advice: tuple[GpuAdvice, ...] = ()
     exit_code: int = ExitCode.OK
 
-    JSON = "gfx? stacks=rows"
+    JSON = "gfx? advice stacks=rows"
 
 
 def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
-    """List the stacks; with ``for_gpu`` only those for that architecture, whatever is in this machine.
+    """List the stacks; with ``for_gpu`` those for that GPU, whatever is in this machine, and what to use.
+
+    Args:
+        ws: where we are.
+        for_gpu: a product's name, an architecture, what hipInfo printed, a file with it, or ``-`` for
+            standard input.
 
     Raises:
-        UsageError: ``for_gpu`` is not an architecture's name.
+        UsageError: it names no GPU, or too many.
     """
-    if for_gpu and not ARCHITECTURE.fullmatch(for_gpu):
-        msg = f"--for-gpu={for_gpu} is not the name of an AMD architecture"
-        raise UsageError(
-            "bad-architecture", msg, hint="write for example --for-gpu=gfx1200; `invoke scan` names yours"
-        )
     lock, history = lock_of(ws), read_history(ws.stage)
-    host: Host | None = None if for_gpu else host_of(ws)
-    known = known_by_stack(evidence_of(ws))
+    match = meant_gpu(for_gpu) if for_gpu else None
+    wanted = match.gfx if match is not None else ()
+    host: Host | None = None if match is not None else host_of(ws)
+    with evidence_store(ws) as store:
+        known = known_by_stack(store)
+        advice = _advice(ws, store, lock, match) if match is not None else ()
     staged = {g.stack for g in history.generations}
     rows = tuple(
         StackRow(
             stack=stack,
             obstacles=unmet(stack, host, host.selected_gpu) if host is not None else (),
-            worth=tuple(w for w in known.get(stack.id, NOTHING)[0] if not for_gpu or w.gfx == for_gpu),
-            proofs=tuple(p for p in known.get(stack.id, NOTHING)[1] if not for_gpu or p.gfx == for_gpu),
+            worth=tuple(w for w in known.get(stack.id, NOTHING)[0] if not wanted or w.gfx in wanted),
+            proofs=tuple(p for p in known.get(stack.id, NOTHING)[1] if not wanted or p.gfx in wanted),
             active=history.active is not None and history.active.stack == stack.id,
             staged=stack.id in staged,
         )
         for stack in lock.stacks.values()
-        if not for_gpu or _is_for(stack, for_gpu)
+        if not wanted or any(_is_for(stack, gfx) for gfx in wanted)
     )
-    return StacksResult(rows=rows, gfx=for_gpu)
+    return StacksResult(rows=rows, gfx=" ".join(wanted), advice=advice)
+
+
+def _advice(ws: Workspace, store: EvidenceStore, lock: Lock, match: GpuMatch) -> tuple[GpuAdvice, ...]:
+    """Answer for each architecture that is meant."""
+    from scripts.app.advice import advise  # noqa: PLC0415 - the plain list has no use for it
+
+    system = "windows" if ws.platform == "win32" else "linux"
+    return tuple(advise(store, lock, gfx=gfx, os=system, names=match.names) for gfx in match.gfx)
+
+
+def meant_gpu(text: str) -> GpuMatch:
+    """Return which GPU a text means: a name, an architecture, hipInfo's output, or a file with it.
+
+    Raises:
+        UsageError: none is known by it, or more than ``MOST_MEANT`` architectures are.
+    """
+    from scripts.app.scan import read_hipinfo  # noqa: PLC0415 - the plain list has no use for it
+    from scripts.host.gpu_names import find_gpu  # noqa: PLC0415 - as above
+    from scripts.host.hipinfo import decode  # noqa: PLC0415 - as above
+
+    is_file = text == "-" or ("\n" not in text and len(text) < LONGEST_PATH and Path(text).is_file())
+    match = find_gpu(decode(read_hipinfo(text)) if is_file else text)
+    if not match.gfx:
+        msg = f"no GPU is known by --for-gpu={brief(text)}"
+        raise UsageError("gpu-not-found", msg, hint=HOW_TO_NAME)
+    if len(match.gfx) > MOST_MEANT:
+        msg = f"--for-gpu={brief(text)} may be any of {len(match.gfx)} architectures"
+        raise UsageError("gpu-ambiguous", msg, context=match.names[:8], hint=HOW_TO_NAME)
+    return match
+
+
+def brief(text: str) -> str:
+    """Shorten what was typed or pasted to one line."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …"
 
 
 def _is_for(stack: Stack, gfx: str) -> bool:

@@ -76,7 +76,11 @@ _OPTIONS: Final = {
         ),
         Option("theirs", "keep what is there now; the originals are moved aside"),
         Option("folder", "the folder with the documents of the round", "FOLDER"),
-        Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
+        Option(
+            "for-gpu",
+            "what to use on this GPU: a product's name, gfx1200, hipInfo's output or a file with it",
+            "GPU",
+        ),
         Option("only", "only this artifact, by its id", "ID"),
         Option("compare", "two matrices side by side: the first document", "FILE"),
         Option(
@@ -260,10 +264,10 @@ _ALL: Final = (
     Verb(
         "stacks",
         STACKS,
-        "List the pinned stacks, whether they fit here, and what documents show.",
+        "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
         _take("for-gpu"),
         view="stacks",
-        example="--for-gpu=gfx1200",
+        example='--for-gpu="RX 9060 XT"',
     ),
     Verb(
         "use",

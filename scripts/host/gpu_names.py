@@ -13,7 +13,7 @@ from scripts.host.hipinfo import parse
 ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
 #: Words of a product's name that people leave out.
 FILLER: Final = frozenset(
-    {"amd", "ati", "radeon", "graphics", "gpu", "card", "tm", "r", "series", "ryzen", "igpu"}
+    {"amd", "ati", "radeon", "graphics", "gfx", "gpu", "card", "tm", "r", "series", "ryzen", "igpu"}
 )
 _WORD: Final = re.compile(r"[a-z]+|\d+")
 
@@ -61,7 +61,7 @@ def _by_name(text: str) -> GpuMatch:
     some = same or [(name, gfx) for name, gfx, words in known if set(asked) <= set(words)]
     return GpuMatch(
         gfx=tuple(dict.fromkeys(gfx for _, gfx in some)),
-        names=tuple(name for name, _ in some),
+        names=tuple(dict.fromkeys(name for name, _ in some)),
         how="name" if some else "unknown",
     )
 

@@ -17,7 +17,7 @@ from scripts.app.validate.validation_steps import ValidationSubject
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.evidence.document import Document, build_document
 from scripts.evidence.evidence_io import FILE_NAME, read_document, report_folder, write_document
-from scripts.evidence.index import Filed, Regression, find_regressions
+from scripts.evidence.regressions import Filed, Regression, find_regressions
 from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, junit, write_validation
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic

@@ -27,7 +27,7 @@ from scripts.app.validate.validation_steps import (
 )
 from scripts.app.wrap.plan import named_program
 from scripts.errors import ExitCode, HostError, WorkspaceError
-from scripts.evidence.index import Regression
+from scripts.evidence.regressions import Regression
 from scripts.evidence.validation import Validation, ValidationVerdict, unsatisfied
 from scripts.lock.resolve import find_stack
 from scripts.model import StackKind
