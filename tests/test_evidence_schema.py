@@ -50,7 +50,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
     max_leaves=6,
 )
-PARTS = (
+PARTS: tuple[dict[str, Any], ...] = (
     *({"type": name} for name in ("object", "array", "string", "boolean", "null", "number", "integer")),
     {"type": ["string", "null"]},
     {"const": 1}, {"const": True}, {"const": "a"}, {"enum": ["a", "b", None]}, {"pattern": "^a"},

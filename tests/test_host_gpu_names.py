@@ -40,16 +40,17 @@ def test_an_exact_name_goes_before_longer_ones() -> None:
     assert len(find_gpu("907").names) == 0
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "device# 0 Name: AMD Radeon RX 9070 XT gcnArchName: gfx1201 isIntegrated: 0 device# 1 Name: AMD "
-        "Radeon(TM) Graphics gcnArchName: gfx1036 isIntegrated: 1",
-        "> device#                           0\n> Name:      AMD Radeon RX 9070 XT\n> gcnArchName: gfx1201:xnack-\n"
-        "> device#  1\n> Name: AMD Radeon(TM) Graphics\n> gcnArchName:  gfx1036\n",
-    ],
-    ids=["one line", "quoted"],
+ONE_LINE = (
+    "device# 0 Name: AMD Radeon RX 9070 XT gcnArchName: gfx1201 isIntegrated: 0 "
+    "device# 1 Name: AMD Radeon(TM) Graphics gcnArchName: gfx1036 isIntegrated: 1"
 )
+QUOTED = (
+    "> device#                           0\n> Name:      AMD Radeon RX 9070 XT\n"
+    "> gcnArchName: gfx1201:xnack-\n> device#  1\n> Name: AMD Radeon(TM) Graphics\n> gcnArchName:  gfx1036\n"
+)
+
+
+@pytest.mark.parametrize("text", [ONE_LINE, QUOTED], ids=["one line", "quoted"])
 def test_hipinfo_is_read_as_it_was_pasted(text: str) -> None:
     match = find_gpu(text)
     assert match.gfx == ("gfx1201", "gfx1036")
