@@ -9,7 +9,7 @@ from scripts.evidence.document import IDLE
 from scripts.evidence.matrix import DocumentFact, document_fact
 from scripts.evidence.merging import Cell, strongest
 from scripts.evidence.store import EvidenceStore
-from scripts.host.native import USUAL, NativeWay, native_ways, no_stack_possible
+from scripts.host.support import USUAL, NativeWay, native_ways, no_stack_possible
 from scripts.model import Level, Lock, Outcome, StackKind
 from scripts.serialize import JsonRecord
 

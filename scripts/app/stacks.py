@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scripts.app.context import Workspace, cache_of, host_of, lock_of, staged_runtime
+from scripts.app.context import Workspace, cache_of, host_of, lock_of, read_count, staged_runtime
 from scripts.app.evidence_lookup import Proof, Worth, evidence_store, known_by_stack
-from scripts.app.options import read_count
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.evidence.store import EvidenceStore
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.osal.text import printable
 from scripts.serialize import JsonRecord, pick
-from scripts.staging.generations import Generation, activate, go_back, read_history
-from scripts.staging.runtimes import load_runtime, verify_runtime
+from scripts.staging.runtimes import Generation, activate, go_back, load_runtime, read_history, verify_runtime
 from scripts.staging.select import unmet
 
 if TYPE_CHECKING:
