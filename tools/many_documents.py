@@ -33,7 +33,7 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import dump
 from scripts.evidence.merging import PROBES
-from scripts.host.gpu_names import gpu_names
+from scripts.host.gpu import named_models
 from scripts.lock.reader import read_lock
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
 from scripts.probing.catalogue import probes
@@ -49,7 +49,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 def many_documents(count: int, *, seed: int = 1) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of files."""
     rng = random.Random(seed)  # noqa: S311 - inventions, no secrets
-    gpus = sorted(gpu_names())
+    gpus = sorted(named_models())
     rng.shuffle(gpus)
     lock = read_lock(ROOT / "pins.lock")
     stacks = [stack.id for stack in lock.stacks.values() if stack.kind is StackKind.TRANSLATION]

@@ -1,17 +1,39 @@
-"""What to use on one GPU, from the evidence: which stack, how far it is shown and by whom, and what fails."""
+"""Which GPU a person means, and what to use on it: which stack, shown how far and by whom, and what fails."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
+from typing import Final
 
+from scripts.app.scan import ARCHITECTURE, read_hipinfo
+from scripts.errors import UsageError
 from scripts.evidence.document import IDLE
 from scripts.evidence.matrix import DocumentFact, document_fact
 from scripts.evidence.merging import Cell, strongest
 from scripts.evidence.store import EvidenceStore
+from scripts.host.gpu import named_models
+from scripts.host.hipinfo import decode, parse
 from scripts.host.support import USUAL, NativeWay, native_ways, no_stack_possible
 from scripts.model import Level, Lock, Outcome, StackKind
+from scripts.osal.text import printable
 from scripts.serialize import JsonRecord
+
+#: Words of a product's name that people leave out.
+FILLER: Final = frozenset(
+    {"amd", "ati", "radeon", "graphics", "gfx", "gpu", "card", "tm", "r", "series", "ryzen", "igpu"}
+)
+_WORD: Final = re.compile(r"[a-z]+|\d+")
+#: A name may mean so many architectures; more of them are no answer.
+MOST_MEANT: Final = 3
+LONGEST_PATH: Final = 260
+LONGEST_LINE: Final = 60
+HOW_TO_NAME: Final = (
+    'write the product or the architecture, for example --for-gpu="RX 9060 XT" or --for-gpu=gfx1200; '
+    "`invoke scan` names yours"
+)
 
 
 class Shown(JsonRecord, frozen=True, kw_only=True):
@@ -179,3 +201,74 @@ def _weight(shown: Shown | None) -> int:
 def _rank(advice: StackAdvice) -> tuple[bool, int, int, str]:
     """Put pinned stacks first, of them what passed as a whole, of them what is shown most."""
     return not advice.pinned, _weight(advice.whole), _weight(advice.best), advice.stack
+
+
+def meant_gpu(text: str) -> GpuMatch:
+    """Return which GPU a text means: a name, an architecture, hipInfo's output, or a file with it.
+
+    Raises:
+        UsageError: none is known by it, or more than ``MOST_MEANT`` architectures are.
+    """
+    is_file = text == "-" or ("\n" not in text and len(text) < LONGEST_PATH and Path(text).is_file())
+    match = find_gpu(decode(read_hipinfo(text)) if is_file else text)
+    if not match.gfx:
+        msg = f"no GPU is known by --for-gpu={_brief(text)}"
+        raise UsageError("gpu-not-found", msg, hint=HOW_TO_NAME)
+    if len(match.gfx) > MOST_MEANT:
+        msg = f"--for-gpu={_brief(text)} may be any of {len(match.gfx)} architectures"
+        raise UsageError("gpu-ambiguous", msg, context=match.names[:8], hint=HOW_TO_NAME)
+    return match
+
+
+def _brief(text: str) -> str:
+    """Shorten what was typed or pasted to one line."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …"
+
+
+class GpuMatch(JsonRecord, frozen=True, kw_only=True):
+    """What a text names.
+
+    Attributes:
+        gfx: the architectures that it may be, most likely first; more than one where the name alone does not
+            decide.
+        names: the products it was taken for; empty where an architecture was given.
+        how: ``architecture``, ``hipinfo``, ``name``, or ``unknown``.
+    """
+
+    gfx: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    how: str = "unknown"
+
+
+def find_gpu(text: str) -> GpuMatch:
+    """Say which architecture a text names."""
+    wanted = " ".join(text.split()).lower()
+    if ARCHITECTURE.fullmatch(wanted):
+        return GpuMatch(gfx=(wanted,), how="architecture")
+    devices = parse(text).devices
+    found = tuple(dict.fromkeys(device.gfx for device in devices if device.gfx))
+    if found:
+        names = tuple(device.name for device in devices if device.name)
+        return GpuMatch(gfx=found, names=names, how="hipinfo")
+    return _by_name(wanted)
+
+
+def _by_name(text: str) -> GpuMatch:
+    """Compare words: the whole name first, then names that have all of the words."""
+    asked = _words(text)
+    if not asked:
+        return GpuMatch(gfx=())
+    known = [(name, gfx, _words(name)) for name, gfx in sorted(named_models())]
+    same = [(name, gfx) for name, gfx, words in known if words == asked]
+    some = same or [(name, gfx) for name, gfx, words in known if set(asked) <= set(words)]
+    return GpuMatch(
+        gfx=tuple(dict.fromkeys(gfx for _, gfx in some)),
+        names=tuple(dict.fromkeys(name for name, _ in some)),
+        how="name" if some else "unknown",
+    )
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """Split a name into words and numbers, without what people leave out: ``RX7900XTX`` is ``7900 xtx``."""
+    return tuple(word for word in _WORD.findall(name.lower()) if word not in FILLER)

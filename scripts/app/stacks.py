@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, read_count, staged_runtime
@@ -10,25 +9,15 @@ from scripts.app.evidence_lookup import Proof, Worth, evidence_store, known_by_s
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.evidence.store import EvidenceStore
 from scripts.model import Host, Lock, Stack, StackKind
-from scripts.osal.text import printable
 from scripts.serialize import JsonRecord, pick
 from scripts.staging.runtimes import Generation, activate, go_back, load_runtime, read_history, verify_runtime
 from scripts.staging.select import unmet
 
 if TYPE_CHECKING:
     from scripts.app.advice import GpuAdvice
-    from scripts.host.gpu_names import GpuMatch
 
 #: No history is longer.
 MOST_GENERATIONS: Final = 1_000_000
-#: A name may mean so many architectures; more of them are no answer.
-MOST_MEANT: Final = 3
-LONGEST_PATH: Final = 260
-LONGEST_LINE: Final = 60
-HOW_TO_NAME: Final = (
-    'write the product or the architecture, for example --for-gpu="RX 9060 XT" or --for-gpu=gfx1200; '
-    "`invoke scan` names yours"
-)
 NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
 
 
@@ -84,12 +73,11 @@ def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
         UsageError: it names no GPU, or too many.
     """
     lock, history = lock_of(ws), read_history(ws.stage)
-    match = meant_gpu(for_gpu) if for_gpu else None
-    wanted = match.gfx if match is not None else ()
-    host: Host | None = None if match is not None else host_of(ws)
     with evidence_store(ws) as store:
         known = known_by_stack(store)
-        advice = _advice(ws, store, lock, match) if match is not None else ()
+        advice = _advice(ws, store, lock, for_gpu) if for_gpu else ()
+    wanted = tuple(each.gfx for each in advice)
+    host: Host | None = None if for_gpu else host_of(ws)
     staged = {g.stack for g in history.generations}
     rows = tuple(
         StackRow(
@@ -106,39 +94,13 @@ def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
     return StacksResult(rows=rows, gfx=" ".join(wanted), advice=advice)
 
 
-def _advice(ws: Workspace, store: EvidenceStore, lock: Lock, match: GpuMatch) -> tuple[GpuAdvice, ...]:
+def _advice(ws: Workspace, store: EvidenceStore, lock: Lock, text: str) -> tuple[GpuAdvice, ...]:
     """Answer for each architecture that is meant."""
-    from scripts.app.advice import advise  # noqa: PLC0415 - the plain list has no use for it
+    from scripts.app.advice import advise, meant_gpu  # noqa: PLC0415 - the plain list has no use for it
 
+    match = meant_gpu(text)
     system = "windows" if ws.platform == "win32" else "linux"
     return tuple(advise(store, lock, gfx=gfx, os=system, names=match.names) for gfx in match.gfx)
-
-
-def meant_gpu(text: str) -> GpuMatch:
-    """Return which GPU a text means: a name, an architecture, hipInfo's output, or a file with it.
-
-    Raises:
-        UsageError: none is known by it, or more than ``MOST_MEANT`` architectures are.
-    """
-    from scripts.app.scan import read_hipinfo  # noqa: PLC0415 - the plain list has no use for it
-    from scripts.host.gpu_names import find_gpu  # noqa: PLC0415 - as above
-    from scripts.host.hipinfo import decode  # noqa: PLC0415 - as above
-
-    is_file = text == "-" or ("\n" not in text and len(text) < LONGEST_PATH and Path(text).is_file())
-    match = find_gpu(decode(read_hipinfo(text)) if is_file else text)
-    if not match.gfx:
-        msg = f"no GPU is known by --for-gpu={brief(text)}"
-        raise UsageError("gpu-not-found", msg, hint=HOW_TO_NAME)
-    if len(match.gfx) > MOST_MEANT:
-        msg = f"--for-gpu={brief(text)} may be any of {len(match.gfx)} architectures"
-        raise UsageError("gpu-ambiguous", msg, context=match.names[:8], hint=HOW_TO_NAME)
-    return match
-
-
-def brief(text: str) -> str:
-    """Shorten what was typed or pasted to one line."""
-    line = " ".join(printable(text).split())
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …"
 
 
 def _is_for(stack: Stack, gfx: str) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.host.gpu_names import find_gpu, gpu_names
+from scripts.app.advice import find_gpu
+from scripts.host.gpu import named_models
 
 
 def test_every_product_is_found_by_its_own_name_in_any_case() -> None:
-    for name, gfx in gpu_names():
+    for name, gfx in sorted(named_models()):
         for text in (name, name.upper(), f"  {name.lower()} "):
             assert gfx in find_gpu(text).gfx, text
 
