@@ -13,8 +13,8 @@ from scripts.app.context import workspace_from_environ
 from scripts.app.stack_process import revision_of
 from scripts.evidence.document import Document, Provenance
 from scripts.evidence.evidence_io import read_document
+from scripts.evidence.merging import PROBES
 from scripts.probing.catalogue import Probe, probes
-from scripts.probing.failures import SUBJECT
 from tools.control import clone
 from tools.probes_page import passed_on_cuda
 
@@ -50,7 +50,7 @@ def test_a_changed_checkout_is_cloned_clean(tmp_path: Path, capsys: pytest.Captu
 def shown() -> list[Document]:
     """Return the committed documents of probes on NVIDIA's own CUDA; reading checks their form."""
     every = [read_document(path) for path in sorted((ROOT / "evidence").glob("*.json"))]
-    return [d for d in every if (d.subject.stack, d.subject.application) == ("native-cuda", SUBJECT)]
+    return [d for d in every if (d.subject.stack, d.subject.application) == ("native-cuda", PROBES)]
 
 
 def test_the_documents_of_real_cuda_were_measured_at_a_clean_commit() -> None:

@@ -18,7 +18,7 @@ from scripts.app.wrap.wrap_types import Inspected, WrapResult
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
 from scripts.evidence.evidence_io import write_document
-from scripts.evidence.index import Filed
+from scripts.evidence.regressions import Filed
 from scripts.launch.profiles import TORCH_POLICY
 from scripts.model import Gpu, Level, Outcome, StackKind
 from scripts.probing.catalogue import probes

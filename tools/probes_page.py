@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from scripts.evidence.evidence_io import read_document
+from scripts.evidence.merging import PROBES
 from scripts.model import Outcome
 from scripts.probing.catalogue import Probe, ProbeGroup, groups
-from scripts.probing.failures import SUBJECT
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "probes.md"
@@ -149,7 +149,7 @@ def passed_on_cuda() -> dict[str, str]:
     found: dict[str, tuple[bool, str]] = {}
     documents = [(p.name, read_document(p)) for p in sorted((ROOT / "evidence").glob("*.json"))]
     for name, document in sorted(documents, key=lambda pair: pair[1].observed):
-        if (document.subject.application, document.subject.stack) == (SUBJECT, "native-cuda"):
+        if (document.subject.application, document.subject.stack) == (PROBES, "native-cuda"):
             found |= {r.capability: (r.outcome is Outcome.PASS, name) for r in document.results}
     return {probe: name for probe, (passed, name) in found.items() if passed}
 

@@ -28,6 +28,7 @@ from scripts.bench.workload_record import judge_run, parse_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import AttemptFact, build_document
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
+from scripts.evidence.merging import PROBES
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import torch_policies
 from scripts.model import CapabilityResult, Outcome, StackKind
@@ -37,7 +38,7 @@ from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
-from scripts.probing.failures import SUBJECT, policies_for
+from scripts.probing.failures import policies_for
 from scripts.probing.matrix import (
     MatrixKey,
     ProbeAttempt,
@@ -304,7 +305,7 @@ class ProbeRun:
             redactor=redactor,
             revision=revision_of(self.ws),
             created=now,
-            application=SUBJECT,
+            application=PROBES,
             attachments=("matrix.json", *list(logs)[:190]),
             not_exercised=set(probes()) - set(matrix.finals),
             notes=(f"{counted.passed} of {len(chosen)} probes passed", *_facts(matrix)),

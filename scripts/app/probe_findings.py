@@ -9,7 +9,7 @@ from typing import Final
 from scripts.app.context import Staged, Workspace, within
 from scripts.errors import WorkspaceError
 from scripts.evidence.evidence_io import FILE_NAME, read_document
-from scripts.evidence.index import Filed
+from scripts.evidence.regressions import Filed
 from scripts.launch.profiles import Applied, Setting
 from scripts.preflight.examine import Examined
 from scripts.probing.catalogue import probes
@@ -23,7 +23,7 @@ def documents_here(ws: Workspace) -> Iterator[Filed]:
     own = sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}"))
     for path in (*sorted(ws.evidence.glob("*.json")), *own):
         try:
-            yield Filed(path=within(ws, path), document=read_document(path, trusted=True))
+            yield Filed(path=within(ws, path), document=read_document(path))
         except WorkspaceError:
             continue  # damaged by hand: it proves nothing, and `report` names it
 

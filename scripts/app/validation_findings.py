@@ -17,7 +17,7 @@ from scripts.app.validation_steps import ValidationSubject
 from scripts.errors import ExitCode
 from scripts.evidence.document import Document, build_document
 from scripts.evidence.evidence_io import report_folder, write_document
-from scripts.evidence.index import Regression, find_regressions
+from scripts.evidence.regressions import Regression, find_regressions
 from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, junit, write_validation
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic

@@ -8,14 +8,21 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from scripts.evidence.document import IDLE
-from scripts.evidence.index import EvidenceIndex, Filed
+from scripts.evidence.merging import (
+    PROBES,
+    Observation,
+    gpu_key,
+    observations_of,
+    stack_key,
+    what_stands,
+    why_not,
+)
+from scripts.evidence.regressions import Filed
 from scripts.model import CapabilityResult, Outcome
 from scripts.preflight.needs import Need
 from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord
 
-#: What documents of a matrix speak about: a failing probe takes away no pass of a check or a program.
-SUBJECT: Final = "probes"
 #: Endings by which one call has several names: a newer form, and the default stream of each thread.
 _FORM: Final = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
 #: So many calls in common are named in a sentence.
@@ -82,8 +89,14 @@ class ProbeWarning(JsonRecord, frozen=True, kw_only=True):
 
 def failures_of(filed: Iterable[Filed], *, stack: str, gfx: str) -> tuple[FailedProbe, ...]:
     """Return the probes that stand as failed for a stack on an architecture, in the table's order."""
-    matrices = tuple(one for one in filed if one.document.subject.application == SUBJECT)
-    standing = EvidenceIndex(filed=matrices).for_stack(stack, gfx)
+    seen: dict[str, list[Observation]] = {}
+    for one in filed:
+        document = one.document
+        about = (document.subject.application, stack_key(document), gpu_key(document))
+        if about == (PROBES, stack, gfx) and not why_not(document):
+            for name, observation in observations_of(document, one.path).items():
+                seen.setdefault(name, []).append(observation)
+    standing = {name: what_stands(seen[name]) for name in probes() if name in seen}
     return tuple(
         FailedProbe(
             probe=name,
@@ -91,11 +104,11 @@ def failures_of(filed: Iterable[Filed], *, stack: str, gfx: str) -> tuple[Failed
             gfx=gfx,
             outcome=found.outcome,
             provenance=found.provenance.value,
-            document=found.path,
+            document=found.document,
             detail=found.detail,
         )
-        for name in probes()
-        if (found := standing.get(name)) is not None and found.outcome is not Outcome.PASS
+        for name, found in standing.items()
+        if not found.passed and found.outcome not in IDLE
     )
 
 
