@@ -18,7 +18,9 @@ from scripts.app.wrap.wrap_types import Inspected, WrapResult
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
 from scripts.evidence.evidence_io import write_document
+from scripts.evidence.matrix import matrix as matrix_of
 from scripts.evidence.regressions import Filed
+from scripts.evidence.store import open_store
 from scripts.launch.profiles import TORCH_POLICY
 from scripts.model import Gpu, Level, Outcome, StackKind
 from scripts.probing.catalogue import probes
@@ -27,6 +29,7 @@ from tests.preflight_programs import examined, exe, ship
 from tests.test_app_preflight import HOST, STACK, shown
 from tests.test_validate import document
 from tests.wrapping import runtime_in, staged_over, workspace
+from tools.readme_table import status_table
 
 FFT_WRONG = ("cufft-1d", Level.LOADABLE, Outcome.INCORRECT)
 FFT_RIGHT = ("cufft-1d", Level.FUNCTIONAL, Outcome.PASS)
@@ -62,6 +65,17 @@ def test_what_stands_as_failed_is_named_with_its_document(
     documents: list[Document], names: list[str]
 ) -> None:
     assert failed(*documents) == names
+
+
+def test_the_readme_counts_what_passed_and_names_what_failed(tmp_path: Path) -> None:
+    right = [(name, Level.FUNCTIONAL, Outcome.PASS) for name in ("memory-copy", "torch-matmul")]
+    made = matrix(FFT_WRONG, *right)
+    write_document(tmp_path, replace(made, not_exercised=("torch-fft", "nccl")), name="a.json")
+    with open_store() as store:
+        store.ingest(tmp_path)
+        table = status_table(matrix_of(store))
+    assert "| **functional**: [2 probes](docs/probes.md) | **incorrect**: cufft-1d; " in table
+    assert "not exercised: nccl, [1 probe](docs/probes.md) |" in table
 
 
 def put(ws: Workspace, made: Document) -> Path:
