@@ -220,6 +220,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--workloads", action="store_true", help="every workload, and nothing else")
     parser.add_argument("--python", default=sys.executable, help="one that has PyTorch")
     parser.add_argument("--small", action="store_true", help="small sizes, for trying this script")
+    parser.add_argument(
+        "--only", default="", help="these probes, as `probe --only` takes them, and nothing else"
+    )
     parser.add_argument("--stack", default=STACK, help="for trying this script without such a GPU")
     options = parser.parse_args(arguments)
     options.output = options.output.absolute()
@@ -233,7 +236,9 @@ def main(arguments: list[str]) -> int:
         (own / "fit.toml").write_text(OWN, encoding="utf-8")
         (own / "fit.py").write_text(FIT, encoding="utf-8")
         try:
-            if options.probes:
+            if options.only:
+                run_some_probes(control, options.stack, options.only)
+            elif options.probes:
                 run_probes(control, options.stack)
             elif options.workloads:
                 run_workloads(control.step, options.stack, options.python, small=options.small)
@@ -252,6 +257,14 @@ def run_probes(control: Control, stack: str) -> None:
     control.step("probes", *probing, "--only=*,!torch-*,!endurance-soak", most=300, required=False)
     control.step("probes-torch", *probing, "--only=torch-*", most=420, required=False)
     control.step("probes-soak", *probing, "--only=endurance-soak", "--timeout=60", most=70, required=False)
+
+
+def run_some_probes(control: Control, stack: str, only: str) -> None:
+    """Some probes, in one document; the soak, which lasts, takes the time that is left."""
+    control.step("setup", "setup", f"--stack={stack}", "--yes", "--offline", most=240)
+    left = control.deadline - time.monotonic()
+    words = ("probe", f"--stack={stack}", f"--exe={sys.executable}", "--fresh", f"--only={only}")
+    control.step("probes-some", *words, f"--timeout={max(left * 0.7, 10):.0f}", most=left)
 
 
 def run_steps(control: Control, stack: str, blocks: int, own: Path) -> None:

@@ -140,6 +140,11 @@ SHARED: Final = {
             "trace", "record the program's CUDA calls with the layer's own tracing libraries, and sum them up"
         ),
         Option("no-profile", "apply no known safe settings for recognised programs"),
+        Option(
+            "policy",
+            "auto: switch on what goes around PyTorch's probes that failed with this stack on this GPU",
+            "auto",
+        ),
         Option("without", "safe settings to leave out, comma separated (for example math-sdp)", "NAMES"),
         Option(
             "expect-gpu",
@@ -154,7 +159,11 @@ SHARED: Final = {
         ),
         Option("theirs", "keep what is there now; the originals are moved aside"),
         Option("folder", "the folder with the documents of the round", "FOLDER"),
-        Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
+        Option(
+            "for-gpu",
+            "what to use on this GPU: a product's name, gfx1200, hipInfo's output or a file with it",
+            "GPU",
+        ),
         Option("only", "only this artifact, by its id", "ID"),
         Option("stale", "say which pins are behind what upstream names; no file is downloaded"),
         Option("compare", "hold the documents of two earlier runs side by side; nothing is run", "FILE FILE"),
@@ -174,8 +183,9 @@ SHARED: Final = {
         Option("license", "the licence of what is downloaded, as an SPDX expression", "SPDX"),
         Option(
             "import",
-            "a document from another machine: it is checked and filed, never believed as measured here",
-            "FILE",
+            "a document from another machine, or a report of CUDA-for-AMD-Windows, or a folder of either: "
+            "checked and filed, never believed as measured here",
+            "FILE|FOLDER",
         ),
         Option("bundle", "write one redacted zip with facts, findings and logs for a bug report"),
         Option(

@@ -53,8 +53,8 @@ _ALL: Final = (
         START,
         "Run a program with a stack's CUDA libraries.",
         take(
-            "exe! stack via keep timeout set cwd log report explain strict no-profile without expect-gpu "
-            "args-file trace",
+            "exe! stack via keep timeout set cwd log report explain strict no-profile without policy "
+            "expect-gpu args-file trace",
         ),
         view="wrap",
         home="wrap.wrap",
@@ -137,10 +137,10 @@ _ALL: Final = (
     Verb(
         "stacks",
         STACKS,
-        "List the pinned stacks, whether they fit here, and what documents show.",
+        "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
         take("for-gpu"),
         view="stacks",
-        example="--for-gpu=gfx1200",
+        example='--for-gpu="RX 9060 XT"',
     ),
     Verb(
         "use",
