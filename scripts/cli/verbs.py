@@ -76,6 +76,7 @@ _OPTIONS: Final = {
         ),
         Option("theirs", "keep what is there now; the originals are moved aside"),
         Option("folder", "the folder with the documents of the round", "FOLDER"),
+        Option("output", "the folder the site is written to (docs/site where it is left out)", "FOLDER"),
         Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
         Option("only", "only this artifact, by its id", "ID"),
         Option("compare", "two matrices side by side: the first document", "FILE"),
@@ -375,6 +376,14 @@ _ALL: Final = (
         view="report",
         home="validate.round",
         example="--folder=stage/reports/rounds/20261201T120000Z-1",
+    ),
+    Verb(
+        "matrix",
+        UPKEEP,
+        "Write what all documents show as a site: GPU by GPU, with the document behind each word.",
+        _take("output"),
+        view="report",
+        example="--output=site",
     ),
     Verb(
         "cache.list",
