@@ -81,7 +81,7 @@ def fact(
         reporter=text or ("a thread" if who is Provenance.REPORTED else ""),
         url=url,
         gpu=gpu,
-        gpu_name=text or "AMD Radeon RX 9060 XT",
+        gpu_name=text or f"A product with {gpu}",
         gfx=gpu if gpu.startswith("gfx") else "",
         vendor="amd",
         stack=stack,
