@@ -26,7 +26,16 @@ from scripts.staging.generations import forget_stage, known_stages
 #: What git tracks below ``stage/``.
 TRACKED: Final = frozenset({"README.md", ".gitignore"})
 #: What this workspace makes below ``stage/`` and in the user's registry.
-IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "shims", "traces")
+IN_STAGE: Final = (
+    "evidence.sqlite",
+    "evidence.sqlite-journal",
+    "generations.json",
+    ".generations.lock",
+    "logs",
+    "reports",
+    "shims",
+    "traces",
+)
 #: What the tools of this checkout leave in it; git ignores them all.
 IN_CHECKOUT: Final = (".nox", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache")
 ENVIRONMENTS: Final = (".venv", ".nox")

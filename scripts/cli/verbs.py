@@ -96,8 +96,9 @@ _OPTIONS: Final = {
         Option("license", "the licence of what is downloaded, as an SPDX expression", "SPDX"),
         Option(
             "import",
-            "a document from another machine: it is checked and filed, never believed as measured here",
-            "FILE",
+            "a document from another machine, or a report of CUDA-for-AMD-Windows, or a folder of either: "
+            "checked and filed, never believed as measured here",
+            "FILE|FOLDER",
         ),
         Option("bundle", "write one redacted zip with facts, findings and logs for a bug report"),
         Option(

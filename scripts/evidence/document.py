@@ -152,7 +152,7 @@ class FigureFact(Struct, frozen=True, kw_only=True):
     unit: str = ""
 
 
-class Document(Struct, frozen=True, kw_only=True):
+class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One evidence document. Build it with ``build_document``; read it with ``read_document``.
 
     ``combination`` names in words what a report used where no stack of ours pins it.

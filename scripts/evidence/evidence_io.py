@@ -44,7 +44,7 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def to_json(document: Document) -> dict[str, object]:
-    """Return the document as plain JSON data: every key, but ``OPTIONAL`` ones only where there is something."""
+    """Return the document as plain JSON data; ``OPTIONAL`` keys only where there is something."""
     return {
         "format": FORMAT,
         "created": time_stamp(document.created),
@@ -108,8 +108,11 @@ def read_document(path: Path, *, trusted: bool = False) -> Document:
 
 
 def content_hash(document: Document) -> str:
-    """Return the SHA-256 of what a document says: spacing and the order of keys in its file make no difference."""
-    return hashlib.sha256(msgspec.json.encode(to_json(document), order="sorted")).hexdigest()
+    """Return the SHA-256 of what a document says; spacing and the order of keys make no difference.
+
+    What is empty by default is left out, so that a new optional key changes no hash.
+    """
+    return hashlib.sha256(msgspec.json.encode(document, order="sorted")).hexdigest()
 
 
 def dump(document: Document) -> bytes:
@@ -187,6 +190,27 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
         _ = document.observed
     except ValueError:
         _refuse(origin, "$.source.date", "it is no date")
+    _check_stack(document, origin)
+    names: set[str] = set()
+    for number, result in enumerate(document.results):
+        at = f"$.capabilities[{number}]"
+        if within_ceiling(result) != result:
+            _refuse(origin, f"{at}.level", f"{result.outcome} cannot show {result.level}")
+        if result.outcome is Outcome.PASS and result.level is None:
+            _refuse(origin, f"{at}.level", "a pass shows at least detected")
+        if result.capability in names:
+            _refuse(origin, f"{at}.capability", f"{result.capability} is there twice")
+        names.add(result.capability)
+    level, outcome = lowest(document.results), worst(document.results)
+    claimed = data.get("level")
+    if claimed != (level.value if level else None):
+        _refuse(origin, "$.level", f"its results show {level or 'nothing'}, it says {claimed or 'nothing'}")
+    if data.get("outcome") != outcome.value:
+        _refuse(origin, "$.outcome", f"its results show {outcome}, it says {data.get('outcome')}")
+
+
+def _check_stack(document: Document, origin: str) -> None:
+    """Refuse a stack, or words for one, that would be taken for something else."""
     custom = document.lock is not None and document.lock.custom
     if document.subject.stack == REFERENCE and not document.simulated and not custom:
         _refuse(origin, "$.simulated", f"{REFERENCE} computes on the CPU: it shows nothing about a GPU")
@@ -194,21 +218,6 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
         _refuse(origin, "$.combination", "a stack of pins.lock is a combination already")
     if document.combination and " " not in document.combination:
         _refuse(origin, "$.combination", "it is to say in words what was used; a single word may be a stack")
-    names = [result.capability for result in document.results]
-    for number, result in enumerate(document.results):
-        at = f"$.capabilities[{number}]"
-        if within_ceiling(result) != result:
-            _refuse(origin, f"{at}.level", f"{result.outcome} cannot show {result.level}")
-        if result.outcome is Outcome.PASS and result.level is None:
-            _refuse(origin, f"{at}.level", "a pass shows at least detected")
-        if result.capability in names[:number]:
-            _refuse(origin, f"{at}.capability", f"{result.capability} is there twice")
-    level, outcome = lowest(document.results), worst(document.results)
-    claimed = data.get("level")
-    if claimed != (level.value if level else None):
-        _refuse(origin, "$.level", f"its results show {level or 'nothing'}, it says {claimed or 'nothing'}")
-    if data.get("outcome") != outcome.value:
-        _refuse(origin, "$.outcome", f"its results show {outcome}, it says {data.get('outcome')}")
 
 
 def _refuse(origin: str, where: str, what: str) -> NoReturn:

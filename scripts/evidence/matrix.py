@@ -1,4 +1,4 @@
-"""The whole of the evidence as one value: cells, documents and figures, for pages and tables. Pure over a store."""
+"""The whole of the evidence as one value: cells, documents and figures, for pages and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DocumentFact(JsonRecord, frozen=True, kw_only=True):
         seen: the day of what it says; empty for a report without a date.
         reporter: the public source of a report, with its ``url``; empty for what was measured.
         gpu: what its cells are filed under; ``gpu_name`` is the product.
-        why_not: why it proves nothing for a GPU (``simulated``, ``custom-lock``, ``no-gpu``); empty where it may.
+        why_not: why it proves nothing for a GPU (``simulated``, ``custom-lock``, ``no-gpu``), or empty.
     """
 
     document: str

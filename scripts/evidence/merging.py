@@ -2,12 +2,12 @@
 
 The rules:
 
-* A *cell* is everything about one GPU, stack, application and capability; without a capability it is about
-  documents as a whole, with their own level and outcome.
-* Its worth is the best level among the passes that stand; at equal level ``measured`` goes before ``reported``,
-  then the newer. It is the level of one document, never more than any document shows.
-* A failure takes away every pass that is not newer than it. What was only ``reported`` takes nothing away from
-  what was ``measured``; it is listed beside it.
+* A *cell* is everything about one GPU, stack, application and capability; without a capability it is
+  about documents as a whole, with their own level and outcome.
+* Its worth is the best level among the passes that stand; at equal level ``measured`` goes before
+  ``reported``, then the newer. It is the level of one document, never more than any document shows.
+* A failure takes away every pass that is not newer than it. What was only ``reported`` takes nothing away
+  from what was ``measured``; it is listed beside it.
 * Where no pass stands, the newest failure is what stands: its outcome, and the level it reached.
 * Nothing is thrown away: a cell keeps all its observations, newest first.
 """

@@ -1,8 +1,8 @@
-"""The evidence store: documents of folders, checked, each content once, merged into cells; SQLite underneath.
+"""The evidence store: documents of folders, checked, each content once, merged into cells.
 
-What is kept in a file is a copy that can be made again at any time: a file of another make, or a damaged one, is
-made anew. Documents are known by a hash of their content, so spacing, the order of keys and the names of files do
-not make one document two.
+SQLite is underneath. What it keeps in a file is a copy that can be made again at any time: a file of another
+make, or a damaged one, is made anew. Documents are known by a hash of their content, so spacing, the order of
+keys and the names of files do not make one document two.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
+from sys import intern
 from typing import Any, Final, NamedTuple, Self
 
 import msgspec
@@ -43,6 +44,9 @@ from scripts.serialize import JsonRecord
 FORMAT: Final = 1
 #: A file that was changed less than this (in nanoseconds) before it was read may change again unnoticed.
 RACY: Final = 2_000_000_000
+PROVENANCES: Final = {each.value: each for each in Provenance}
+LEVELS: Final = {None: None} | {each.value: each for each in Level}
+OUTCOMES: Final = {each.value: each for each in Outcome}
 #: Seconds to wait for another process that writes.
 PATIENCE: Final = 30.0
 
@@ -73,12 +77,12 @@ _SEEN: Final = (
 )
 #: Every statement is made of these words and of names of columns; values are always bound.
 CELLS: Final = (
-    f"SELECT cell.id, {_KEY}, pinned, newest, conflict, count, {_SEEN} FROM cell "
+    f"SELECT cell.id, {_KEY}, pinned, newest, conflict, count, {_SEEN} FROM cell "  # noqa: S608 - see above
     "JOIN observation ON observation.cell = cell.id AND observation.document = cell.stands "
     "JOIN document ON document.id = cell.stands"
 )
 OBSERVATIONS: Final = (
-    f"SELECT cell.id, {_KEY}, pinned, document.id, {_SEEN} FROM cell "
+    f"SELECT cell.id, {_KEY}, pinned, document.id, {_SEEN} FROM cell "  # noqa: S608 - see above
     "JOIN observation ON observation.cell = cell.id JOIN document ON document.id = observation.document"
 )
 
@@ -125,8 +129,8 @@ class EvidenceStore:
         """Bring the store up to date with the ``*.json`` files of a folder.
 
         Only files that are new or have changed are read. What is no valid document is kept as a fault and
-        proves nothing; what is gone from the folder goes from the store. ``label`` is what the folder is called
-        in paths (its own name if empty).
+        proves nothing; what is gone from the folder goes from the store. ``label`` is what the folder is
+        called in paths (its own name if empty).
         """
         label = label or folder.name
         listed = {found.name: found for found in _listing(folder)}
@@ -201,8 +205,8 @@ class EvidenceStore:
 def open_store(path: Path | None = None) -> EvidenceStore:
     """Open a store: in memory, or kept in a file, so that only what has changed is read next time.
 
-    A file that cannot be used, or that another version made, is made anew; where none can be made, the store is
-    in memory.
+    A file that cannot be used, or that another version made, is made anew; where none can be made, the store
+    is in memory.
     """
     if path is not None:
         for attempt in ("as it is", "anew"):
@@ -279,7 +283,7 @@ class _Intake:
         return new
 
     def _filed(self, document: Document) -> tuple[int, bool]:
-        """Put a document into its cells, unless its content is there already; return its row and if it is new."""
+        """Put a document into its cells if its content is new; return its row, and if it is."""
         content = content_hash(document)
         known = self._base.execute("SELECT id FROM document WHERE hash = ?", (content,)).fetchone()
         if known is not None:
@@ -344,7 +348,8 @@ class _Intake:
             "UPDATE cell SET stands = ?, newest = ?, conflict = ?, count = ? WHERE id = ?", merged
         )
         self._base.execute(
-            "DELETE FROM cell WHERE id IN (SELECT cell FROM changed) AND id NOT IN (SELECT cell FROM observation)"
+            "DELETE FROM cell WHERE id IN (SELECT cell FROM changed) "
+            "AND id NOT IN (SELECT cell FROM observation)"
         )
 
 
@@ -370,11 +375,11 @@ def _merged(rows: list[Any]) -> tuple[object, ...]:
 def _observation(row: Any) -> Observation:  # noqa: ANN401 - a row
     content, observed, provenance, level, outcome, detail = row
     return Observation(
-        document=content,
-        observed=observed,
-        provenance=Provenance(provenance),
-        level=Level(level) if level else None,
-        outcome=Outcome(outcome),
+        document=intern(content),  # many observations are of one document
+        observed=intern(observed),
+        provenance=PROVENANCES[provenance],
+        level=LEVELS[level],
+        outcome=OUTCOMES[outcome],
         detail=detail,
     )
 

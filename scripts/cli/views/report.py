@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 def show_report(result: ReportResult, out: Out) -> None:
     """Show what was imported or bundled, then what this machine has shown."""
-    if result.added is not None:
-        out.mark("ok", f"imported: {_title(result.added)}")
-        out.line(f"    {result.added.path}")
-        out.line("    It was checked for form, not for truth; nobody measured it here.")
+    for seen in result.added:
+        out.mark("ok", f"imported: {_title(seen)}: {_worth(seen)}")
+        out.line(f"    {seen.path}")
+    if result.added:
+        out.line("    What is imported was checked for form, not for truth; it was not measured here.")
     if result.bundle is not None:
         out.mark("ok", f"bundle: {result.bundle}")
         for name in result.bundle_names:
@@ -29,7 +30,7 @@ def show_report(result: ReportResult, out: Out) -> None:
         out.mark("fail", fault)
     for seen in result.own:
         _document(seen, out)
-    if result.imported and result.added is None:
+    if result.imported and not result.added:
         out.line(f"From others ({len(result.imported)}):")
         for seen in result.imported:
             out.line(f"    {_title(seen)}: {_worth(seen)}")
