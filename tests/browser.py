@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +17,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
-    """The browser of this machine, or None."""
+    """The browser of this machine, or None; Windows has no pipes that it could be driven through."""
+    if sys.platform == "win32":
+        return None
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 

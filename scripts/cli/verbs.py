@@ -379,12 +379,7 @@ _ALL: Final = (
         example="--folder=stage/reports/rounds/20261201T120000Z-1",
     ),
     Verb(
-        "matrix",
-        UPKEEP,
-        "Write what all documents show as a site: GPU by GPU, with the document behind each word.",
-        _take("output"),
-        view="report",
-        example="--output=site",
+        "matrix", UPKEEP, "Write all evidence as a site.", _take("output"), "report", example="--output=site"
     ),
     Verb(
         "cache.list",

@@ -31,6 +31,8 @@ POLICY: Final = (
 FIRST_ROWS: Final = 100
 MOST_CHANGES: Final = 40
 MOST_FAULTS: Final = 20
+#: What stands beside a GPU that is in no list of products.
+COMPARED: Final = {"NVIDIA": "for comparison: CUDA without translation"}
 #: As much of names as fits beside an architecture.
 MOST_NAMES: Final = 3
 WHY_NOT: Final = {
@@ -102,7 +104,7 @@ def _gpu_row(gpu: str, content: SiteContent) -> str:
     facts = [fact for fact in content.matrix.documents if fact.counts and fact.gpu == gpu]
     names = content.names.get(gpu, [])
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    called = f"{', '.join(names[:MOST_NAMES])}{more}"
+    called = f"{', '.join(names[:MOST_NAMES])}{more}" if names else COMPARED.get(content.families.get(gpu, ""), "")
     newest = max((cell.newest for cell in mine), default="") or "no date"
     return _row(
         (
