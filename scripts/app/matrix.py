@@ -18,7 +18,7 @@ from scripts.evidence.store import IngestFault, open_store
 from scripts.host.gpu import TABLE
 from scripts.lock.reader import read_lock
 from scripts.osal.fs import write_atomic
-from scripts.osal.user_path import user_path
+from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord, jsonable
 from scripts.site.changes import (
     MatrixChange,

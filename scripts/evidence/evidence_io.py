@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import msgspec
 
 from scripts.errors import UsageError
-from scripts.evidence.document import (
-    FORMAT,
-    Document,
-    lowest,
-    within_ceiling,
-    worst,
-)
+from scripts.evidence.document import FORMAT, Document, lowest, within_ceiling, worst
 from scripts.evidence.schema_check import Check, compile_schema
 from scripts.model import Outcome
 from scripts.osal.fs import write_atomic

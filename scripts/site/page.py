@@ -104,7 +104,9 @@ def _gpu_row(gpu: str, content: SiteContent) -> str:
     facts = [fact for fact in content.matrix.documents if fact.counts and fact.gpu == gpu]
     names = content.names.get(gpu, [])
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    called = f"{', '.join(names[:MOST_NAMES])}{more}" if names else COMPARED.get(content.families.get(gpu, ""), "")
+    called = (
+        f"{', '.join(names[:MOST_NAMES])}{more}" if names else COMPARED.get(content.families.get(gpu, ""), "")
+    )
     newest = max((cell.newest for cell in mine), default="") or "no date"
     return _row(
         (
