@@ -11,10 +11,22 @@ from typing import Any
 import pytest
 
 from scripts.app.matrix import site_files, write_site
-from scripts.evidence.matrix import Matrix
+from scripts.evidence.document import Provenance
+from scripts.evidence.matrix import FigurePoint, Matrix
+from scripts.evidence.merging import CellKey
+from scripts.host.gpu_names import find_gpu, gpu_names
 from scripts.site.changes import build_of, changes_between
 from tests.browser import Browser, chromium
-from tests.site_matrices import HOSTILE, content, hostile_matrix, large_matrix, matrix_of
+from tests.site_matrices import (
+    HOSTILE,
+    content,
+    fact,
+    hash_of,
+    hostile_matrix,
+    large_matrix,
+    matrix_of,
+    result,
+)
 
 pytestmark = [
     pytest.mark.browser,
@@ -121,6 +133,20 @@ def test_the_search_box_takes_names_architectures_and_hipinfo(
     assert browser.run(titles) == gpus
     assert gpus or "Try the architecture" in answer
     clean(browser, site)
+
+
+def test_the_search_box_and_the_command_line_find_the_same(browser: Browser, site: Path) -> None:
+    """Every product by its name and as people spell it; ``stacks --for-gpu`` asks ``find_gpu``."""
+    names = {name for name, _ in gpu_names()}
+    texts = sorted(
+        {*names, *(name.upper() for name in names), *(name.replace(" ", "") for name in names)}
+        | {name.removeprefix("AMD ").removeprefix("Radeon ") for name in names}
+        | {"rx 7900", "780m", "radeon", "my RX 580", "GeForce RTX 4090", "9070xt", "Strix Halo", HIP_INFO}
+    )
+    go(browser, site)
+    ids = "[...new Set(findGpus(text, start.gpus).hits.map((hit) => hit.gpu.id))].sort()"
+    found = browser.run(f"({json.dumps(texts)}).map((text) => {ids})")
+    assert dict(zip(texts, found, strict=True)) == {text: sorted(find_gpu(text).gfx) for text in texts}
 
 
 def test_an_answer_says_what_works_and_what_failed(browser: Browser, site: Path) -> None:
@@ -244,15 +270,37 @@ def test_links_lead_from_the_answer_to_the_document(browser: Browser, site: Path
     clean(browser, site)
 
 
-def test_figures_are_drawn_with_their_numbers(browser: Browser, site: Path) -> None:
-    points = [point for point in large_matrix(300).figures if point.gpu == "gfx1200"]
-    go(browser, site, "#/gpu/gfx1200")
-    browser.wait("document.querySelector('svg.plot')")
-    assert browser.run("document.querySelectorAll('svg.plot circle').length") == len(points)
-    assert browser.run("document.querySelectorAll('figure tbody tr').length") == len(points)
+def test_figures_are_drawn_with_their_numbers(browser: Browser, tmp_path: Path) -> None:
+    """Three of one series, one below zero and one reported; a single one of another."""
+    cell = CellKey("gfx1200", "zluda-v6-sdk64", "", "cublas gemm")
+    values = [("gain", "2026-10-09", 1234.5), ("gain", "2026-10-01", -5.0), ("gain", "2026-10-05", 20.0)]
+    points = [
+        FigurePoint(
+            **cell._asdict(),
+            document=hash_of(day),
+            seen=day,
+            provenance=Provenance.REPORTED if value == 20 else Provenance.MEASURED,
+            metric=metric,
+            value=value,
+            unit="%",
+        )
+        for metric, day, value in [*values, ("wall", "2026-10-01", 0.000123456)]
+    ]
+    documents = [fact(point.seen) for point in points[:3]]
+    seen = [(cell, result(point.seen, day=point.seen)) for point in points[:3]]
+    go(browser, write(tmp_path / "site", matrix_of(seen, documents, figures=points)), "#/gpu/gfx1200")
+    circles = browser.run(
+        "[...document.querySelectorAll('svg.plot circle')].map((c) => [+c.getAttribute('cx'), +c.getAttribute('cy')])"
+    )
+    assert [x for x, _ in circles] == [8.0, 160.0, 312.0]
+    assert circles[0][1] > circles[1][1] > circles[2][1], "larger figures stand higher"
+    zero = float(browser.run("document.querySelector('svg.plot line').getAttribute('y1')"))
+    assert circles[0][1] > zero > circles[1][1]
+    assert browser.run("document.querySelectorAll('svg.plot circle.reported').length") == 1
     label = browser.run("document.querySelector('svg.plot').getAttribute('aria-label')")
-    assert "gflops_float32" in label
-    assert "GFLOP/s" in label
+    assert label.endswith(": 3 figures, newest 1,235 %, largest 1,235 %")
+    assert browser.run("document.querySelectorAll('figure tbody tr').length") == 3
+    assert "0.0001235" in browser.run("document.querySelector('#view').innerText")
 
 
 def test_without_scripts_both_tables_can_be_read(browser: Browser, site: Path) -> None:

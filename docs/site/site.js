@@ -6,20 +6,22 @@ const FIRST_ROWS = 100;
 const FAILED = (cell) => cell.outcome !== "pass" && !IDLE.has(cell.outcome);
 const filters = { family: "", gpu: "", stack: "", what: "", level: "", outcome: "", who: "" };
 const order = { column: "", down: false };
-let limit = FIRST_ROWS, turn = 0, touched = false;
+let limit = FIRST_ROWS, turn = 0, asking = 0, touched = false;
 
 /* ---- search ---- */
 
 async function lookUp(text) {
-  const answer = $("answer");
-  if (!text.trim()) { answer.replaceChildren(); return; }
+  const answer = $("answer"), mine = ++asking;
+  if (!text.trim()) { answer.replaceChildren(); $("found").textContent = ""; return; }
   const { hits, unknown } = findGpus(text, start.gpus);
   const gpus = [...new Set(hits.map((hit) => hit.gpu))];
-  if (!gpus.length) { answer.replaceChildren(notFound(unknown)); return; }
+  if (!gpus.length) { answer.replaceChildren(notFound(unknown)); $("found").textContent = "Nothing found."; return; }
   const shownGpus = gpus.slice(0, 8), known = await cellsOf(shownGpus);
+  if (mine !== asking) return; // another question was asked meanwhile
   const note = gpus.length === 1 ? "" : h("p", {}, `This fits ${plural(gpus.length, "architecture")}. `
     + "Where one name stands for several chips, `invoke scan` asks the hardware which one you have.");
   answer.replaceChildren(note, ...shownGpus.map((gpu) => answerCard(gpu, hits, known.filter((cell) => cell.gpu === gpu))));
+  $("found").textContent = `Found: ${gpus.map((gpu) => gpu.id).join(", ")}.`;
   if (gpus.length > shownGpus.length) answer.append(h("p", {}, `${gpus.length - shownGpus.length} more: type more of the name.`));
 }
 
@@ -146,9 +148,11 @@ async function showRoute() {
 function showPage(page) {
   const shownPage = page || { title: "There is no such page", body: [h("p", {}, "The matrix has nothing under this address. ", h("a", { href: "#/" }, "Back to the start"))] };
   const heading = h("h1", { tabindex: "-1" }, shownPage.title);
-  $("view").replaceChildren(heading, ...shownPage.body.flat(2));
+  $("view").append(h("div", {}, heading, shownPage.body));
   document.title = `${visible(shownPage.title)} - CUDA on AMD`;
+  asking += 1; // an answer that is still on its way would stand above another page
   $("answer").replaceChildren();
+  $("found").textContent = "";
   heading.focus();
   heading.scrollIntoView();
 }

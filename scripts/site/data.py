@@ -25,6 +25,7 @@ from msgspec import Struct
 from scripts.evidence.document import Provenance
 from scripts.evidence.matrix import DocumentFact, FigurePoint, Matrix
 from scripts.evidence.merging import Cell, Observation
+from scripts.host.gpu_names import FILLER
 from scripts.model import HipSource, Level, Outcome, Stack
 
 LEVELS: Final = tuple(Level)
@@ -177,6 +178,7 @@ def _start(content: SiteContent, drawn: Container[str]) -> dict[str, object]:
         "levels": LEVELS,
         "outcomes": OUTCOMES,
         "who": WHO,
+        "filler": sorted(FILLER),
         "total": len(content.cells),
     }
 

@@ -1,13 +1,9 @@
 "use strict";
-/* What a person typed or pasted, as architectures of AMD. Pure: text and the list of GPUs in, a list out. */
+/* What a person typed or pasted, as architectures of AMD. Text and the list of GPUs in, a list out. */
 
-const FILLER = new Set(["amd", "ati", "advanced", "micro", "devices", "radeon", "graphics", "gpu", "the", "tm", "r", "my", "card"]);
-
-/** Split a product's name into words: "Radeon(TM) RX 9060XT" -> rx 9060 xt. */
+/** Split a product's name into words and numbers, without what people leave out; as gpu_names.py does. */
 function words(text) {
-  const spaced = text.toLowerCase().replace(/\((tm|r|c)\)|[™®©]/g, " ")
-    .replace(/([a-z])(\d)/g, "$1 $2").replace(/(\d)([a-z]{2,})/g, "$1 $2");
-  return (spaced.match(/[a-z0-9+]+/g) || []).filter((word) => !FILLER.has(word));
+  return (text.toLowerCase().match(/[a-z]+|\d+/g) || []).filter((word) => !start.filler.includes(word));
 }
 
 /** The values behind `Name:` where the text is the output of hipInfo or of a like tool. */
@@ -30,14 +26,13 @@ function byArchitecture(text, gpus) {
 
 /** GPUs that a product's name stands for: the same words first, else names that have them all. */
 function byName(text, gpus) {
-  const asked = words(text), glued = asked.join("");
-  if (!glued) return [];
+  const asked = words(text), whole = asked.join(" ");
+  if (!whole) return [];
   const hits = [];
   for (const gpu of gpus) {
-    for (const name of [gpu.id, ...gpu.names]) {
+    for (const name of gpu.names) {
       const has = words(name);
-      if (has.join("") === glued) hits.push({ gpu, name, exact: true });
-      else if (asked.every((word) => has.includes(word))) hits.push({ gpu, name, exact: false });
+      if (asked.every((word) => has.includes(word))) hits.push({ gpu, name, exact: has.join(" ") === whole });
     }
   }
   const exact = hits.filter((hit) => hit.exact);

@@ -35,20 +35,24 @@ function tally(found) {
   });
 }
 
-/** Plots of the given GPUs' figures, those that `wanted` keeps. */
-async function plots(gpus, wanted) {
-  const made = [];
+/** The given GPUs' figures that `wanted` keeps: a plot where there are several, a row where there is one. */
+async function figures(gpus, wanted) {
+  const drawn = [], single = [], columns = ["Figure", "Value", "Seen", "Who"];
   for (const gpu of gpus.filter((each) => each.figures)) {
     for (const series of (await loadChunk(`gpu-${gpu.file}`)).series) {
-      const [s, w, metric] = series.key, [application, capability] = start.what[w];
-      const point = { gpu, stack: start.stacks[s], application, capability };
-      const what = [capability, application].filter(Boolean).join(" in ");
-      if (wanted(point)) made.push(plot(series, `${metric}, ${what || "document"}, ${gpu.id}, ${stackName(point.stack)}`));
+      const [s, w, metric] = series.key, [application, capability] = start.what[w], stack = start.stacks[s];
+      if (!wanted({ gpu, stack, application, capability })) continue;
+      const what = [capability, application].filter(Boolean).join(" in ") || "document";
+      const title = `${metric}, ${what}, ${gpu.id}, ${stackName(stack)}`, [seen, value, who] = series.points[0];
+      if (series.points.length > 1) drawn.push(plot(series, title));
+      else single.push(row(columns, [title, `${figure(value)} ${series.unit}`, seen, start.who[who]]));
     }
   }
-  if (!made.length) return [];
-  const caption = "Each point is one document; hollow points were only reported. Drivers, sizes and machines may differ between points.";
-  return [h("h2", {}, "Speed over time"), h("p", { class: "faint" }, caption), h("div", { class: "plots" }, made)];
+  const note = "Each point is one document; hollow points were only reported. Drivers, sizes and machines may differ between points.";
+  return [
+    drawn.length ? [h("h2", {}, "Figures over time"), h("p", { class: "faint" }, note), h("div", { class: "plots" }, drawn)] : "",
+    single.length ? [h("h2", {}, "Single figures"), table("Figures that one document has, so that there is no course over time yet.", columns, single)] : "",
+  ].flat();
 }
 
 async function gpuPage(id) {
@@ -62,7 +66,7 @@ async function gpuPage(id) {
       ["Results", tally(found)]]),
     gpu.advice.map((line) => h("p", {}, line)),
     found.length ? cellTable(`All results for ${id}`, found) : nothing(gpu),
-    await plots([gpu], () => true),
+    await figures([gpu], () => true),
   ] };
 }
 
@@ -82,7 +86,7 @@ async function stackPage(id) {
     facts([["Kind", stack.kind], ["System", stack.os], ["HIP", stack.hip], ["Parts", stack.parts.join(", ")],
       ["Listed GPUs", stack.gfx.map((gfx) => [h("a", { href: route("gpu", gfx) }, gfx), " "]).flat()], ["Results", tally(found)]]),
     found.length ? cellTable(`All results with ${stackName(stack)}`, found) : h("p", { class: "note" }, "No document speaks about this stack on a GPU yet."),
-    await plots(start.gpus, (point) => point.stack === stack),
+    await figures(start.gpus, (point) => point.stack === stack),
   ] };
 }
 
@@ -92,7 +96,7 @@ async function whatPage(field, name) {
   return { title: name, body: [
     facts([["Kind", field === "application" ? "program" : "library, call family or probe"], ["Results", tally(found)]]),
     cellTable(`All results for ${name}`, found),
-    await plots([...new Set(found.map((cell) => cell.gpu))], (point) => point[field] === name),
+    await figures([...new Set(found.map((cell) => cell.gpu))], (point) => point[field] === name),
   ] };
 }
 
@@ -111,7 +115,7 @@ async function cellPage(gpu, stack, application, capability) {
     h("h2", {}, `Documents (${cell.count})`),
     seen.results.map((result) => documentCard(result, detail.documents[result[0]], cell)),
     seen.hidden ? h("p", { class: "faint" }, `${plural(seen.hidden, "older document")} more in evidence/, not listed here.`) : "",
-    await plots([cell.gpu], (point) => point.stack === cell.stack && point.application === application && point.capability === capability),
+    await figures([cell.gpu], (point) => point.stack === cell.stack && point.application === application && point.capability === capability),
   ] };
 }
 

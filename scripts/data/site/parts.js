@@ -43,7 +43,7 @@ function h(tag, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
-  const kept = children.flat(3).filter((child) => child !== null && child !== undefined && child !== "" && child !== false);
+  const kept = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== "" && child !== false);
   element.append(...kept.map((child) => (child instanceof Node ? child : visible(child))));
   return element;
 }
@@ -111,12 +111,14 @@ function facts(pairs) {
   return h("dl", { class: "facts" }, kept.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/** Figures of one series over time as a small picture, and the same numbers as a table. */
+/** Figures of one series over time as a small picture with its zero line, and the same numbers as a table. */
 function plot(series, title) {
   const [width, height, left, base] = [320, 130, 8, 108];
   const times = series.points.map(([seen]) => Date.parse(seen)), values = series.points.map(([, value]) => value);
-  const [first, last, top] = [Math.min(...times), Math.max(...times), Math.max(...values, 0) || 1];
-  const at = (i) => [last > first ? left + 304 * (times[i] - first) / (last - first) : width / 2, base - 84 * Math.max(values[i], 0) / top];
+  const first = Math.min(...times), last = Math.max(...times);
+  const top = Math.max(...values, 0), low = Math.min(...values, 0), span = top - low || 1;
+  const y = (value) => base - 84 * (value - low) / span;
+  const at = (i) => [last > first ? left + 304 * (times[i] - first) / (last - first) : width / 2, y(values[i])];
   const svg = (tag, attributes, text) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -126,7 +128,7 @@ function plot(series, title) {
   const unit = series.unit ? ` ${series.unit}` : "", latest = values[values.length - 1];
   const picture = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": visible(`${title}: ${plural(values.length, "figure")}, newest ${figure(latest)}${unit}, largest ${figure(Math.max(...values))}${unit}`) });
-  picture.append(svg("line", { x1: 0, x2: width, y1: base, y2: base }));
+  picture.append(svg("line", { x1: 0, x2: width, y1: y(0), y2: y(0) }));
   picture.append(svg("path", { d: values.map((_, i) => `${i ? "L" : "M"}${at(i).map((n) => n.toFixed(1)).join(" ")}`).join("") }));
   series.points.forEach(([, , who], i) => {
     const [cx, cy] = at(i);
