@@ -289,9 +289,8 @@ def test_figures_are_drawn_with_their_numbers(browser: Browser, tmp_path: Path) 
     documents = [fact(point.seen) for point in points[:3]]
     seen = [(cell, result(point.seen, day=point.seen)) for point in points[:3]]
     go(browser, write(tmp_path / "site", matrix_of(seen, documents, figures=points)), "#/gpu/gfx1200")
-    circles = browser.run(
-        "[...document.querySelectorAll('svg.plot circle')].map((c) => [+c.getAttribute('cx'), +c.getAttribute('cy')])"
-    )
+    place = "[+c.getAttribute('cx'), +c.getAttribute('cy')]"
+    circles = browser.run(f"[...document.querySelectorAll('svg.plot circle')].map((c) => {place})")
     assert [x for x, _ in circles] == [8.0, 160.0, 312.0]
     assert circles[0][1] > circles[1][1] > circles[2][1], "larger figures stand higher"
     zero = float(browser.run("document.querySelector('svg.plot line').getAttribute('y1')"))
