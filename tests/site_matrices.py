@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from scripts.app.advice import FILLER
 from scripts.evidence.document import CEILING, Provenance
 from scripts.evidence.matrix import DocumentFact, FigurePoint, Matrix
 from scripts.evidence.merging import CellKey, Observation, merge
@@ -104,7 +105,7 @@ def content(matrix: Matrix) -> SiteContent:
     rows = tomllib.loads((ROOT / "scripts" / "data" / "gpus.toml").read_text(encoding="utf-8"))["model"]
     models = tuple(GpuModel(name=row["name"], gfx=row["gfx"], family=row["generation"]) for row in rows)
     stacks = tuple(read_lock(ROOT / "pins.lock", custom=False).stacks.values())
-    return SiteContent(matrix=matrix, models=models, stacks=stacks)
+    return SiteContent(matrix=matrix, models=models, stacks=stacks, filler=FILLER)
 
 
 def matrix_of(

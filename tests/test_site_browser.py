@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from scripts.app.advice import find_gpu
 from scripts.app.matrix import site_files, write_site
 from scripts.evidence.document import Provenance
 from scripts.evidence.matrix import FigurePoint, Matrix
 from scripts.evidence.merging import CellKey
-from scripts.host.gpu_names import find_gpu, gpu_names
+from scripts.host.gpu import named_models
 from scripts.site.changes import build_of, changes_between
 from tests.browser import Browser, chromium
 from tests.site_matrices import (
@@ -137,7 +138,7 @@ def test_the_search_box_takes_names_architectures_and_hipinfo(
 
 def test_the_search_box_and_the_command_line_find_the_same(browser: Browser, site: Path) -> None:
     """Every product by its name and as people spell it; ``stacks --for-gpu`` asks ``find_gpu``."""
-    names = {name for name, _ in gpu_names()}
+    names = {name for name, _ in named_models()}
     texts = sorted(
         {*names, *(name.upper() for name in names), *(name.replace(" ", "") for name in names)}
         | {name.removeprefix("AMD ").removeprefix("Radeon ") for name in names}

@@ -3,8 +3,8 @@
 python -m tools.many_documents FOLDER [--count=10000] [--seed=1]
 
 They are inventions: valid in form, about real GPUs, stacks and probes, with results drawn at random. Never
-put them below ``evidence/``. A few GPUs have most of them, as people have; one file in fifty holds what another
-holds, and one in a hundred is no document.
+put them below ``evidence/``. A few GPUs have most of them, as people have; one file in a hundred holds what
+another holds, and one in a hundred is no document.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import dump
 from scripts.evidence.merging import PROBES
-from scripts.host.gpu_names import gpu_names
+from scripts.host.gpu import named_models
 from scripts.lock.reader import read_lock
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
 from scripts.probing.catalogue import probes
@@ -49,7 +49,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 def many_documents(count: int, *, seed: int = 1) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of files."""
     rng = random.Random(seed)  # noqa: S311 - inventions, no secrets
-    gpus = sorted(gpu_names())
+    gpus = sorted(named_models())
     rng.shuffle(gpus)
     lock = read_lock(ROOT / "pins.lock")
     stacks = [stack.id for stack in lock.stacks.values() if stack.kind is StackKind.TRANSLATION]

@@ -288,7 +288,7 @@ def _measured(ws: Workspace) -> tuple[Path, ...]:
     found = []
     for path in sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}")):
         try:
-            document = read_document(path, trusted=True)
+            document = read_document(path)
         except WorkspaceError:
             continue  # damaged: it shows nothing
         if document.provenance is Provenance.MEASURED and not document.simulated:

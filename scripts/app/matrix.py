@@ -11,12 +11,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from scripts.app.advice import FILLER, advise
 from scripts.app.context import Workspace, within
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.matrix import matrix as matrix_of
-from scripts.evidence.store import IngestFault, open_store
+from scripts.evidence.store import EvidenceStore, IngestFault, open_store
 from scripts.host.gpu import TABLE
 from scripts.lock.reader import read_lock
+from scripts.model import Lock
 from scripts.osal.fs import write_atomic
 from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord, jsonable
@@ -140,15 +142,26 @@ def site_files(
 
 def _content(ws: Workspace) -> SiteContent:
     """Gather what the site is made from."""
+    # Documents speak about the checkout's own stacks, whichever lock is in use.
+    lock = read_lock(ws.root / "pins.lock", custom=False)
+    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["model"]
+    models = tuple(GpuModel(name=row["name"], gfx=row["gfx"], family=row["generation"]) for row in rows)
     with open_store() as store:
         store.ingest(ws.evidence)
+        advice = {gfx: _advice(store, lock, gfx) for gfx in dict.fromkeys(model.gfx for model in models)}
         shown = matrix_of(store)
-    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["model"]
-    models = (GpuModel(name=row["name"], gfx=row["gfx"], family=row["generation"]) for row in rows)
-    own = read_lock(
-        ws.root / "pins.lock", custom=False
-    )  # documents speak about its stacks, whatever is in use
-    return SiteContent(matrix=shown, models=tuple(models), stacks=tuple(own.stacks.values()))
+    return SiteContent(
+        matrix=shown, models=models, stacks=tuple(lock.stacks.values()), advice=advice, filler=FILLER
+    )
+
+
+def _advice(store: EvidenceStore, lock: Lock, gfx: str) -> tuple[str, ...]:
+    """Return the sentences for one architecture: what to use by these documents, and where to ask for more."""
+    verdict = advise(store, lock, gfx=gfx, os="windows").verdict
+    return (
+        f"{verdict[0].upper()}{verdict[1:]}.",
+        f"More on your machine: `invoke stacks --for-gpu={gfx}`; without translation: `invoke native --gpu={gfx}`.",
+    )
 
 
 def _folder_of_ours(folder: Path, *, given: str) -> Mapping[str, bytes]:

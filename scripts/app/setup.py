@@ -126,7 +126,7 @@ def _proven(ws: Workspace, staged: Staged, options: tuple[str, ...]) -> tuple[Do
             continue
         path = ws.root / generation.document
         try:
-            document = read_document(path, trusted=True) if generation.document else None
+            document = read_document(path) if generation.document else None
         except WorkspaceError:
             return None  # removed or damaged by hand: it is written again
         known = document is not None and speaks_of(document, host=staged.host, runtime=runtime)

@@ -17,7 +17,7 @@ from scripts.app.validation_steps import ValidationSubject
 from scripts.errors import ExitCode, WorkspaceError
 from scripts.evidence.document import Document, build_document
 from scripts.evidence.evidence_io import FILE_NAME, read_document, report_folder, write_document
-from scripts.evidence.index import Filed, Regression, find_regressions
+from scripts.evidence.regressions import Filed, Regression, find_regressions
 from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, junit, write_validation
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic
@@ -110,7 +110,7 @@ def _earlier(ws: Workspace) -> Iterator[Filed]:
     own = sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}"))
     for path in (*sorted(ws.evidence.glob("*.json")), *own):
         try:
-            yield Filed(path=within(ws, path), document=read_document(path, trusted=True))
+            yield Filed(path=within(ws, path), document=read_document(path))
         except WorkspaceError:
             continue  # damaged by hand: it proves nothing, and `report` names it
 

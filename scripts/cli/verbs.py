@@ -131,10 +131,10 @@ _ALL: Final = (
     Verb(
         "stacks",
         STACKS,
-        "List the pinned stacks, whether they fit here, and what documents show.",
+        "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
         take("for-gpu"),
         view="stacks",
-        example="--for-gpu=gfx1200",
+        example='--for-gpu="RX 9060 XT"',
     ),
     Verb(
         "use",

@@ -16,14 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
-from scripts.osal.redaction import Redactor
 from scripts.osal.text import printable, utc_now, without_ansi
+
+if TYPE_CHECKING:
+    from scripts.osal.redaction import Redactor
 
 FORMAT: Final = 1
 

@@ -51,11 +51,8 @@ def to_json(document: Document) -> dict[str, object]:
     }
 
 
-def from_json(data: object, *, origin: str = "this document", trusted: bool = False) -> Document:
+def from_json(data: object, *, origin: str = "this document") -> Document:
     """Read a document from JSON data that anyone may have made.
-
-    ``trusted`` is for files of this checkout and of our own stage, which are as trustworthy as our code:
-    it leaves the schema out, because loading it takes longer than everything else of a warm start.
 
     Raises:
         UsageError: ``evidence-invalid``, naming the JSON path of the first thing that is wrong;
@@ -68,8 +65,7 @@ def from_json(data: object, *, origin: str = "this document", trusted: bool = Fa
             f"{origin} has format {written}; this workspace reads {FORMAT}",
             hint="update the workspace, then import the document again",
         )
-    if not trusted:
-        _check_schema(data, origin)
+    _check_schema(data, origin)
     try:
         document = _document(data, origin)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -78,8 +74,8 @@ def from_json(data: object, *, origin: str = "this document", trusted: bool = Fa
     return document
 
 
-def read_document(path: Path, *, trusted: bool = False) -> Document:
-    """Read and check one document file; ``trusted`` as for ``from_json``.
+def read_document(path: Path) -> Document:
+    """Read and check one document file.
 
     Raises:
         UsageError: the file cannot be read, is larger than ``MAX_BYTES``, or is not a valid document.
@@ -98,7 +94,7 @@ def read_document(path: Path, *, trusted: bool = False) -> Document:
         data = parse_json(raw)
     except ValueError as error:
         _refuse(origin, "$", f"it is not JSON: {_shorten(str(error))}")
-    return from_json(data, origin=origin, trusted=trusted)
+    return from_json(data, origin=origin)
 
 
 def content_hash(document: Document) -> str:

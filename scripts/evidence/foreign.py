@@ -305,8 +305,8 @@ def _probe(name: str, entry: Data) -> CapabilityResult:
         level = Level.LOADABLE
     elif outcome not in ANSWERED:
         level, measured = None, ""
-    said = _text(result.get("error")) or _text(result.get("reason")) or measured
-    detail = "; ".join(part for part in (f"their word: {word or 'none'}", said) if part)
+    words = _text(result.get("error")) or _text(result.get("reason")) or measured
+    detail = "; ".join(part for part in (f"their word: {word or 'none'}", words) if part)
     return CapabilityResult(capability=name, level=level, outcome=outcome, detail=detail)
 
 
@@ -342,7 +342,7 @@ def _moment(value: object) -> datetime | None:
 
 
 def _redacted(result: CapabilityResult, redactor: Redactor) -> CapabilityResult:
-    """Clean what a stranger's program said."""
+    """Clean what a stranger's program printed."""
     return CapabilityResult(
         capability=printable(result.capability),
         level=result.level,

@@ -133,6 +133,11 @@ class Cell(JsonRecord, frozen=True, kw_only=True):
         """The day of what stands."""
         return self.stands.seen
 
+    @property
+    def failures(self) -> tuple[Observation, ...]:
+        """What was tried and did not pass, newest first."""
+        return tuple(o for o in self.observations if o.outcome not in IDLE and not o.passed)
+
 
 def merge(key: CellKey, observations: Iterable[Observation], *, pinned: bool) -> Cell:
     """Merge at least one observation of the same thing; the order in which they come does not matter."""

@@ -25,7 +25,6 @@ from msgspec import Struct
 from scripts.evidence.document import Provenance
 from scripts.evidence.matrix import DocumentFact, FigurePoint, Matrix
 from scripts.evidence.merging import Cell, Observation
-from scripts.host.gpu_names import FILLER
 from scripts.model import HipSource, Level, Outcome, Stack
 
 LEVELS: Final = tuple(Level)
@@ -56,12 +55,14 @@ class SiteContent(Struct, frozen=True, kw_only=True, dict=True):
         models: the list of GPUs, newest family first.
         stacks: the stacks of the lock, in its order.
         advice: sentences for the page of a GPU, by architecture.
+        filler: words of a product's name that people leave out.
     """
 
     matrix: Matrix
     models: tuple[GpuModel, ...] = ()
     stacks: tuple[Stack, ...] = ()
     advice: Mapping[str, tuple[str, ...]] = {}
+    filler: frozenset[str] = frozenset()
 
     @cached_property
     def gpus(self) -> tuple[str, ...]:
@@ -178,7 +179,7 @@ def _start(content: SiteContent, drawn: Container[str]) -> dict[str, object]:
         "levels": LEVELS,
         "outcomes": OUTCOMES,
         "who": WHO,
-        "filler": sorted(FILLER),
+        "filler": sorted(content.filler),
         "total": len(content.cells),
     }
 
