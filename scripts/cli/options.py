@@ -159,6 +159,7 @@ SHARED: Final = {
         ),
         Option("theirs", "keep what is there now; the originals are moved aside"),
         Option("folder", "the folder with the documents of the round", "FOLDER"),
+        Option("output", "the folder the site is written to (docs/site where it is left out)", "FOLDER"),
         Option(
             "for-gpu",
             "what to use on this GPU: a product's name, gfx1200, hipInfo's output or a file with it",

@@ -255,6 +255,9 @@ _ALL: Final = (
         example="--folder=stage/reports/rounds/20261201T120000Z-1",
     ),
     Verb(
+        "matrix", UPKEEP, "Write all evidence as a site.", take("output"), "report", example="--output=site"
+    ),
+    Verb(
         "cache.list",
         UPKEEP,
         "Show what the store holds and who needs it.",
