@@ -14,7 +14,7 @@ class Option(NamedTuple):
     Attributes:
         name: as typed, without the dashes.
         help: what it means.
-        value: what stands for its value in a usage line; empty for a switch.
+        value: what stands for its value in a usage line; empty for a switch. Two words: it takes two values.
         default: what the use case assumes; shown in the help.
         required: whether the verb refuses to run without it.
         many: whether it can be given several times.
@@ -37,6 +37,16 @@ class Option(NamedTuple):
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return not self.value
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the use case gets a list of values."""
+        return self.many or self.takes > 1
+
+    @property
+    def takes(self) -> int:
+        """How many values follow it each time."""
+        return len(self.value.split())
 
     @property
     def form(self) -> str:
@@ -96,7 +106,7 @@ SHARED: Final = {
             "a folder or URL asked first for every download; the pinned hash still decides",
             "FOLDER|URL",
         ),
-        Option("supplied", "the folder with files that cannot be downloaded and that you bring", "FOLDER"),
+        Option("supplied", "a bundle of `fetch --bundle`, or a folder with files you bring", "FILE|FOLDER"),
         Option("only-proven", "refuse a stack without committed evidence for this GPU"),
         Option("force", "take the named stack although it does not cover this GPU"),
         Option("deep", "read and hash every file, not only what would be loaded"),
@@ -130,6 +140,11 @@ SHARED: Final = {
             "trace", "record the program's CUDA calls with the layer's own tracing libraries, and sum them up"
         ),
         Option("no-profile", "apply no known safe settings for recognised programs"),
+        Option(
+            "policy",
+            "auto: switch on what goes around PyTorch's probes that failed with this stack on this GPU",
+            "auto",
+        ),
         Option("without", "safe settings to leave out, comma separated (for example math-sdp)", "NAMES"),
         Option(
             "expect-gpu",
@@ -144,9 +159,15 @@ SHARED: Final = {
         ),
         Option("theirs", "keep what is there now; the originals are moved aside"),
         Option("folder", "the folder with the documents of the round", "FOLDER"),
-        Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
+        Option("output", "the folder the site is written to (docs/site where it is left out)", "FOLDER"),
+        Option(
+            "for-gpu",
+            "what to use on this GPU: a product's name, gfx1200, hipInfo's output or a file with it",
+            "GPU",
+        ),
         Option("only", "only this artifact, by its id", "ID"),
-        Option("compare", "two matrices side by side: the first document", "FILE"),
+        Option("stale", "say which pins are behind what upstream names; no file is downloaded"),
+        Option("compare", "hold the documents of two earlier runs side by side; nothing is run", "FILE FILE"),
         Option(
             "device",
             "cpu asks PyTorch's own CPU device instead, which shows whether the probes themselves are right",
@@ -163,8 +184,9 @@ SHARED: Final = {
         Option("license", "the licence of what is downloaded, as an SPDX expression", "SPDX"),
         Option(
             "import",
-            "a document from another machine: it is checked and filed, never believed as measured here",
-            "FILE",
+            "a document from another machine, or a report of CUDA-for-AMD-Windows, or a folder of either: "
+            "checked and filed, never believed as measured here",
+            "FILE|FOLDER",
         ),
         Option("bundle", "write one redacted zip with facts, findings and logs for a bug report"),
         Option(
