@@ -124,6 +124,7 @@ def test_what_cannot_be_put_beside_is_refused(
     assert refused(run, mine, **options).reference == reference
 
 
+@pytest.mark.posix_only
 def test_another_python_runs_a_workload(mine: Checkout, tmp_path: Path) -> None:
     """A stand-in for the person's own Python: it says who ran it, then does what ours does."""
     program = write_python_program(
@@ -220,6 +221,7 @@ def warmed(folder: Path, answer: dict[str, Any]) -> Path:
     return write_python_program(folder / "their-python", f"{text}\n{ending}")
 
 
+@pytest.mark.posix_only
 def test_one_update_warms_a_pytorch_up(mine: Checkout, tmp_path: Path) -> None:
     python = warmed(tmp_path, ANSWER)
     got = mine.json("precompile", "--dynamic", f"--exe={python}")

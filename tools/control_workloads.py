@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 SLOWDOWN = 5.0
 TRUTH = (1 / (1 + SLOWDOWN / 100) - 1) * 100
 #: Sizes on a large GPU, and seconds that a step may take.
-BESIDE = (("gemm", "4096"), ("fft", "4096"), ("spmv", "1048576"), ("conv", "64"))
+BESIDE = (("gemm", "4096"), ("fft", "4096"), ("spmv", "262144"), ("conv", "16"))
 ALONE = (
     ("gemm", "1024"), ("gemm", "2048"), ("gemm-float64", "2048"), ("copy", "256"), ("launch-latency", "500"),
     ("memory-pressure", "120000"), ("long-run", "10"), ("ppo-small", "128"),
@@ -32,9 +33,10 @@ def run_workloads(step: Step, stack: str, python: str, *, small: bool = False) -
     at, both = f"--stack={stack}", (f"--a={stack}", f"--b={stack}")
     if not small:
         step("ppo", "run", "--workload=ppo", at, "--record", most=90)
-    words = ("--workload=ppo-torch", at, "--record", f"--exe={python}")
+    other: tuple[str, ...] = () if python == sys.executable else (f"--exe={python}",)
+    words = ("--workload=ppo-torch", at, "--record", *other)
     step("ppo-torch", "run", *words, most=90, required=False)
-    compared = ("--workload=gemm", f"--size={256 if small else 4096}", f"--rounds={2 if small else 8}")
+    compared = ("--workload=gemm", f"--size={256 if small else 3072}", f"--rounds={2 if small else 6}")
     judge(step("a-a-gemm", "ab", *both, *compared, most=90), "same")
     slower = f"--slowdown={SLOWDOWN:g}"
     judge(step("a-b-gemm-slowed", "ab", *both, *compared, slower, most=90, expected=3), "worse", truth=TRUTH)
