@@ -1,4 +1,4 @@
-"""The records of workloads that are committed: each in the table, right, complete, and honest about its device."""
+"""The records of workloads that are committed: in the table, right, complete, honest about their device."""
 
 from __future__ import annotations
 
