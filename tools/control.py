@@ -113,7 +113,7 @@ class Control:
         return {**os.environ, **places, "NO_COLOR": "1", "PYTHONUTF8": "1"}
 
     def collect(self, stack: str = STACK) -> None:
-        """Put everything into three files, and the records into a folder."""
+        """Put everything into three files; the records also under names that ``evidence/`` can take."""
         form = "{:<26} code {:<5} {:>6} s  {}"
         keys = ("name", "code", "seconds", "detail")
         lines = [form.format(*(str(step.get(key, "-")) for key in keys)) for step in self.steps]
@@ -121,15 +121,16 @@ class Control:
         facts = {"commit": git(self.checkout, "rev-parse", "HEAD"), "machine": machine()}
         text = json.dumps({**facts, "steps": self.steps}, indent=1)
         (self.output / "summary.json").write_text(text + "\n", encoding="utf-8")
+        collect_records(self.steps, self.work, label=stack, date=time.strftime("%Y-%m-%d", time.gmtime()))
         with tarfile.open(self.output / "control.tar.gz", "w:gz") as archive:
             for folder, name in (
                 (self.checkout / "stage" / "reports", "reports"),
                 (self.work / "steps", "steps"),
+                (self.work / "evidence", "evidence"),
             ):
                 if folder.is_dir():
                     archive.add(folder, name)
         print("\n".join(lines))
-        collect_records(self.steps, self.output, label=stack, date=time.strftime("%Y-%m-%d", time.gmtime()))
 
 
 def clone(source: Path, folder: Path) -> Path:
