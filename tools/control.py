@@ -7,9 +7,9 @@ It needs Linux, git, an NVIDIA driver, a C compiler, Python 3.11 or newer with N
 the same interpreter or the network to make ``.venv``. Every step runs in a clone of this checkout's commit,
 so that documents name a commit and nothing beside it; what is not committed does not take part. Whatever
 fails, the other steps still run and everything is collected: OUTPUT gets ``summary.txt``, ``summary.json``
-and ``control.tar.gz`` (documents, records, pictures, logs, and what every step printed). With ``--workloads``
-OUTPUT/evidence holds the run records under names that ``evidence/`` can take. The exit code is 0 if setup,
-check and every workload passed.
+and ``control.tar.gz`` (documents, records, pictures, logs, and what every step printed). Its ``evidence/``
+holds the run records under names that ours can take. The exit code is 0 if setup, check and every workload
+passed.
 """
 
 from __future__ import annotations
