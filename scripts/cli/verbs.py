@@ -34,6 +34,7 @@ _REMOVE_YES: Final = SHARED["yes"]._replace(help="remove them; without it they a
 _INTO_BUNDLE: Final = Option(
     "bundle", "also write them into one file, which `setup --supplied=FILE` takes on another machine", "FILE"
 )
+_SBOM: Final = Option("sbom", "print what this stack brings as a CycloneDX document, and nothing else", "ID")
 _READ_LOG: Final = SHARED["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
 )
@@ -138,7 +139,7 @@ _ALL: Final = (
         "stacks",
         STACKS,
         "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
-        take("for-gpu"),
+        take("for-gpu", _SBOM),
         view="stacks",
         example='--for-gpu="RX 9060 XT"',
     ),
