@@ -165,8 +165,8 @@ class Stack(Struct, frozen=True, kw_only=True):
 class Lock(Struct, frozen=True, kw_only=True):
     """A whole ``pins.lock``.
 
-    ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours; ``signer`` is the fingerprint of the
-    key that signed it, or empty.
+    ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours; ``signer`` is the fingerprint of
+    the key that signed it, or empty.
     """
 
     path: Path
