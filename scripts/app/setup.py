@@ -8,9 +8,10 @@ from pathlib import Path
 from scripts.app.check import CheckResult, check_staged
 from scripts.app.context import Staged, Workspace, cache_of, within
 from scripts.app.download_summary import DownloadSummary
-from scripts.app.run import WORKLOADS, RunResult, run_staged
+from scripts.app.run import RunResult, run_staged
 from scripts.app.setup_steps import Flow, FlowStep, StepNotes, read_request
 from scripts.app.stack_process import redactor_of, revision_of
+from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document, build_document, speaks_of
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
@@ -130,7 +131,7 @@ def _proven(ws: Workspace, staged: Staged, options: tuple[str, ...]) -> tuple[Do
             continue
         path = ws.root / generation.document
         try:
-            document = read_document(path, trusted=True) if generation.document else None
+            document = read_document(path) if generation.document else None
         except WorkspaceError:
             return None  # removed or damaged by hand: it is written again
         known = document is not None and speaks_of(document, host=staged.host, runtime=runtime)
@@ -186,7 +187,7 @@ def probes_noted(flow: Flow, staged: Staged, notes: StepNotes) -> None:
 
 def run_noted(flow: Flow, staged: Staged, notes: StepNotes) -> RunResult:
     """Run the workload that every stack is asked for, as one step of a flow."""
-    gemm = WORKLOADS["gemm"]
+    gemm = workloads()["gemm"]
     ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
     notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
     notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
@@ -214,7 +215,9 @@ def _report(
         revision=revision_of(ws),
         created=now,
         attachments=logs,
-        not_exercised=sorted({w.shows for w in WORKLOADS.values()} - {ran.result.capability if ran else ""}),
+        not_exercised=sorted(
+            {w.shows for w in workloads().values()} - {ran.result.capability if ran else ""}
+        ),
     )
     return document, write_document(folder, document)
 

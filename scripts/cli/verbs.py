@@ -26,7 +26,10 @@ _ONLY_PROBES: Final = SHARED["only"]._replace(
 _PYTHON: Final = SHARED["exe"]._replace(
     help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
 )
-_SECOND: Final = SHARED["and"]._replace(help="the second document")
+_RUNNER: Final = SHARED["exe"]._replace(
+    help="the Python that runs a workload of ours, for example one that has PyTorch", value="PYTHON"
+)
+_WARMED: Final = SHARED["exe"]._replace(help="with --dynamic: the Python with your PyTorch", value="PYTHON")
 _REMOVE_YES: Final = SHARED["yes"]._replace(help="remove them; without it they are only named")
 _INTO_BUNDLE: Final = Option(
     "bundle", "also write them into one file, which `setup --supplied=FILE` takes on another machine", "FILE"
@@ -50,8 +53,8 @@ _ALL: Final = (
         START,
         "Run a program with a stack's CUDA libraries.",
         take(
-            "exe! stack via keep timeout set cwd log report explain strict no-profile without expect-gpu "
-            "args-file trace",
+            "exe! stack via keep timeout set cwd log report explain strict no-profile without policy "
+            "expect-gpu args-file trace",
         ),
         view="wrap",
         home="wrap.wrap",
@@ -85,7 +88,7 @@ _ALL: Final = (
         "precompile",
         PROGRAMS,
         "Compile a program's device code now with the layer's own tool, so that its first run need not.",
-        take("path! stack timeout"),
+        take("path stack timeout dynamic", _WARMED),
         view="measuring",
         example="--path=blender",
         bare="path",
@@ -134,10 +137,10 @@ _ALL: Final = (
     Verb(
         "stacks",
         STACKS,
-        "List the pinned stacks, whether they fit here, and what documents show.",
+        "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
         take("for-gpu"),
         view="stacks",
-        example="--for-gpu=gfx1200",
+        example='--for-gpu="RX 9060 XT"',
     ),
     Verb(
         "use",
@@ -200,7 +203,6 @@ _ALL: Final = (
             _ONLY_PROBES,
             _PYTHON,
             *(SHARED[name] for name in ("timeout", "quick", "fresh", "device", "compare")),
-            _SECOND,
             JSON,
         ),
         view="measuring",
@@ -210,7 +212,7 @@ _ALL: Final = (
         "run",
         MEASURING,
         "Run a workload with a known answer.",
-        take("workload stack size timeout trials record"),
+        take("workload stack size timeout trials record budget", _RUNNER),
         view="measuring",
         home="run",
         example="--workload=gemm --trials=4",
@@ -229,7 +231,7 @@ _ALL: Final = (
         "ab",
         MEASURING,
         "Measure two stacks in turn (A B B A) until the interval is narrow, and compare them.",
-        take("a! b! workload rounds size width margin timeout"),
+        take("a! b! workload rounds size width margin timeout slowdown", _RUNNER),
         view="measuring",
         home="ab",
         example="--a=cpu-reference --b=cpu-reference",
@@ -251,6 +253,9 @@ _ALL: Final = (
         view="report",
         home="validate",
         example="--folder=stage/reports/rounds/20261201T120000Z-1",
+    ),
+    Verb(
+        "matrix", UPKEEP, "Write all evidence as a site.", take("output"), "report", example="--output=site"
     ),
     Verb(
         "cache.list",

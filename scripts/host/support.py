@@ -171,6 +171,8 @@ def _release(hip_version: str) -> str | None:
 NATIVE: Final = Path(__file__).resolve().parents[1] / "data" / "native.toml"
 #: Stands in the table for every architecture that AMD's packages cover.
 AMD_LIST: Final = "amd"
+#: What is asked about where no program is named; ids of ``apps.toml``.
+USUAL: Final = ("pytorch", "llama-cpp", "blender")
 
 
 class NativeWay(Struct, frozen=True, kw_only=True):

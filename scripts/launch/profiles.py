@@ -153,6 +153,13 @@ def setting_names() -> tuple[str, ...]:
     return tuple(sorted(set(named)))
 
 
+def torch_policies() -> tuple[str, ...]:
+    """Name every policy for PyTorch that a profile has."""
+    return tuple(
+        sorted({entry["torch"] for row in document() for entry in row.get("set", ()) if "torch" in entry})
+    )
+
+
 def _refuse_unknown(without: Iterable[str]) -> None:
     unknown = sorted(set(without) - set(setting_names()))
     if unknown:

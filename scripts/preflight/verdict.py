@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import UNREACHED, Covered, Reason, StackFacts, Verdict, count_of, cover
+from scripts.preflight.cuda_versions import version_reasons
 from scripts.preflight.examine import Examined
 from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import Part
@@ -56,6 +57,7 @@ def judge(
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
         *unusable(closure, stack, kernels),
         *_static_runtime(closure, stack),
+        *version_reasons(closure, stack.id, stack.reported),
         *_limits(closure),
     ]
     program = closure.program.facts
@@ -326,11 +328,19 @@ class HeldAgainst(Struct, frozen=True, kw_only=True):
 
 
 def held_against(
-    examined: Examined, facts: StackFacts, store: KernelStore, *, fits: bool = True
+    examined: Examined, facts: StackFacts, store: KernelStore, *, fits: bool = True, chosen: bool = False
 ) -> HeldAgainst:
-    """Hold what was read against a stack; ``fits`` says whether that is for this GPU."""
+    """Hold what was read against a stack.
+
+    ``fits`` says whether that is for this GPU; of a ``chosen`` one it is found out which missing kernels
+    the program mentions.
+    """
     covered = cover(examined.closure.needs, facts)
     kernels = kernels_of(examined.closure, store, facts)
+    if chosen and any(file.tally.missing for file in kernels):
+        from scripts.preflight.kernel_advice import with_mentioned  # noqa: PLC0415 - most programs miss none
+
+        kernels = with_mentioned(kernels, examined.closure, store)
     judged = judge(examined.closure, covered, examined.kinds, facts, kernels)
     return HeldAgainst(stack=facts, covered=covered, judged=judged, kernels=kernels, fits=fits)
 

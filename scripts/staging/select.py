@@ -69,7 +69,7 @@ def select_stack(
 
 def fitting_root(stack: Stack, host: Host) -> HipRoot | None:
     """Return the first HIP root of this machine whose version the stack accepts and that is whole."""
-    fitting = (r for r in host.hip_roots if _accepts(stack.hip.range, r.version) and not _absent(r))
+    fitting = (r for r in host.hip_roots if in_range(stack.hip.range, r.version) and not _absent(r))
     return next(fitting, None)
 
 
@@ -299,7 +299,7 @@ def _unmet_hip(stack: Stack, host: Host) -> list[str]:
     return [f"needs {what} {stack.hip.range}".rstrip() + f"; found {', '.join(found) or 'none'}"]
 
 
-def _accepts(version_range: str, version: str | None) -> bool:
+def in_range(version_range: str, version: str | None) -> bool:
     """Whether a root of this version is inside the range; an empty range takes every root."""
     if not version_range:
         return True

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from scripts.app.context import Staged, Workspace
 from scripts.app.stack_process import backend_notes, gpu_choice, hip_root_of, refuse_foreign_driver
 from scripts.app.wrap.observations import held_folder
-from scripts.app.wrap.profile import Profiled, profile_of
+from scripts.app.wrap.profile import profile_of
 from scripts.app.wrap.wrap_types import (
     Inspect,
     Inspected,
@@ -72,6 +72,7 @@ class WrapRequest(Struct, frozen=True, kw_only=True):
     strict: bool = False
     no_profile: bool = False
     without: tuple[str, ...] = ()
+    policy: str = ""
     expect_gpu: bool = False
     args_file: str = ""
     trace: bool = False
@@ -119,6 +120,9 @@ def plan_run(
         WorkspaceError: it cannot be run as asked; nothing was changed.
     """
     read = _read(ws, request)
+    if request.policy not in {"", AUTO}:
+        msg = f"unknown --policy value {request.policy!r}"
+        raise UsageError("bad-policy", msg, hint=f"use --policy={AUTO}, or leave it out")
     ready = staged(ws, request.stack)
     if not is_control(ready):
         refuse_guarded(read.program, read.args, cwd=read.cwd)
@@ -126,11 +130,17 @@ def plan_run(
     trace = _tracing(ws, ready, read) if request.trace else None
     choice = trace.choice if trace else _choice(seen, read)
     refuse_foreign_driver(ws, ready, choice.via)
-    known = Profiled()
-    if not request.no_profile:
-        known = profile_of(
-            ws, ready, read.program, read.args, kinds=seen.kinds, without=request.without, cwd=read.cwd
-        )
+    known = profile_of(
+        ws,
+        ready,
+        read.program,
+        read.args,
+        kinds=seen.kinds,
+        without=request.without,
+        cwd=read.cwd,
+        own=not request.no_profile,
+        measured=bool(request.policy),
+    )
     held = held_folder(ws) if known.policies else None
     environ = plan_environment(
         ws.environ,

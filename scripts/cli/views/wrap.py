@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scripts.app.shim import ShimResult
     from scripts.app.unwrap import UnwrapResult
     from scripts.app.wrap.wrap import WrapResult
-    from scripts.evidence.tracelog import Failure, Load, TraceSummary
+    from scripts.evidence.tracelog import Failure, Load, TableCheck, TraceSummary
     from scripts.placement.inspect import UndoReport
 
 
@@ -109,6 +109,20 @@ def _modules(trace: TraceSummary) -> Iterator[str]:
         yield f"           {name}: {load.call} -> {load.status}{_why(trace, load)}"
     if len(trace.broken) > LISTED:
         yield f"           and {len(trace.broken) - LISTED} more"
+    if trace.table is not None:
+        yield from _table(trace.table)
+
+
+def _table(check: TableCheck) -> Iterator[str]:
+    """Say whether the modules are as preflight's table has them; where they are not, the table is wrong."""
+    if not check.faults:
+        yield f"  table    as the table {check.table} predicts for all {check.modules} PTX texts"
+        return
+    yield f"  table    the table {check.table} is wrong for {len(check.faults)} of {check.modules} PTX texts"
+    for fault in check.faults[:LISTED]:
+        yield f"           {fault.sentence}"
+    if check.document:
+        yield f"           kept in {check.document}: please report it"
 
 
 def _why(trace: TraceSummary, load: Load) -> str:
