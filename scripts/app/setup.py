@@ -322,6 +322,9 @@ def fetch(
         with flow.step("bundle") as notes:
             facts = BundleFacts(stack=resolved.stack.id, options=request.parts, lock=lock.digest)
             pairs = zip(published, blobs, strict=True)
+            for artifact in resolved.artifacts:
+                if artifact not in published:
+                    ws.progress.note(f"{artifact.id} is not in the bundle: its files are brought by a person")
             size = write_bundle(target, facts, pairs, progress=ws.progress)
             notes.detail = f"{len(blobs)} archives, {size:,} bytes"
     return FetchResult(
