@@ -10,10 +10,11 @@ from msgspec import Struct
 from scripts.app.check import CheckResult
 from scripts.app.context import Staged, Workspace
 from scripts.app.probe_findings import documents_here
-from scripts.app.run import WORKLOADS, RunResult
+from scripts.app.run import RunResult
 from scripts.app.setup_steps import Flow
 from scripts.app.stack_process import redactor_of, revision_of
 from scripts.app.validation_steps import ValidationSubject
+from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode
 from scripts.evidence.document import Document, build_document
 from scripts.evidence.evidence_io import report_folder, write_document
@@ -101,7 +102,7 @@ def _evidence(
         created=created,
         application=program.name if program else "",
         attachments=[*found.logs, "junit.xml", "validation.json"],
-        not_exercised=sorted({w.shows for w in WORKLOADS.values()} - {r.capability for r in found.results}),
+        not_exercised=sorted({w.shows for w in workloads().values()} - {r.capability for r in found.results}),
     )
 
 

@@ -151,8 +151,7 @@ def _is_folder(path: Path) -> bool:
 def _own_names(script: Path) -> Iterator[str]:
     """Yield the script's name, and what a profile may ask for one folder below it."""
     yield script.name
-    for name in ("modules",):
-        yield from (f"{name}/{inner}" for inner in _names(script.parent / name))
+    yield from (f"modules/{inner}" for inner in _names(script.parent / "modules"))
 
 
 def _names(folder: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from scripts.app.ab import AbResult
     from scripts.app.check import CheckResult
     from scripts.app.compare import CompareResult
+    from scripts.app.overhead import Overhead
     from scripts.app.precompile import PrecompileResult
     from scripts.app.probe import ProbeResult
     from scripts.app.run import RunResult
@@ -74,6 +76,9 @@ def show_precompile(result: PrecompileResult, out: Out) -> None:
     """Say whether the cache grew, which alone shows that something was compiled."""
     for note in (*result.notes, *result.ending):
         out.note(note)
+    if result.result is not None:
+        show_updates(result, out)
+        return
     grown = result.after - result.before
     took = f"{result.path.name} with {result.stack}, {seconds(result.seconds)}"
     if result.code:
@@ -93,6 +98,25 @@ def show_precompile(result: PrecompileResult, out: Out) -> None:
         out.now("find out why: invoke doctor")
 
 
+def show_updates(result: PrecompileResult, out: Out) -> None:
+    """Say how long the first update took, and how long later ones do."""
+    out.mark("ok" if result.code == 0 else "fail", f"{result.path} with {result.stack}: {result.outcome}")
+    first, later = (result.updates.get(part, {}) for part in ("first", "later"))
+    if first and later:
+        phases = ", ".join(
+            f"{name.removesuffix('_s')} {first[name]:.3g} s" for name in first if name != "loss"
+        )
+        out.line(f"    first update: {phases}")
+        grown = size(result.after - result.before)
+        out.line(f"    later ones, median: {later['update_s']:.3g} s; compile cache +{grown}")
+    else:
+        out.line(f"    {result.detail}")
+    if result.code == 0:
+        out.now(RUN_ONE)
+    else:
+        out.now("find out why: invoke doctor")
+
+
 def show_run(result: RunResult, out: Out) -> None:
     """Say whether the answer was right, and how far that goes."""
     good = result.result.outcome is Outcome.PASS
@@ -104,8 +128,12 @@ def show_run(result: RunResult, out: Out) -> None:
     out.line(f"    {result.result.detail}")
     for words in result.last_words:
         out.line(f"    | {words}")
+    for line in cold_and_steady(result.data):
+        out.line(f"    {line}")
     if result.native:
         out.line(f"    beside it, the device's own: {native(result.native)}")
+    if result.overhead is not None:
+        show_overhead(result.overhead, out, simulated=result.simulated)
     if result.record_path:
         out.line(f"    {result.trials} trials in {result.record_path}")
     if result.result.outcome is Outcome.REFUSED:
@@ -114,6 +142,29 @@ def show_run(result: RunResult, out: Out) -> None:
         out.now("see whether the files are intact: invoke verify")
     elif not good:
         out.now("see which libraries load: invoke check")
+
+
+def cold_and_steady(data: Mapping[str, object]) -> tuple[str, ...]:
+    """Put the first update's figures and the later ones' medians into two lines."""
+    first, rows = data.get("first"), data.get("iterations")
+    if not isinstance(first, dict) or not first or not isinstance(rows, list) or not rows:
+        return ()
+    names = [name for name in first if all(name in row for row in rows)]
+    later = {name: statistics.median(row[name] for row in rows) for name in names}
+    parts = (("first", first), (f"then, median of {len(rows)}", later))
+    return tuple(f"{label}: " + ", ".join(f"{n} {row[n]:.4g}" for n in names) for label, row in parts)
+
+
+def show_overhead(overhead: Overhead, out: Out, *, simulated: bool) -> None:
+    """Say what the stack costs, and whether that is within the budget."""
+    ends = ["?" if end is None else f"{end:+.1f} %" for end in overhead.percent]
+    where = ", simulated on the CPU" if simulated else ""
+    line = (
+        f"{ends[0]} time beside {overhead.library} (between {ends[1]} and {ends[2]}, "
+        f"{overhead.interval.pairs} pairs{where}); the budget is {overhead.budget:g} %: "
+        f"{overhead.verdict.value}"
+    )
+    out.mark("ok" if overhead.verdict.value == "within" else "fail", line)
 
 
 def native(found: Mapping[str, object]) -> str:
@@ -193,6 +244,8 @@ def show_compare(result: CompareResult, out: Out) -> None:
     """Show every metric, then what the primary one means, then what to do."""
     c = result.comparison
     out.line(f"{c.workload}: {c.candidate} against {c.baseline} (warm-up {c.warmup})")
+    if c.simulated:
+        out.line(f"Simulated on the CPU, not a GPU's figures: {', '.join(c.simulated)}")
     for finding in c.findings.values():
         _metric(finding, out, decides=finding.metric == c.primary)
     out.line()
