@@ -101,8 +101,10 @@ def test_architectures_are_judged_apart_and_other_locks_prove_nothing(known: Kno
 def test_probes_that_failed_are_named_with_their_document(known: Known) -> None:
     failed = ("cufft-1d", Level.LOADABLE, Outcome.REFUSED)
     absent = ("cufft-2d", None, Outcome.UNAVAILABLE)
-    worths, proofs = known(document(GOOD, failed, absent, day=1))["a"]
-    assert [proof.failed for proof in proofs] == [("cufft-1d (refused)",)]
+    matrix = document(GOOD, failed, absent, day=1, application="probes")
+    check = document(GOOD, ("nvml", Level.LOADABLE, Outcome.ERROR), day=2)  # a library, no probe
+    worths, proofs = known(matrix, check)["a"]
+    assert sorted(proof.failed for proof in proofs) == [(), ("cufft-1d (refused)",)]
     row = StackRow(
         stack=Stack(id="a", kind=StackKind.TRANSLATION),
         obstacles=(),

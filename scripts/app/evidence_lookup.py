@@ -8,7 +8,7 @@ from typing import Final
 
 from scripts.app.context import Workspace
 from scripts.evidence.document import exercised
-from scripts.evidence.merging import Cell, strongest, why_not
+from scripts.evidence.merging import PROBES, Cell, strongest, why_not
 from scripts.evidence.store import EvidenceStore, open_store
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.probing.catalogue import probes
@@ -111,7 +111,7 @@ def known_by_stack(store: EvidenceStore, *, gpu: str = "") -> dict[str, tuple[li
                 outcome=document.outcome.value,
                 provenance=document.provenance.value,
                 path=kept.paths[0],
-                failed=failed_probes(document.results),
+                failed=failed_probes(document.results) if subject.application == PROBES else (),
             )
         )
     for (stack, name), cells in _wholes(store, gpu=gpu or None, observations=True).items():
