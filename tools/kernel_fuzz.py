@@ -2,8 +2,8 @@
 
 python -m tools.kernel_fuzz [--modules=100000] [--seed=1] [--seconds=110] [PTX file …]
 
-Four of five modules are texts that go to the lexer and the checker under every release; the fifth is a file of
-containers that goes through the reader as well. Texts to begin with are our own, and the files named.
+Four of five modules are texts that go to the lexer and the checker under every release; the fifth is a file
+of containers that goes through the reader as well. Texts to begin with are our own, and the files named.
 """
 
 from __future__ import annotations
@@ -153,8 +153,9 @@ def check_file(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     store = _Memory(path.parent)
     report = store.get(look(path, store).device)
-    for table in ptx_tables() if report is not None else ():
-        tally(path.name, report, table.name)
+    if report is not None:
+        for table in ptx_tables():
+            tally(path.name, report, table.name)
 
 
 def modules(chance: random.Random, seeds: Sequence[bytes]) -> Iterator[tuple[bytes, bool]]:
