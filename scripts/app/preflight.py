@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
@@ -44,6 +44,10 @@ from scripts.preflight.verdict import (
     static_runtime_refusal,
 )
 from scripts.staging.runtimes import read_history
+from scripts.staging.select import only_when_named
+
+if TYPE_CHECKING:
+    from scripts.probing.failures import ProbeWarning
 
 CACHE_FOLDER: Final = "preflight-v1"
 KERNELS_FOLDER: Final = "kernels-v1"
@@ -69,6 +73,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
         avoid: how the program can do without kernels that are missing.
         compared: other stacks for the same system beside this one, where that was asked for.
         staged: the stack has a runtime here; ``active``: it is what `wrap` takes when none is named.
+        warnings: probes that the stack failed on this GPU, as far as they concern the program.
         details, listed: show everything; show every kernel.
     """
 
@@ -88,6 +93,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
     compared: tuple[ComparedStack, ...] = ()
     staged: bool = False
     active: bool = False
+    warnings: tuple[ProbeWarning, ...] = ()
     details: bool = False
     listed: bool = False
 
@@ -136,6 +142,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
             "verdict": self.judged.verdict.value,
             "rests_on": "static reading",
             "evidence": self.level,
+            "failed_probes": [warning.to_json() for warning in self.warnings],
             "reasons": [reason.to_json() for reason in self.judged.reasons],
             "better_stacks": [other.to_json() for other in self.better],
             "native": [msgspec.to_builtins(way) for way in self.native],
@@ -212,6 +219,7 @@ def preflight(
         msg = "which program?"
         raise UsageError("exe-needed", msg, hint="name it: invoke preflight --exe=PATH")
     from scripts.app.evidence_lookup import worth_here  # noqa: PLC0415 - `wrap` comes here as well and has no use for it
+    from scripts.app.probe_findings import probe_warnings  # noqa: PLC0415 - as above
 
     lock = lock_of(ws)
     wanted = _stack(ws, lock, stack)
@@ -236,7 +244,7 @@ def preflight(
         judged=here.judged,
         kernels=here.kernels,
         avoid=avoidances(here.kernels),
-        better=better_stacks(here, others),
+        better=better_stacks(here, [o for o in others if not only_when_named(lock.stacks[o.stack.id], lock)]),
         compared=tuple(compared(one) for one in (here, *others)) if all_stacks else (),
         alternatives=_alternatives(examined) if here.judged.verdict is not Verdict.RUNS else (),
         native=_native(program, host),
@@ -245,6 +253,7 @@ def preflight(
         strict=strict,
         staged=runtime is not None or wanted.kind is StackKind.CONTROL,
         active=_is_active(ws, wanted),
+        warnings=probe_warnings(ws, wanted.id, facts.gfx, examined),
         details=details,
         listed=kernels,
     )

@@ -83,6 +83,8 @@ def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
         text = f"{name} is a program for {os.title()}, and {stack.id} is for {stack.os.title()}"
         then = f"name a stack for {os.title()}: `invoke stacks` lists them"
         yield Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name, then=then)
+    elif (facts.machine, os) == ("x86", "windows"):
+        yield _thirty_two_bits(name, stack)
     elif facts.machine and facts.machine not in stack.machines:
         text = f"{name} is made for {facts.machine}, which {stack.id} does not serve"
         then = f"look for a build of it for {' or '.join(sorted(stack.machines))}"
@@ -93,6 +95,19 @@ def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
     if "admin" in facts.flags or "ui-access" in facts.flags:
         text = f"{name} asks for administrator rights, so it starts only from an elevated prompt (error 740)"
         yield Reason(effect=Verdict.UNKNOWN, weight=15, text=text, file=name)
+
+
+def _thirty_two_bits(name: str, stack: StackFacts) -> Reason:
+    """Say what a stack has for a 32-bit program for Windows."""
+    if "x86" in stack.machines:
+        text = (
+            f"{name} is a 32-bit program: the stack's half for those has the driver and NVAPI alone, "
+            "which is what PhysX needs"
+        )
+        return Reason(effect=Verdict.PARTIAL, weight=20, text=text, file=name)
+    text = f"{name} is a 32-bit program, and {stack.id} has no half for those"
+    then = "use its 64-bit version, or a stack of ZLUDA v7: `invoke stacks` lists them"
+    return Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name, then=then)
 
 
 def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:

@@ -59,6 +59,7 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     )
     if versions:
         out.line(versions)
+    _probes(result, out)
     if result.details:
         _needs(result, out)
         _code(result, out)
@@ -100,6 +101,15 @@ def _reasons(result: PreflightResult, out: Out) -> None:
     if len(reasons) > len(shown):
         every = ", --kernels every kernel" if result.kernels and not result.listed else ""
         out.line(f"  and {len(reasons) - len(shown)} more; --details shows all{every}")
+
+
+def _probes(result: PreflightResult, out: Out) -> None:
+    """Name the probes that the stack failed on this GPU and that concern the program."""
+    shown = result.warnings if result.details else result.warnings[:REASONS]
+    for warning in shown:
+        out.line(f"  {warning.sentence}")
+    if len(result.warnings) > len(shown):
+        out.line(f"  and {len(result.warnings) - len(shown)} failed probes more; --details shows all")
 
 
 def _kernels(result: PreflightResult, out: Out) -> None:

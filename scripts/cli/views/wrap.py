@@ -208,7 +208,9 @@ def show_shim(result: ShimResult, out: Out) -> None:
     out.mark("ok", f"{result.program.name} with {result.stack} ({result.via}): {result.written}")
     for note in result.notes:
         out.mark("warn", note)
+    if result.steam_script:
+        out.line(f"Steam's launch option, by this script: {result.steam_script}")
     if result.steam:
         out.line(f"Steam's launch option, with the layer but without the stack's variables: {result.steam}")
     out.line("It does not verify the stack's files and undoes nothing; `invoke wrap` does.")
-    out.now(f"double-click it, or make it the launch option of a game: {result.written}")
+    out.now(f"double-click it: {result.written}")
