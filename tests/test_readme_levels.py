@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from msgspec import Struct
+from scripts.evidence.index import load_evidence
 
 from scripts.app.context import ROOT, Workspace, workspace_from_environ
 from scripts.app.evidence_lookup import Proof
 from scripts.app.stacks import StacksResult, stacks
-from scripts.evidence.index import load_evidence
 from scripts.model import Host, Level
 from tools.readme_table import status_table
 
