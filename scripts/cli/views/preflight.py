@@ -32,8 +32,8 @@ _SAYS: Final = {
 REASONS: Final = 3
 #: So many ways around missing kernels are shown without ``--details``.
 AVOIDED: Final = 2
-#: And so many ways without translation.
-WAYS: Final = 2
+#: And so many ways without translation: ``native`` has all of them.
+WAYS: Final = 1
 SHOWN: Final = 40
 #: What becomes of a kernel, for a table.
 _STATES: Final = {
