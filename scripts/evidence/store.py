@@ -58,7 +58,9 @@ CREATE INDEX file_document ON file (document);
 CREATE TABLE document (
     id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, observed TEXT NOT NULL, provenance TEXT NOT NULL,
     gpu TEXT NOT NULL, stack TEXT NOT NULL, body BLOB NOT NULL);
-CREATE INDEX document_gpu ON document (gpu, stack);
+CREATE INDEX document_gpu ON document (gpu, observed DESC, hash);
+CREATE INDEX document_stack ON document (stack, observed DESC, hash);
+CREATE INDEX document_observed ON document (observed DESC, hash);
 CREATE TABLE cell (
     id INTEGER PRIMARY KEY, gpu TEXT NOT NULL, stack TEXT NOT NULL, application TEXT NOT NULL,
     capability TEXT NOT NULL, pinned INTEGER NOT NULL, stands INTEGER, newest TEXT, conflict INTEGER,
@@ -183,19 +185,21 @@ class EvidenceStore:
 
     def document(self, content: str) -> Kept | None:
         """Return a document by its hash, ``None`` where there is none."""
-        return next(self._kept("document.hash = ?1", content), None)
+        return next(self._kept("hash = ?", content), None)
 
-    def documents(self, *, gpu: str = "", stack: str = "") -> Iterator[Kept]:
-        """Yield documents, newest first; those about one GPU, or one stack, if it is named."""
-        return self._kept("(?1 = '' OR gpu = ?1) AND (?2 = '' OR stack = ?2)", gpu, stack)
+    def documents(self, *, gpu: str = "", stack: str = "", limit: int = -1) -> Iterator[Kept]:
+        """Yield documents, newest first; about one GPU or stack if it is named, and so many at most."""
+        named = {"gpu": gpu, "stack": stack}
+        asked = {name: value for name, value in named.items() if value}
+        return self._kept(" AND ".join(f"{name} = ?" for name in asked) or "1", *asked.values(), limit=limit)
 
-    def _kept(self, where: str, *values: str) -> Iterator[Kept]:
+    def _kept(self, where: str, *values: str, limit: int = -1) -> Iterator[Kept]:
         """Yield documents with the files that hold them; no path has two strokes in a row."""
         rows = self._base.execute(
-            "SELECT hash, body, group_concat(folder || '/' || name, '//') FROM document "  # noqa: S608 - see CELLS
-            f"JOIN file ON file.document = document.id WHERE {where} GROUP BY document.id "
-            "ORDER BY observed DESC, hash",
-            values,
+            "SELECT hash, body, (SELECT group_concat(folder || '/' || name, '//') FROM file "  # noqa: S608 - see CELLS
+            f"WHERE file.document = document.id) FROM document WHERE {where} "
+            "ORDER BY observed DESC, hash LIMIT ?",
+            (*values, limit),
         )
         for content, body, paths in rows:
             document = msgspec.msgpack.decode(body, type=Document)
