@@ -557,8 +557,8 @@ PATCHED = "ZLUDA v7-preview.10 with the patches of CUDA-for-AMD-Windows"
             {
                 "conv2d without cuDNN": RIGHT,
                 "driver-probes": LOADED,
-                "device-registration": LOADED,
-                "inference": (None, Outcome.ERROR),
+                "llama.cpp device registration": LOADED,
+                "llama.cpp inference": (None, Outcome.ERROR),
                 "sdpa-memory-efficient": REFUSED,
             },
         ),
