@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from scripts.app.trial import (
 from scripts.bench.own_workload import read_own_workload
 from scripts.bench.trials import Runs, write_record
 from scripts.errors import ExitCode, UsageError
+from scripts.evidence.document import FigureFact
 from scripts.evidence.evidence_io import report_folder
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.text import printable, utc_now
@@ -68,6 +70,20 @@ class RunResult(JsonRecord, frozen=True, kw_only=True):
         if self.result.outcome is Outcome.PASS:
             return ExitCode.OK
         return ExitCode.TIMEOUT if self.result.outcome is Outcome.TIMEOUT else ExitCode.NEGATIVE
+
+    @property
+    def figures(self) -> tuple[FigureFact, ...]:
+        """What the workload measures, of a run whose answer was right, for a document."""
+        known = WORKLOADS.get(self.workload)
+        if known is None or self.result.outcome is not Outcome.PASS:
+            return ()
+        return tuple(
+            FigureFact(
+                capability=self.result.capability, metric=metric.name, value=float(value), unit=metric.unit
+            )
+            for metric in known.metrics
+            if isinstance(value := self.data.get(metric.name), (int, float)) and math.isfinite(value)
+        )
 
     @property
     def last_words(self) -> tuple[str, ...]:

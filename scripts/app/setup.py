@@ -211,6 +211,7 @@ def _report(
         created=now,
         attachments=logs,
         not_exercised=sorted({w.shows for w in WORKLOADS.values()} - {ran.result.capability if ran else ""}),
+        figures=ran.figures if ran else (),
     )
     return document, write_document(folder, document)
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from scripts.app.check import CheckResult
 from scripts.app.context import Staged, Workspace, within
+from scripts.app.evidence_lookup import evidence_store
 from scripts.app.run import WORKLOADS, RunResult
 from scripts.app.setup_steps import Flow
 from scripts.app.stack_process import redactor_of, revision_of
@@ -102,13 +103,16 @@ def _evidence(
         application=program.name if program else "",
         attachments=[*found.logs, "junit.xml", "validation.json"],
         not_exercised=sorted({w.shows for w in WORKLOADS.values()} - {r.capability for r in found.results}),
+        figures=found.ran.figures if found.ran else (),
     )
 
 
 def _earlier(ws: Workspace) -> Iterator[Filed]:
     """Yield every document of this workspace: what was committed, then what was made here."""
-    own = sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}"))
-    for path in (*sorted(ws.evidence.glob("*.json")), *own):
+    with evidence_store(ws) as store:
+        for kept in store.documents():
+            yield Filed(path=kept.paths[0], document=kept.document)
+    for path in sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}")):
         try:
             yield Filed(path=within(ws, path), document=read_document(path))
         except WorkspaceError:

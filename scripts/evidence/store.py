@@ -125,6 +125,10 @@ class EvidenceStore:
 
     def __exit__(self, *_: object) -> None:
         """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
         self._base.close()
 
     def ingest(self, folder: Path, *, label: str = "") -> Ingested:
@@ -206,19 +210,33 @@ class EvidenceStore:
             yield Kept(content=content, paths=tuple(sorted(paths.split("//"))), document=document)
 
 
+def store_of(folder: Path, path: Path | None = None) -> EvidenceStore:
+    """Open a store, up to date with a folder; in memory where its file turns out to be of no use."""
+    store = open_store(path)
+    try:
+        store.ingest(folder)
+    except sqlite3.DatabaseError:  # damaged inside, locked for long, or the disk is full
+        store.close()
+        store = open_store()
+        store.ingest(folder)
+    return store
+
+
 def open_store(path: Path | None = None) -> EvidenceStore:
     """Open a store: in memory, or kept in a file, so that only what has changed is read next time.
 
-    A file that cannot be used, or that another version made, is made anew; where none can be made, the store
-    is in memory.
+    A file that is no store, or that another version made, is made anew; where none can be used, the store is
+    in memory.
     """
-    if path is not None:
-        for attempt in ("as it is", "anew"):
-            with suppress(sqlite3.DatabaseError, OSError):
-                if attempt == "anew":
-                    path.unlink(missing_ok=True)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                return EvidenceStore(_connected(str(path)))
+    for file in () if path is None else (path, path):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            return EvidenceStore(_connected(str(file)))
+        except (sqlite3.OperationalError, OSError):
+            break  # another process writes, or nothing can be written here
+        except sqlite3.DatabaseError:
+            with suppress(OSError):
+                file.unlink()
     return EvidenceStore(_connected(":memory:"))
 
 
