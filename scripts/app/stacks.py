@@ -89,9 +89,9 @@ def stacks(ws: Workspace, *, for_gpu: str = "", sbom: str = "") -> StacksResult:
     if sbom:
         return StacksResult(sbom=_sbom(lock, sbom))
     with evidence_store(ws) as store:
-        known = known_by_stack(store)
         advice = _advice(ws, store, lock, for_gpu) if for_gpu else ()
-    wanted = tuple(each.gfx for each in advice)
+        wanted = tuple(each.gfx for each in advice)
+        known = known_by_stack(store, gpu=wanted[0] if len(wanted) == 1 else "")
     host: Host | None = None if for_gpu else host_of(ws)
     staged = {g.stack for g in history.generations}
     rows = tuple(

@@ -143,7 +143,7 @@ _ALL: Final = (
         "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
         take("for-gpu", _SBOM),
         view="stacks",
-        example='--for-gpu="RX 9060 XT"',
+        example="--for-gpu=gfx1200",
     ),
     Verb(
         "use",
