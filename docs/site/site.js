@@ -41,7 +41,7 @@ function answerCard(gpu, hits, found) {
     h("h2", {}, h("a", { href: route("gpu", gpu.id) }, gpu.id), names.length ? `: ${names.slice(0, 3).join(", ")}` : ""),
     found.length ? [h("h3", {}, "Right numbers were shown for"), works.length ? list(works) : h("p", {}, "nothing yet"),
       h("h3", {}, "Failed"), fails.length ? list(fails) : h("p", {}, "nothing that a document names")] : nothing(gpu),
-    gpu.advice.map((line) => h("p", {}, line)),
+    advice(gpu),
     h("p", {}, h("a", { href: route("gpu", gpu.id) }, `Everything about ${gpu.id}`), ` (${plural(found.length, "result")})`));
 }
 

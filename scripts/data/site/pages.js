@@ -64,10 +64,18 @@ async function gpuPage(id) {
     facts([["Family", gpu.family], ["Sold as", gpu.names.join(", ")],
       ["Pinned stacks for it", listing.map((stack) => [h("a", { href: route("stack", stack.id) }, stack.id), " "]).flat()],
       ["Results", tally(found)]]),
-    gpu.advice.map((line) => h("p", {}, line)),
+    advice(gpu),
     found.length ? cellTable(`All results for ${id}`, found) : nothing(gpu),
     await figures([gpu], () => true),
   ] };
+}
+
+/** What to use by the documents, and which commands know more about the machine they run on. */
+function advice(gpu) {
+  if (!gpu.advice) return "";
+  const command = (words) => h("code", {}, `invoke ${words}=${gpu.id}`);
+  return [h("p", {}, `By these documents: ${gpu.advice}.`),
+    h("p", { class: "faint" }, "In a checkout: ", command("stacks --for-gpu"), " shows the reasons, ", command("native --gpu"), " the ways without translation.")];
 }
 
 /** What to show where no document speaks about a GPU. */
