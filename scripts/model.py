@@ -5,7 +5,7 @@ All of them are frozen: a value that has been handed over does not change afterw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -262,6 +262,11 @@ class Progress(Protocol):
     ) -> AbstractContextManager[Callable[[int], None]]:
         """Open one piece of work; the yielded callable gets how much was done *since last time*."""
 
+    def table(
+        self, title: str, columns: Sequence[str]
+    ) -> AbstractContextManager[Callable[[Sequence[Sequence[str]]], None]]:
+        """Show a table to a person who is waiting; the yielded callable replaces all of its rows."""
+
     def note(self, message: str) -> None:
         """Say one line that must not be missed."""
 
@@ -279,6 +284,13 @@ class NoProgress:
         del label, total, unit
         return nullcontext(_ignore)
 
+    def table(
+        self, title: str, columns: Sequence[str]
+    ) -> AbstractContextManager[Callable[[Sequence[Sequence[str]]], None]]:
+        """Ignore the table."""
+        del title, columns
+        return nullcontext(_ignore)
+
     def note(self, message: str) -> None:
         """Ignore the line."""
         del message
@@ -288,8 +300,8 @@ class NoProgress:
         del message
 
 
-def _ignore(_amount: int) -> None:
-    """Swallow an amount."""
+def _ignore(_progress: object) -> None:
+    """Swallow an amount, or the rows of a table."""
 
 
 class Result(Protocol):

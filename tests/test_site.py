@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -337,6 +339,28 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         matrix(ws, output=str(other))
     assert caught.value.reference == "not-a-site"
     assert snapshot(other) == {"index.html": b"mine"}
+
+
+def test_the_task_says_what_it_wrote(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "scripts", "matrix", f"--output={tmp_path / 'site'}"]
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert "the first build in this folder" in done.stdout
+    assert str(tmp_path / "site" / "index.html") in done.stdout.replace("\n", "")
+    again = subprocess.run(
+        [*words, "--json"], cwd=ROOT, capture_output=True, check=True, stdin=subprocess.DEVNULL
+    )
+    told = json.loads(again.stdout)
+    assert told["changes"] is None
+    assert told["first_view"] < 300_000
+    assert told["files"] == len(snapshot(tmp_path / "site"))
 
 
 def test_what_is_no_document_is_named(build: Callable[..., MatrixResult], tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from scripts.cli.verbs import VERBS
 from scripts.errors import UsageError
 from scripts.evidence.document import IDLE, SEVERITY, Provenance
 from scripts.evidence.matrix import DocumentFact, Matrix, matrix
-from scripts.evidence.merging import Cell
+from scripts.evidence.merging import PROBES, Cell
 from scripts.evidence.store import open_store
+from scripts.probing.catalogue import probes
 
 _HEAD: Final = (
     "| GPU | stack | what was shown | what failed or is missing | who saw it |",
@@ -122,9 +123,19 @@ def _shown(cells: Sequence[Cell]) -> str:
     passes = [cell for cell in cells if cell.stands.passed and cell.level is not None]
     levels = sorted({cell.level for cell in passes if cell.level}, key=lambda level: -level.rank)
     return "; ".join(
-        f"**{level}**: {_list(_names([cell for cell in passes if cell.level is level], cells))}"
-        for level in levels
+        f"**{level}**: {_passed([cell for cell in passes if cell.level is level], cells)}" for level in levels
     ) or "nothing"  # fmt: skip
+
+
+def _passed(some: Sequence[Cell], cells: Sequence[Cell]) -> str:
+    """Name what passed; probes, which are many, are counted."""
+    count = sum(cell.application == PROBES for cell in some)
+    names = _list(_names([cell for cell in some if cell.application != PROBES], cells))
+    return ", ".join(filter(None, (names, _counted(count))))
+
+
+def _counted(count: int) -> str:
+    return f"[{count} probe{'' if count == 1 else 's'}](docs/probes.md)" if count else ""
 
 
 def _lacking(cells: Sequence[Cell], documents: Sequence[DocumentFact]) -> str:
@@ -138,7 +149,9 @@ def _lacking(cells: Sequence[Cell], documents: Sequence[DocumentFact]) -> str:
     known = {cell.capability for cell in cells}
     rest = {name for fact in documents for name in fact.not_exercised} - known
     if rest:
-        parts.append(f"not exercised: {_list(rest)}")
+        questions = rest & set(probes())
+        words = ", ".join(filter(None, (_list(rest - questions), _counted(len(questions)))))
+        parts.append(f"not exercised: {words}")
     return "; ".join(parts) or "–"
 
 

@@ -133,7 +133,14 @@ class NativeResult(JsonRecord, frozen=True, kw_only=True):
     refusal: str = ""
     exit_code: int = ExitCode.OK
 
-    JSON = "gfx os program programs ways refusal"
+    JSON = "gfx os program programs ways refusal better"
+
+    @property
+    def better(self) -> str:
+        """Why translation is the better way; empty where the program has its own, or no stack can serve."""
+        if self.program is None or self.refusal or any(way.own for way in self.ways):
+            return ""
+        return "no way of its own is known here for this program: without its source, translation is the way"
 
 
 def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:

@@ -261,6 +261,19 @@ class TerminalProgress:
             bar = bars.add_task(label, total=total)
             yield lambda done: bars.update(bar, advance=done)
 
+    @contextmanager
+    def table(
+        self, title: str, columns: Sequence[str]
+    ) -> Iterator[Callable[[Sequence[Sequence[str]]], None]]:
+        """Show one table while the block runs, and take it away at its end."""
+        if not self.out.animates:
+            yield _nothing
+            return
+        from scripts.cli.painting import live_table  # noqa: PLC0415 - as above
+
+        with live_table(self.out.stderr, title, columns, unicode=self.out.unicode) as show:
+            yield show
+
     def note(self, message: str) -> None:
         """Say one line."""
         self.out.note(message)
@@ -271,8 +284,8 @@ class TerminalProgress:
             self.out.note(message)
 
 
-def _nothing(_amount: int) -> None:
-    """Show nothing for small work."""
+def _nothing(_progress: object) -> None:
+    """Show nothing: the work is small, or there is no terminal."""
 
 
 NAMES = ("stdout", "stderr")

@@ -142,6 +142,11 @@ def show_fetch(result: FetchResult, out: Out) -> None:
     show_steps(result.steps, out)
     for blob in result.blobs:
         out.line(blob)
+    if result.bundle is not None:
+        out.mark("ok", f"{result.bundle}: {size(result.bundle_bytes or 0)}; each archive in it is verified")
+        out.line("The other machine needs this project with the same pins.lock besides.")
+        out.now(f"there: invoke setup --supplied={result.bundle.name}")
+        return
     out.now(f"unpack and assemble: invoke stage --stack={result.stack}")
 
 
