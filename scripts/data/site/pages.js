@@ -73,9 +73,8 @@ async function gpuPage(id) {
 /** What to use by the documents, and which commands know more about the machine they run on. */
 function advice(gpu) {
   if (!gpu.advice) return "";
-  const command = (words) => h("code", {}, `invoke ${words}=${gpu.id}`);
-  return [h("p", {}, `By these documents: ${gpu.advice}.`),
-    h("p", { class: "faint" }, "In a checkout: ", command("stacks --for-gpu"), " shows the reasons, ", command("native --gpu"), " the ways without translation.")];
+  const more = `In a checkout: \`invoke stacks --for-gpu=${gpu.id}\` shows the reasons, \`invoke native --gpu=${gpu.id}\` the ways without translation.`;
+  return [h("p", {}, `By these documents: ${gpu.advice}.`), h("p", { class: "faint" }, prose(more))];
 }
 
 /** What to show where no document speaks about a GPU. */
