@@ -344,6 +344,7 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Browser, site: Path, hosti
     assert browser.run("document.documentElement.scrollWidth") == 360
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(_AXE is None, reason="axe-core-python is not installed (requirements-test.lock)")
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (360, True)], ids=["light", "dark-phone"])
 @pytest.mark.parametrize("page", ["start", "gpu", "stack", "cell"])

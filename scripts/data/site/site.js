@@ -36,7 +36,7 @@ function answerCard(gpu, hits, found) {
   const works = found.filter((cell) => cell.capability && cell.outcome === "pass" && cell.level >= 2)
     .sort((a, b) => (a.who > b.who) - (a.who < b.who) || b.level - a.level); // measured before reported
   const fails = found.filter((cell) => cell.capability && FAILED(cell));
-  const list = (cellsOf) => h("ul", {}, cellsOf.slice(0, 6).map((cell) => h("li", {}, asked(cell), " with ", stackName(cell.stack), ": ", shown(cell))),
+  const list = (cellsOf) => h("ul", {}, cellsOf.slice(0, 6).map((cell) => h("li", {}, asked(cell), " with ", cell.stack.id || "a stack that is not named", ": ", shown(cell))),
     cellsOf.length > 6 ? h("li", {}, `and ${plural(cellsOf.length - 6, "more", "more")}`) : "");
   return h("div", { class: "card" },
     h("h2", {}, h("a", { href: route("gpu", gpu.id) }, gpu.id), names.length ? `: ${names.slice(0, 3).join(", ")}` : ""),
