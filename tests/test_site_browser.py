@@ -226,6 +226,17 @@ def test_more_rows_come_and_the_keyboard_stays_with_them(browser: Browser, site:
     assert browser.run(place) == 100
 
 
+def test_the_first_tab_offers_to_skip_what_every_page_begins_with(browser: Browser, site: Path) -> None:
+    go(browser, site)
+    browser.key("Tab", 9)
+    assert browser.run("document.activeElement.className") == "skip"
+    assert browser.run("document.activeElement.getBoundingClientRect().left") >= 0, "it can be seen"
+    browser.key("Enter", 13, text="\r")
+    browser.wait("document.activeElement.id === 'main'")
+    browser.key("Tab", 9)
+    assert browser.run("document.activeElement.id") == "find-text"
+
+
 def test_columns_sort_and_say_so(browser: Browser, site: Path) -> None:
     go(browser, site)
     button = "document.querySelector('#cells th[data-sort=seen] button')"
