@@ -255,9 +255,9 @@ def test_advice_names_what_to_use_how_far_it_is_shown_by_whom_and_what_fails(tmp
         ),
         (
             "gfx1150",
-            "no pass is known on gfx1150; untried: zluda-v6-linux, zluda-v7p10-sdk72, zluda-v7p11-sdk72",
+            "no pinned stack has a pass on gfx1150; untried: zluda-v6-linux, zluda-v7p10-sdk72, zluda-v7p11-",
         ),
-        ("gfx1031", "no pass is known on gfx1031; untried: zluda-v6-linux"),
+        ("gfx1031", "no pinned stack has a pass on gfx1031; untried: zluda-v6-linux"),
         ("gfx906", "AMD's packages that stacks here are made of do not list gfx906"),
     ],
 )

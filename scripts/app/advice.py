@@ -129,7 +129,7 @@ class GpuAdvice(JsonRecord, frozen=True, kw_only=True):
             shown = f"{first.best.word} ({first.best.what}), {first.best.who}"
             return f"use {first.stack}: {shown}" if first.whole else f"{first.stack} works in part: {shown}"
         if self.untried:
-            return f"no pass is known on {self.gfx}; untried: {', '.join(self.untried)}"
+            return f"no pinned stack has a pass on {self.gfx}; untried: {', '.join(self.untried)}"
         return f"no pinned stack is for {self.gfx}"
 
 
