@@ -27,7 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 STACK = "native-cuda"
-#: A small training run of PyTorch as somebody's own program: its loss after 60 steps is known.
+#: A small training run of PyTorch as a user's own program: its loss after 60 steps is known.
 OWN = """name = "torch-fit"
 command = ["{python}", "fit.py"]
 timeout = 120

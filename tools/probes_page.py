@@ -70,7 +70,7 @@ def _page() -> Iterator[str]:
     yield ""
     yield "`invoke probe --only=cufft-*,!cufft-many` asks some of them, `--exe=PYTHON` by another Python (the"
     yield "`torch-` probes need PyTorch in it), `--compare A B` holds two documents side by side. An"
-    yield "interrupted matrix goes on where it stopped; `--fresh` begins anew. `--device=cpu` asks PyTorch's"
+    yield "interrupted matrix goes on where it stopped; `--fresh` starts again. `--device=cpu` asks PyTorch's"
     yield "CPU device instead, which shows whether the probes themselves are right."
     for group in groups():
         yield ""

@@ -231,7 +231,7 @@ class Download(Struct, frozen=True):
                 return None
 
     def _receive(self, session: requests.Session, place: DownloadSource) -> None:
-        """Bring the file from one place and compare it; a wrong resumed one is begun anew once."""
+        """Bring the file from one place and compare it; a wrong resumed one is started again once."""
         resumed = place.file is None and bool(self.job.partial.etag()) and self.job.partial.size() > 0
         with self.progress.task(f"fetch {self.job.artifact.id}", self.job.artifact.size) as advance:
             try:
@@ -239,7 +239,7 @@ class Download(Struct, frozen=True):
             except AttemptError as error:
                 if error.wrong_bytes and resumed:
                     self.job.partial.discard()
-                    msg = "the resumed file was damaged; beginning anew"
+                    msg = "the resumed file was damaged; starting again from its first byte"
                     raise AttemptError(msg, transient=True) from error
                 raise
 

@@ -18,7 +18,7 @@ def show_report(result: ReportResult, out: Out) -> None:
     if result.added is not None:
         out.mark("ok", f"imported: {_title(result.added)}")
         out.line(f"    {result.added.path}")
-        out.line("    It was checked for form, not for truth; nobody measured it here.")
+        out.line("    It was checked for form, not for truth; it was not measured here.")
     if result.bundle is not None:
         out.mark("ok", f"bundle: {result.bundle}")
         for name in result.bundle_names:
