@@ -23,7 +23,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("placement", "preflight"),
     ("launch",),
     ("evidence",),
-    ("bench", "doctor", "probing"),
+    ("bench", "doctor", "probing", "site"),
     ("app",),
     ("cli",),
 )

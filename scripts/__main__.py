@@ -34,7 +34,15 @@ PROBES = (
     *("packaging", "pycxxfilt"),
 )
 #: And whether it can run the tests.
-TEST_PROBES = ("pytest", "hypothesis", "pytest_httpserver", "trustme", "xdist", "pytest_timeout")
+TEST_PROBES = (
+    "pytest",
+    "hypothesis",
+    "pytest_httpserver",
+    "trustme",
+    "xdist",
+    "pytest_timeout",
+    "axe_core_python",
+)
 CODE_USAGE, CODE_HOST, CODE_FETCH, CODE_INTERRUPTED = 2, 50, 20, 130
 TEST = "test"
 #: How long whole runs of the tests took here, in seconds; git ignores the folder.

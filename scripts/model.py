@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct, field
 
@@ -60,7 +60,10 @@ class Level(StrEnum):
     @property
     def rank(self) -> int:
         """Position among the levels, 0 for the lowest."""
-        return list(Level).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {level: rank for rank, level in enumerate(Level)}
 
 
 class Outcome(StrEnum):

@@ -11,8 +11,14 @@ import pytest
 
 from scripts.app.context import workspace_from_environ
 from scripts.app.stack_process import revision_of
+from scripts.evidence.document import Document, Provenance
+from scripts.evidence.evidence_io import read_document
+from scripts.evidence.merging import PROBES
+from scripts.probing.catalogue import Probe, probes
 from tools.control import clone
+from tools.probes_page import passed_on_cuda
 
+ROOT = Path(__file__).resolve().parents[1]
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not there")
 
 
@@ -39,3 +45,28 @@ def test_a_changed_checkout_is_cloned_clean(tmp_path: Path, capsys: pytest.Captu
     assert (after.commit, after.dirty) == (before.commit, False)
     assert (cloned / "file").read_text(encoding="utf-8") == "committed"
     assert "not in it: M file" in capsys.readouterr().out
+
+
+def shown() -> list[Document]:
+    """Return the committed documents of probes on NVIDIA's own CUDA; reading checks their form."""
+    every = [read_document(path) for path in sorted((ROOT / "evidence").glob("*.json"))]
+    return [d for d in every if (d.subject.stack, d.subject.application) == ("native-cuda", PROBES)]
+
+
+def test_the_documents_of_real_cuda_were_measured_at_a_clean_commit() -> None:
+    assert shown()
+    for document in shown():
+        assert document.provenance is Provenance.MEASURED
+        assert not document.simulated
+        assert document.subject.gpu is not None
+        assert document.subject.gpu.vendor == "nvidia"
+        assert document.lock is not None
+        assert not document.lock.custom
+        assert document.revision is not None
+        assert not document.revision.dirty
+        assert {a.capability for a in document.attempts} == {r.capability for r in document.results}
+
+
+@pytest.mark.parametrize("probe", probes().values(), ids=lambda probe: probe.name)
+def test_every_probe_passes_on_real_cuda_or_says_why_not(probe: Probe) -> None:
+    assert (probe.name in passed_on_cuda()) is not bool(probe.unshown)

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.app.probe import policies_for, read_attempt
+from scripts.app.probe import read_attempt
 from scripts.bench.workload_record import MARK
 from scripts.errors import UsageError
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.processes import Captured, Dialog
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import choose, probes
+from scripts.probing.failures import policies_for
 from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeChange, ProbeMatrix, differences, score
 from tools.probes_page import questions
 

@@ -29,7 +29,7 @@ from scripts.evidence.document import (
     Subject,
 )
 from scripts.evidence.evidence_io import read_document
-from scripts.evidence.index import Filed, find_regressions
+from scripts.evidence.regressions import Filed, find_regressions
 from scripts.evidence.validation import (
     Validation,
     ValidationStep,

@@ -110,6 +110,7 @@ def judge_check(staged: Staged, captured: Captured) -> CheckVerdict:
         exit_code=None if captured.timed_out else captured.returncode,
         timed_out=captured.timed_out,
         kind=staged.stack.kind,
+        backed=[file.provides for file in staged.runtime.files if file.provides and file.needs],
         dialogs=[f"{box.title}: {box.text}" for box in captured.dialogs],
     )
 

@@ -11,7 +11,8 @@ from scripts.app.context import Workspace
 from scripts.app.pins import chosen, github, transport
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock import update
-from scripts.lock.proposals import Proposal, completed, fits, indexed, proposals
+from scripts.lock.package_index import indexed
+from scripts.lock.proposals import Proposal, completed, fits, proposals
 from scripts.lock.reader import parse_lock, read_lock
 from scripts.lock.update import LockDiff, PinFinding, diff
 from scripts.lock.values import url_problem
@@ -74,7 +75,7 @@ class _Work(Struct, kw_only=True):
 
 
 def pins_update(
-    ws: Workspace, *, artifact: str = "", tag: str = "", gpu: str = "", write: bool = False
+    ws: Workspace, *, artifact: str = "", tag: str = "", gpu: str = "", for_: str = "", write: bool = False
 ) -> PinsUpdateResult:
     """Compare pins with their releases' metadata and propose newer releases.
 
@@ -86,6 +87,7 @@ def pins_update(
         artifact: artifact ids, comma separated; empty for all.
         tag: the release to bring in; empty for the newest.
         gpu: complete the stack that is proposed for this architecture (``all``: every one) and nothing else.
+        for_: the system of the machine that is meant with ``gpu``; empty for this one's.
         write: change the lock file; otherwise only the difference is returned.
 
     Raises:
@@ -97,7 +99,8 @@ def pins_update(
     text = format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path)
     work = _Work(lock=lock, text=text, server=github(ws))
     if gpu:
-        for proposal in chosen_proposals(gpu, lock):
+        system = for_ or ("windows" if ws.platform == "win32" else "linux")
+        for proposal in chosen_proposals(gpu, system, lock):
             work.text, status, detail = complete(ws, lock, work.text, proposal)
             work.say(proposal.artifact, status, detail)
         return _finish(ws, work, write=write)
@@ -147,7 +150,7 @@ def _bring_in(
         detail = problem.message if problem else f"{tag} gives no SHA-256 for {asset.name}; use pins.add"
         work.say(base.id, PinFinding.NO_DIGEST.value, detail)
         return
-    new = update.successor(base, ref, release, asset)
+    new = update.with_known_needs(update.successor(base, ref, release, asset), work.lock)
     stacks = update.successor_stacks(work.lock, base, new, ref.tag, tag)
     work.text = with_artifact(work.text, new)
     for stack in stacks:
@@ -176,17 +179,19 @@ ALL: Final = "all"
 MOST: Final = 8 << 20
 
 
-def chosen_proposals(gpu: str, lock: Lock) -> tuple[Proposal, ...]:
-    """Return the proposals for an architecture, or all of them, that a lock does not have yet.
+def chosen_proposals(gpu: str, system: str, lock: Lock) -> tuple[Proposal, ...]:
+    """Return the proposals for an architecture, or all of a system, that a lock does not have yet.
 
     Raises:
         UsageError: ``no-proposal``: there is none for it.
     """
-    found = tuple(one for one in proposals() if gpu in {ALL, one.gfx})
+    there = [one for one in proposals() if one.os == system]
+    found = tuple(one for one in there if gpu in {ALL, one.gfx})
     if not found:
-        known = ", ".join(sorted({one.gfx for one in proposals()}))
-        msg = f"no stack is proposed for {gpu}"
-        raise UsageError("no-proposal", msg, hint=f"use one of: {known}, {ALL}")
+        known = ", ".join(sorted({one.gfx for one in there})) or "none"
+        msg = f"no stack is proposed for {gpu} on {system}"
+        hint = f"use one of: {known}, {ALL}" if there else "use --for=windows or --for=linux"
+        raise UsageError("no-proposal", msg, hint=hint)
     return tuple(one for one in found if fits(one, lock))
 
 

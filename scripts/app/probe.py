@@ -28,7 +28,9 @@ from scripts.bench.workload_record import judge_run, parse_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import AttemptFact, build_document
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
+from scripts.evidence.merging import PROBES
 from scripts.launch.injection import ViaFacts
+from scripts.launch.profiles import torch_policies
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.fs import parallel_map, write_atomic
 from scripts.osal.paths import user_path
@@ -36,6 +38,7 @@ from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
+from scripts.probing.failures import policies_for
 from scripts.probing.matrix import (
     MatrixKey,
     ProbeAttempt,
@@ -53,8 +56,6 @@ SCRIPT: Final = (*INSIDE, "probes", "probe.py")
 UNFINISHED: Final = "reports/unfinished-probes.json"
 DEVICES: Final = ("cuda", "cpu")
 TWO: Final = 2
-#: What documents of a matrix speak about: a failing probe takes away no pass of a check or a program.
-SUBJECT: Final = "probes"
 #: Probes on the CPU reference share no GPU: so many at once, if the machine has the cores.
 MOST_AT_ONCE: Final = 4
 #: How many seconds a probe lasts that shows that something lasts.
@@ -75,8 +76,10 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
         attempts: every process, in order.
         kept: how many results an interrupted matrix had left.
         evidence: the document; empty where none is written.
+        gfx: the GPU's architecture; empty where it has none of AMD's.
         policies: settings that go around what failed, for PyTorch.
-        differences: of two matrices.
+        compared: two documents as they were named, ``scores`` what each of them counts.
+        differences: of the two.
     """
 
     stack: str = ""
@@ -87,13 +90,15 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
     attempts: tuple[ProbeAttempt, ...] = ()
     kept: int = 0
     evidence: str = ""
+    gfx: str = ""
     policies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    differences: tuple[ProbeDifference, ...] = ()
     compared: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()
+    differences: tuple[ProbeDifference, ...] = ()
 
     JSON = (
-        "stack simulated program score percent=score.percent results attempts kept evidence policies "
-        "compared differences"
+        "stack gfx? simulated program score percent=score.percent results attempts kept evidence policies "
+        "compared scores differences"
     )
 
     @property
@@ -147,7 +152,7 @@ def compare_documents(names: Sequence[str]) -> ProbeResult:
     documents = [read_document(path) for path in paths]
     left, right = ([r for r in d.results if r.capability in probes()] for d in documents)
     return ProbeResult(
-        differences=differences(left, right), score=score(()), compared=tuple(path.name for path in paths)
+        compared=tuple(names), scores=(score(left), score(right)), differences=differences(left, right)
     )
 
 
@@ -191,6 +196,7 @@ class ProbeRun:
             attempts=matrix.attempts,
             kept=kept,
             evidence=str(evidence),
+            gfx=(gpu.gfx or "") if (gpu := self.staged.host.selected_gpu) else "",
             policies=policies_for(ordered),
         )
 
@@ -255,10 +261,15 @@ class ProbeRun:
         return matrices.compiling(replace(attempt, number=number, limit=limit, compiled=grown))
 
     def _command(self, probe: Probe, limit: float) -> Command:
-        """Plan the process as ``wrap`` plans any program; a lasting probe ends before its time is over."""
+        """Plan the process as ``wrap`` plans any program; a lasting probe ends before its time is over.
+
+        Settings that go around what fails in PyTorch are left out: they would hide it.
+        """
         script = self.ws.root.joinpath(*SCRIPT)
         lasting = f"--seconds={min(LASTING, limit * 0.7):g}"
-        request = WrapRequest(exe=self.program, program_args=(str(script), probe.name, lasting))
+        request = WrapRequest(
+            exe=self.program, program_args=(str(script), probe.name, lasting), without=torch_policies()
+        )
         plan = plan_run(
             self.ws, request, staged=lambda _ws, _stack: self.staged, placer=None, inspect=self._inspect
         )
@@ -294,7 +305,7 @@ class ProbeRun:
             redactor=redactor,
             revision=revision_of(self.ws),
             created=now,
-            application=SUBJECT,
+            application=PROBES,
             attachments=("matrix.json", *list(logs)[:190]),
             not_exercised=set(probes()) - set(matrix.finals),
             notes=(f"{counted.passed} of {len(chosen)} probes passed", *_facts(matrix)),
@@ -349,17 +360,6 @@ def fact(attempt: ProbeAttempt) -> AttemptFact:
         seconds=attempt.seconds,
         detail=attempt.result.detail,
     )
-
-
-def policies_for(results: Sequence[CapabilityResult]) -> dict[str, tuple[str, ...]]:
-    """Name the settings for PyTorch that go around what failed, each with the probes that say so."""
-    found: dict[str, tuple[str, ...]] = {}
-    fine = {Outcome.PASS, *matrices.ABSENT}
-    for result in results:
-        policy = probes()[result.capability].policy
-        if policy and result.outcome not in fine:
-            found[policy] = (*found.get(policy, ()), result.capability)
-    return found
 
 
 def _facts(matrix: ProbeMatrix) -> list[str]:

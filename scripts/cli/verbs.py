@@ -26,7 +26,14 @@ _ONLY_PROBES: Final = SHARED["only"]._replace(
 _PYTHON: Final = SHARED["exe"]._replace(
     help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
 )
+_RUNNER: Final = SHARED["exe"]._replace(
+    help="the Python that runs a workload of ours, for example one that has PyTorch", value="PYTHON"
+)
+_WARMED: Final = SHARED["exe"]._replace(help="with --dynamic: the Python with your PyTorch", value="PYTHON")
 _REMOVE_YES: Final = SHARED["yes"]._replace(help="remove them; without it they are only named")
+_INTO_BUNDLE: Final = Option(
+    "bundle", "also write them into one file, which `setup --supplied=FILE` takes on another machine", "FILE"
+)
 _READ_LOG: Final = SHARED["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
 )
@@ -46,8 +53,8 @@ _ALL: Final = (
         START,
         "Run a program with a stack's CUDA libraries.",
         take(
-            "exe! stack via keep timeout set cwd log report explain strict no-profile without expect-gpu "
-            "args-file trace",
+            "exe! stack via keep timeout set cwd log report explain strict no-profile without policy "
+            "expect-gpu args-file trace",
         ),
         view="wrap",
         home="wrap.wrap",
@@ -81,7 +88,7 @@ _ALL: Final = (
         "precompile",
         PROGRAMS,
         "Compile a program's device code now with the layer's own tool, so that its first run need not.",
-        take("path! stack timeout"),
+        take("path stack timeout dynamic", _WARMED),
         view="measuring",
         example="--path=blender",
         bare="path",
@@ -130,10 +137,10 @@ _ALL: Final = (
     Verb(
         "stacks",
         STACKS,
-        "List the pinned stacks, whether they fit here, and what documents show.",
+        "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
         take("for-gpu"),
         view="stacks",
-        example="--for-gpu=gfx1200",
+        example='--for-gpu="RX 9060 XT"',
     ),
     Verb(
         "use",
@@ -158,7 +165,7 @@ _ALL: Final = (
         "fetch",
         STACKS,
         "Bring a stack's archives into the store, verified by hash.",
-        take("stack gpu for with yes offline mirror"),
+        take("stack gpu for with yes offline mirror", _INTO_BUNDLE),
         view="stacks",
         home="setup",
         example="--for=windows --gpu=gfx1100",
@@ -205,7 +212,7 @@ _ALL: Final = (
         "run",
         MEASURING,
         "Run a workload with a known answer.",
-        take("workload stack size timeout trials record"),
+        take("workload stack size timeout trials record budget", _RUNNER),
         view="measuring",
         home="run",
         example="--workload=gemm --trials=4",
@@ -224,7 +231,7 @@ _ALL: Final = (
         "ab",
         MEASURING,
         "Measure two stacks in turn (A B B A) until the interval is narrow, and compare them.",
-        take("a! b! workload rounds size width margin timeout"),
+        take("a! b! workload rounds size width margin timeout slowdown", _RUNNER),
         view="measuring",
         home="ab",
         example="--a=cpu-reference --b=cpu-reference",
@@ -248,6 +255,9 @@ _ALL: Final = (
         example="--folder=stage/reports/rounds/20261201T120000Z-1",
     ),
     Verb(
+        "matrix", UPKEEP, "Write all evidence as a site.", take("output"), "report", example="--output=site"
+    ),
+    Verb(
         "cache.list",
         UPKEEP,
         "Show what the store holds and who needs it.",
@@ -268,7 +278,7 @@ _ALL: Final = (
         "pins.check",
         UPKEEP,
         "Hash upstream's bytes again and compare them with the lock; nothing is kept.",
-        take("only offline"),
+        take("only offline stale"),
         view="pins",
         example="--only=zluda-windows-v6",
         home="pins",
@@ -283,6 +293,7 @@ _ALL: Final = (
                 help="complete the stack proposed for this architecture from AMD's index (all: every one)",
                 value="GFX",
             ),
+            SHARED["for"]._replace(help="the system meant with --gpu, where it is not this one"),
             SHARED["write"],
         ),
         view="pins",

@@ -61,6 +61,7 @@ def judge(
     exit_code: int | None,
     timed_out: bool,
     kind: StackKind = StackKind.TRANSLATION,
+    backed: Iterable[str] = (),
     dialogs: Iterable[str] = (),
 ) -> CheckVerdict:
     """Judge one run.
@@ -74,12 +75,14 @@ def judge(
         exit_code: the process's exit code; ``None`` if it was ended by us.
         timed_out: whether we ended it.
         kind: a translation stack's ``OK`` for cuFFT and NVML means little, and the result says so.
+        backed: names whose library has one of HIP behind it, of which that is not true.
         dialogs: message boxes that had to be closed; each hides a library that did not start.
     """
     wanted = {n.lower() for n in expected if group_of(n) in CORE + OPTIONAL} - {"nvapi"}
+    behind = frozenset(name.lower() for name in backed)
     found: dict[str, CapabilityResult] = {}
     for line in output.lines:
-        found[line.name] = _merge(found.get(line.name), _result(line, kind, wanted))
+        found[line.name] = _merge(found.get(line.name), _result(line, kind, wanted, behind))
     for name in wanted - set(found):
         found[name] = CapabilityResult(
             capability=name,
@@ -109,12 +112,12 @@ def _required(wanted: set[str], kind: StackKind) -> set[str]:
     return {"nvcuda"} if kind is StackKind.CONTROL else set(CORE)
 
 
-def _result(line: CheckLine, kind: StackKind, wanted: set[str]) -> CapabilityResult:
+def _result(line: CheckLine, kind: StackKind, wanted: set[str], behind: frozenset[str]) -> CapabilityResult:
     """Judge one line."""
     group = group_of(line.name)
     if line.ok:
         detail = line.path or ""
-        if kind is StackKind.TRANSLATION and group in {"cufft", "nvml"}:
+        if kind is StackKind.TRANSLATION and group in {"cufft", "nvml"} and line.name not in behind:
             detail = NOTHING_BEHIND
         return CapabilityResult(
             capability=line.name, level=Level.LOADABLE, outcome=Outcome.PASS, detail=detail

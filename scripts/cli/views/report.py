@@ -1,24 +1,26 @@
-"""What a person sees of ``report`` and ``validate``."""
+"""What a person sees of ``report``, ``validate`` and ``matrix``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scripts.cli.console import RUN_ONE, Out, brief, seconds
+from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
 from scripts.evidence.document import Provenance
 from scripts.evidence.validation import ValidationVerdict
 
 if TYPE_CHECKING:
+    from scripts.app.matrix import MatrixResult
     from scripts.app.report import MachineSeen, ReportResult
     from scripts.app.validate import RoundResult, ValidateResult
 
 
 def show_report(result: ReportResult, out: Out) -> None:
     """Show what was imported or bundled, then what this machine has shown."""
-    if result.added is not None:
-        out.mark("ok", f"imported: {_title(result.added)}")
-        out.line(f"    {result.added.path}")
-        out.line("    It was checked for form, not for truth; it was not measured here.")
+    for seen in result.added:
+        out.mark("ok", f"imported: {_title(seen)}: {_worth(seen)}")
+        out.line(f"    {seen.path}")
+    if result.added:
+        out.line("    What is imported was checked for form, not for truth; it was not measured here.")
     if result.bundle is not None:
         out.mark("ok", f"bundle: {result.bundle}")
         for name in result.bundle_names:
@@ -27,7 +29,7 @@ def show_report(result: ReportResult, out: Out) -> None:
         out.mark("fail", fault)
     for seen in result.own:
         _document(seen, out)
-    if result.imported and result.added is None:
+    if result.imported and not result.added:
         out.line(f"From others ({len(result.imported)}):")
         for seen in result.imported:
             out.line(f"    {_title(seen)}: {_worth(seen)}")
@@ -125,3 +127,20 @@ def show_validate_round(result: RoundResult, out: Out) -> None:
         out.mark("fail", f"not a success: {problem}")
     if not result.problems:
         out.now("promote a document: commit it in evidence/ (docs/evidence.md)")
+
+
+def show_matrix(result: MatrixResult, out: Out) -> None:
+    """Show what was written, what could not be read, and what is different from the build before."""
+    for fault in result.faults:
+        out.mark("fail", f"no document: {fault.path}: {fault.reason}")
+    about = f"{result.documents:,} documents, {result.cells:,} results, {result.gpus:,} GPUs"
+    out.mark("ok", f"site of {about}: {result.folder}")
+    out.line(
+        f"    {result.files:,} files, {size(result.size)}; the first page reads {size(result.first_view)}"
+    )
+    if result.changes is None:
+        out.line("    the first build in this folder")
+    else:
+        changed = ", ".join(f"{count:,} {kind}" for kind, count in result.kinds.items())
+        out.line(f"    since the build before: {changed or 'no result changed'}")
+    out.now(f"open it in a browser: {result.folder / 'index.html'}")

@@ -216,6 +216,8 @@ def show_native(result: NativeResult, out: Out) -> None:
             out.line(f"    {command}")
         if way.better:
             out.line(f"    translation is the better way: {way.better}")
+    if result.better:
+        out.mark("ok", result.better)
     out.line("Nothing of this was run on a Radeon by this project, and nothing is installed by itself.")
     if not result.refusal:
         name = f' --exe="{result.program}"' if result.program is not None else ""

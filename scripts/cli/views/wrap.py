@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scripts.app.shim import ShimResult
     from scripts.app.unwrap import UnwrapResult
     from scripts.app.wrap.wrap import WrapResult
-    from scripts.evidence.tracelog import Failure, Load, TraceSummary
+    from scripts.evidence.tracelog import Failure, Load, TableCheck, TraceSummary
     from scripts.placement.inspect import UndoReport
 
 
@@ -109,6 +109,20 @@ def _modules(trace: TraceSummary) -> Iterator[str]:
         yield f"           {name}: {load.call} -> {load.status}{_why(trace, load)}"
     if len(trace.broken) > LISTED:
         yield f"           and {len(trace.broken) - LISTED} more"
+    if trace.table is not None:
+        yield from _table(trace.table)
+
+
+def _table(check: TableCheck) -> Iterator[str]:
+    """Say whether the modules are as preflight's table has them; where they are not, the table is wrong."""
+    if not check.faults:
+        yield f"  table    as the table {check.table} predicts for all {check.modules} PTX texts"
+        return
+    yield f"  table    the table {check.table} is wrong for {len(check.faults)} of {check.modules} PTX texts"
+    for fault in check.faults[:LISTED]:
+        yield f"           {fault.sentence}"
+    if check.document:
+        yield f"           kept in {check.document}: please report it"
 
 
 def _why(trace: TraceSummary, load: Load) -> str:
@@ -194,7 +208,9 @@ def show_shim(result: ShimResult, out: Out) -> None:
     out.mark("ok", f"{result.program.name} with {result.stack} ({result.via}): {result.written}")
     for note in result.notes:
         out.mark("warn", note)
+    if result.steam_script:
+        out.line(f"Steam's launch option, by this script: {result.steam_script}")
     if result.steam:
         out.line(f"Steam's launch option, with the layer but without the stack's variables: {result.steam}")
     out.line("It does not verify the stack's files and undoes nothing; `invoke wrap` does.")
-    out.now(f"double-click it, or make it the launch option of a game: {result.written}")
+    out.now(f"double-click it: {result.written}")
