@@ -32,7 +32,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
 #: ``inside`` runs in the launched process, ``__main__`` before there is an environment.
 ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
 
-#: One owner for each foreign library: nobody else imports it.
+#: One owner for each foreign library: no other room imports it.
 OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "requests": ("net",),
     "urllib3": ("net",),

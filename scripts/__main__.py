@@ -147,7 +147,7 @@ def only_one() -> Iterator[None]:
 
 
 def make_venv(packages: Packages) -> None:
-    """Make ``.venv`` anew, add the tests' packages to it, or repair it in place when we run from it.
+    """Make ``.venv`` again, add the tests' packages to it, or repair it in place when we run from it.
 
     (Windows keeps a running python.exe.)
     """

@@ -83,7 +83,7 @@ class CachePruneResult(Struct, frozen=True, kw_only=True):
 def cache_prune(ws: Workspace, *, compile_: bool = False, dry_run: bool = False) -> CachePruneResult:
     """Remove every entry that no generation of any checkout and no placement refers to.
 
-    With ``compile_`` clear the layer's compile cache instead, which grows for ever; programs fill it anew.
+    With ``compile_`` clear the layer's compile cache instead, which grows for ever; programs fill it again.
 
     Raises:
         ConflictError: ``compile-cache-in-use``.

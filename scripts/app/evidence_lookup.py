@@ -16,7 +16,7 @@ from scripts.serialize import JsonRecord
 
 #: Below the stage: the store of a folder with many documents, so that only new ones are read.
 STORE: Final = "evidence.sqlite"
-#: A folder with fewer files is read anew each time, which leaves nothing behind.
+#: A folder with fewer files is read each time, which leaves nothing behind.
 FEW: Final = 200
 
 
@@ -88,7 +88,7 @@ def worth_here(ws: Workspace) -> Callable[[str, str], Level | None]:
 
 
 def levels_of(store: EvidenceStore) -> dict[tuple[str, str], Level | None]:
-    """Return the level of every pinned stack on every GPU where it stands on a pass."""
+    """Return the level of every pinned stack on every GPU where it rests on a pass."""
     best = {pair: strongest(cells) for pair, cells in _wholes(store).items()}
     return {pair: cell.level for pair, cell in best.items() if cell is not None and cell.stands.passed}
 

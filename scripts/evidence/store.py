@@ -1,7 +1,7 @@
 """The evidence store: documents of folders, checked, each content once, merged into cells.
 
 SQLite is underneath. What it keeps in a file is a copy that can be made again at any time: a file of another
-make, or a damaged one, is made anew. Documents are known by a hash of their content, so spacing, the order of
+make, or a damaged one, is made again. Documents are known by a hash of their content, so spacing, the order of
 keys and the names of files do not make one document two.
 """
 
@@ -227,7 +227,7 @@ def store_of(folder: Path, path: Path | None = None) -> EvidenceStore:
 def open_store(path: Path | None = None) -> EvidenceStore:
     """Open a store: in memory, or kept in a file, so that only what has changed is read next time.
 
-    A file that is no store, or that another version made, is made anew; where none can be used, the store is
+    A file that is no store, or that another version made, is made again; where none can be used, the store is
     in memory.
     """
     for file in () if path is None else (path, path):

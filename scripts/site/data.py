@@ -5,7 +5,7 @@ scripts and nothing else. Words stand once in ``start``; everything else names t
 lists:
 
 * ``start``: GPUs, stacks, what was asked (program, capability), levels, outcomes. Part of the first view.
-* ``gpu-GPU``: what stands on one GPU, one row a cell, in the order of the page; and its figures over time.
+* ``gpu-GPU``: what is known of one GPU, one row a cell, in the order of the page; and its figures over time.
 * ``on-GPU--STACK``: the documents behind the cells of one GPU and stack.
 """
 
