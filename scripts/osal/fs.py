@@ -55,7 +55,7 @@ def read_bounded(path: Path, most: int) -> bytes:
     Raises:
         OSError: it is a folder, device or pipe (``EINVAL``), larger (``EFBIG``), or cannot be read.
     """
-    with os.fdopen(os.open(long_path(path), _READ), "rb", buffering=0) as file:
+    with os.fdopen(_open_to_read(path), "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         data = bytearray()
@@ -64,6 +64,21 @@ def read_bounded(path: Path, most: int) -> bytes:
         if len(data) > most:
             raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
         return bytes(data)
+
+
+def _open_to_read(path: Path) -> int:
+    """Open a file; on Windows one that another process replaces right now is waited for, under a second.
+
+    There the C library tells neither that from a lack of rights nor a folder from a file.
+    """
+    for wait in _READ_WAITS if sys.platform == "win32" else ():
+        try:
+            return os.open(long_path(path), _READ)
+        except PermissionError as error:
+            if long_path(path).is_dir():
+                raise OSError(errno.EINVAL, "not a regular file", str(path)) from error
+        time.sleep(wait)
+    return os.open(long_path(path), _READ)
 
 
 def replace(source: Path, destination: Path) -> None:
@@ -244,6 +259,8 @@ T = TypeVar("T")
 PASSING: Final = frozenset({5, 32, 33})
 #: 5 s in all; a virus scan of a large DLL takes about that.
 WAITS: Final = tuple(0.01 * 2**n for n in range(9))
+#: 0.6 s in all, for reading what another process of ours replaces.
+_READ_WAITS: Final = WAITS[:6]
 _LONG: Final = 240
 
 
@@ -251,6 +268,7 @@ def extended_path(path: Path) -> str:
     """Return a path as the operating system takes it; Windows needs a prefix beyond 260 characters."""
     text = str(path)
     if sys.platform == "win32" and len(text) > _LONG and not text.startswith("\\\\?\\"):
+        text = os.path.abspath(text)  # noqa: PTH100 - behind the prefix Windows reads neither . nor ..
         text = "\\\\?\\UNC" + text[1:] if text.startswith("\\\\") else "\\\\?\\" + text
     return text
 

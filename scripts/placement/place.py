@@ -33,7 +33,7 @@ from scripts.placement.memory import (
     remembered_users,
 )
 from scripts.placement.plan import PlacementItem, PlacementPlan, PlacementRefusal, plan
-from scripts.placement.refusals import refuse, warn
+from scripts.placement.refusals import refuse, refuse_system, warn
 from scripts.placement.registry import PLACEMENTS, PlacementRegistry
 from scripts.placement.report import UndoReport
 from scripts.placement.rollback import REAL, leave, undo, undo_held
@@ -203,6 +203,8 @@ class _Wish(Struct, frozen=True, kw_only=True):
 
     def refuse_early(self, layout: Layout) -> tuple[str, ...]:
         """Raise the first refusal while nothing, not even our folder, exists; return the warnings."""
+        for refusal in refuse_system(layout.target, self.system_folders):
+            raise refusal.error()
         if check_state(layout, self.fs):
             return ()  # ours may stand there: the lock decides
         snapshot = take_snapshot(layout.target, self.items, fs=self.fs, program=self.program, hashes=False)
