@@ -11,7 +11,7 @@ from scripts.app.compiling import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.shims import shims_here
 from scripts.app.wrap.placing import placed_here
-from scripts.errors import ExitCode, HostError, StagedFileError
+from scripts.errors import ExitCode, HistoryError, HostError
 from scripts.serialize import pick
 from scripts.staging.build import build_key_of
 from scripts.staging.generations import known_stages, read_history
@@ -110,7 +110,7 @@ def references(ws: Workspace, *, skip_unreadable: bool = False) -> dict[str, str
     with it, so that a file an antivirus program takes can be put back without a download.
 
     Raises:
-        StagedFileError: the list of a checkout cannot be read, so that nothing of it may be removed; with
+        HistoryError: the list of a checkout cannot be read, so that nothing of it may be removed; with
             ``skip_unreadable`` this is noted instead.
     """
     needed: dict[str, str] = {}
@@ -130,7 +130,7 @@ def _runtimes(ws: Workspace, *, skip_unreadable: bool) -> Iterator[tuple[str, st
     for stage in dict.fromkeys((ws.stage, *known_stages(ws.state_root))):
         try:
             generations = read_history(stage).generations
-        except StagedFileError as error:
+        except HistoryError as error:
             if not skip_unreadable:
                 raise
             ws.progress.note(f"{error.message}: {error.context[0]}")
