@@ -22,9 +22,9 @@ from invoke.exceptions import Exit
 from invoke.tasks import Task, task
 
 from scripts.__main__ import main
+from scripts.cli.options import JSON, Verb
 from scripts.cli.parse import Call
-from scripts.cli.registry import Verb
-from scripts.cli.verbs import JSON, TEST, VERBS
+from scripts.cli.verbs import TEST, VERBS
 
 
 def signature_of(verb: Verb) -> inspect.Signature:

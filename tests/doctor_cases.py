@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.doctor.diagnose import Finding, diagnose
-from scripts.doctor.facts import Facts
+from scripts.doctor.machine import Facts
 
 DATA = Path(__file__).parent / "data"
 #: Architectures of integrated GPUs.

@@ -17,8 +17,7 @@ import numpy as np
 
 from scripts.errors import HostError
 from scripts.model import NoProgress
-from scripts.staging.build import build, find_compiler
-from scripts.staging.recipe import Compiler, Output, read_recipe
+from scripts.staging.build import Compiler, Output, build, find_compiler, read_recipe
 from tests.checkout import compiler as stand_in
 
 ROOT = Path(__file__).resolve().parents[1]

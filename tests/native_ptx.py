@@ -15,7 +15,7 @@ from typing import Self
 
 import numpy as np
 
-from scripts.staging.recipe import Output, command_line, read_recipe
+from scripts.staging.build import Output, command_line, read_recipe
 from tests.native_cpu import NATIVE, WINDOWS, host_compiler
 
 HOST = "testing/ptx_host.c"

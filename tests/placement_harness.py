@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.osal.file_operations import Fs
-from scripts.osal.process_table import User
+from scripts.osal.processes import User
 from scripts.placement.plan import PlacementItem
 
 #: What changes the disk, or would make a change durable; only these are crash points.

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripts.model import StackKind
-from scripts.preflight.calls import api_table
 from scripts.preflight.coverage import Provider, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
 from scripts.preflight.kernels import KernelStore
-from scripts.preflight.missing_kernels import kernels_of
+from scripts.preflight.libraries import api_table
+from scripts.preflight.unusable import kernels_of
 from scripts.preflight.verdict import Judged, judge
 from tests.pe_files import pe
 

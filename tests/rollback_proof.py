@@ -23,24 +23,21 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scripts.app.bench.run import WORKLOADS
-from scripts.app.cache import cache_prune
+from scripts.app import setup as setup_steps
+from scripts.app.cleanup import cache_prune, remove
 from scripts.app.context import Staged, Workspace, cache_of, host_of, lock_of, staged_runtime
-from scripts.app.remove import remove
-from scripts.app.setup import setup as setup_steps
-from scripts.app.setup.flow import Flow, StepNotes
-from scripts.app.setup.setup import setup
-from scripts.app.shims import digest_of as digest_of_shim
+from scripts.app.run import WORKLOADS
+from scripts.app.setup import setup, stage
+from scripts.app.setup_steps import Flow, StepNotes
 from scripts.app.stacks import rollback, use
-from scripts.app.stage import stage
 from scripts.app.status import status
 from scripts.app.unwrap import unwrap
-from scripts.app.validate.scratch_copy import differences, tree_of
+from scripts.app.validation_steps import differences, tree_of
 from scripts.app.verify import verify
 from scripts.app.wrap.placing import BesidePlacer, registry_of
-from scripts.placement.registry import SHIMS
-from scripts.staging.generations import read_history
-from scripts.staging.runtimes import load_runtime
+from scripts.app.wrap.placing import digest_of as digest_of_shim
+from scripts.placement.layout import SHIMS
+from scripts.staging.runtimes import load_runtime, read_history
 from tests.checkout import HIDDEN, ROOT, compiler
 from tests.small_stack import make_zip
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scripts.bench.compare import CompareVerdict, Interval, interval_of, verdict_of
+from scripts.bench.judgement import CompareVerdict, Interval, interval_of, verdict_of
 from scripts.bench.trials import HIGHER
 
 #: First iterations that are slow, and declared as warm-up.

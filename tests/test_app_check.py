@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from scripts.app.check import CheckResult, check_program, check_staged
 from scripts.app.context import Staged, Workspace
 from scripts.cli.console import Out
-from scripts.cli.views.checks import show_check as show
+from scripts.cli.views.measuring import show_check as show
 from scripts.errors import StagedFileError
 from scripts.model import Host, Lock, Outcome, Runtime, RuntimeFile, Stack, StackKind
 from tests.python_programs import write_python_program

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from scripts.app.cleanup import IN_CHECKOUT, IN_STAGE, IN_STATE, remove
 from scripts.app.context import Workspace
-from scripts.app.remove import IN_CHECKOUT, IN_STAGE, IN_STATE, remove
 from scripts.errors import ConflictError
 from scripts.evidence.document import Provenance
-from scripts.staging.generations import activate, remember_stage
+from scripts.staging.runtimes import activate, remember_stage
 from scripts.store.cache import Cache
 
 
@@ -159,7 +159,7 @@ def test_a_document_that_was_measured_stays(
     for name in ("evidence.json", "gemm.log"):
         (report / name).write_text("{}", encoding="utf-8")
     document = SimpleNamespace(provenance=Provenance.MEASURED, simulated=simulated)
-    monkeypatch.setattr("scripts.app.remove.read_document", lambda *_a, **_k: document)
+    monkeypatch.setattr("scripts.app.cleanup.read_document", lambda *_a, **_k: document)
     result = remove(ws, yes=True)
     assert (report / "evidence.json").exists() is stays
     assert not (report / "gemm.log").exists()

@@ -15,7 +15,7 @@ from scripts.app import scan as scan_module
 from scripts.app.context import Workspace
 from scripts.app.scan import ScanResult, scan
 from scripts.cli.console import Out
-from scripts.cli.views.scan import show_scan as show
+from scripts.cli.views.status import show_scan as show
 from scripts.errors import UsageError
 from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces

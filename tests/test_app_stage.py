@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.staging.generations import activate
+from scripts.staging.runtimes import activate
 from tests.checkout import Checkout, make_checkout
 from tests.small_stack import small_stack
 

@@ -15,12 +15,12 @@ from scripts.app.unwrap import UnwrapResult, unwrap
 from scripts.app.wrap.placing import BesidePlacer, choose, placed_here, still_placed, system_folders
 from scripts.cli.console import Out
 from scripts.cli.views.status import show_status
-from scripts.cli.views.unwrap import show_unwrap as show
+from scripts.cli.views.wrap import show_unwrap as show
 from scripts.errors import JournalError, TargetError, UsageError
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.placement.status import PlacementStatus, TargetState
-from scripts.preflight.places import Places
-from scripts.staging.generations import History
+from scripts.preflight.loading import Places
+from scripts.staging.runtimes import History
 from tests.placement_harness import World, tree
 
 FILES = {

@@ -29,7 +29,7 @@ from scripts.evidence.evidence_io import dump, read_document
 from scripts.evidence.index import load_evidence
 from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, read_validations
 from scripts.model import CapabilityResult, Level, Outcome
-from scripts.staging.generations import activate, read_history
+from scripts.staging.runtimes import activate, read_history
 
 #: Each stands once in the place of every value of a good file. The text is raw JSON.
 WRONG = (

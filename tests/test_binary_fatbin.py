@@ -12,9 +12,8 @@ import pytest
 
 from scripts.binary.elf import read_elf
 from scripts.binary.fatbin import Containers, Packing, read_containers
-from scripts.binary.image import Image
+from scripts.binary.image import FileBytes, Image
 from scripts.binary.payload import read_cubin, read_ptx
-from scripts.binary.source import FileBytes
 from tests.fatbins import container, entry, ptx, sass
 
 SAMPLES = Path(__file__).parent / "data" / "fatbin"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scripts.preflight.facts import FileFacts
 from scripts.preflight.look import look
+from scripts.preflight.needs import FileFacts
 from tests.elf_files import elf
 from tests.fatbins import container, entry, ptx, sass
 from tests.pe_files import pe

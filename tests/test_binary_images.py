@@ -12,9 +12,7 @@ from pathlib import Path
 import pefile
 import pytest
 
-from scripts.binary.image import Format, Image, Unreadable
-from scripts.binary.read import read_image
-from scripts.binary.source import FileBytes
+from scripts.binary.image import FileBytes, Format, Image, Unreadable, read_image
 from scripts.binary.strings import sweep
 from tests.elf_files import elf
 from tests.pe_files import BASE, pe

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from scripts.binary import payload
 from scripts.binary.fatbin import Entry, Packing, read_containers
+from scripts.binary.image import FileBytes
 from scripts.binary.payload import MAX_WHOLE, Opener, Unopened, read_cubin
-from scripts.binary.source import FileBytes
 from tests.fatbins import SASS, container, cubin, entry, ptx, sass
 
 SAMPLES = Path(__file__).parent / "data" / "fatbin"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.setup.download_summary import (
+from scripts.app.download_summary import (
     DownloadSummary,
     custom_settings,
     require_consent,
@@ -17,7 +17,7 @@ from scripts.app.setup.download_summary import (
 )
 from scripts.cli import console
 from scripts.cli.console import Out
-from scripts.cli.views.stacks import ask_about
+from scripts.cli.views.stacks import ask_about_download
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Stack, StackKind, Trust
 from scripts.store.fetch import FetchAction, FetchPlan
@@ -53,7 +53,7 @@ def asked(bill: DownloadSummary, answer: str, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(builtins, "input", typed)
     err = io.StringIO()
-    return ask_about(bill, Out(io.StringIO(), err)), err.getvalue()
+    return ask_about_download(bill, Out(io.StringIO(), err)), err.getvalue()
 
 
 def test_the_bill_shows_size_disk_licence_and_trust(monkeypatch: pytest.MonkeyPatch) -> None:

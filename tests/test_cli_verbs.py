@@ -108,13 +108,13 @@ def test_a_required_option_is_missed(ready: Checkout) -> None:
 
 #: What a maintainer writes for an option, and for a verb: the files, and the text that is put into them.
 NEW_OPTION = {
-    "scripts/cli/verbs.py": ('_take("stack deep")', '_take("stack deep", Option("twice", "read it twice"))'),
+    "scripts/cli/verbs.py": ('take("stack deep")', 'take("stack deep", Option("twice", "read it twice"))'),
     "scripts/app/verify.py": ("deep: bool = False", "deep: bool = False, twice: bool = False"),
 }
 NEW_VERB = {
     "scripts/cli/verbs.py": (
         '    Verb(\n        "test"',
-        '    Verb("greet", UPKEEP, "Greet.", _take(""), view="greet"),\n    Verb(\n        "test"',
+        '    Verb("greet", UPKEEP, "Greet.", take(""), view="greet"),\n    Verb(\n        "test"',
     ),
     "scripts/app/greet.py": (
         "",

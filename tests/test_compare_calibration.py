@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from scripts.app.bench.ab import FEWEST_TO_STOP, ROUNDS, WIDTH
-from scripts.bench.compare import MARGIN, compare, interval_of
+from scripts.app.ab import FEWEST_TO_STOP, ROUNDS, WIDTH
+from scripts.bench.judgement import MARGIN, compare, interval_of
 from scripts.bench.trials import HIGHER, Metric, Runs, Trial
 from tests.simulated_trials import (
     ABAB,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from scripts.bench.trial_records import judge_run, parse_record
+from scripts.bench.workload_record import judge_run, parse_record
 from scripts.model import Outcome
 from tests.checkout import ROOT
 

@@ -11,9 +11,8 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image
 
-from scripts.bench.compare import Comparison, compare
-from scripts.bench.picture import MOST_ROWS, Dot, Hatched, Strokes, as_svg, draw
-from scripts.bench.raster import SCALE, as_png
+from scripts.bench.judgement import Comparison, compare
+from scripts.bench.picture import MOST_ROWS, SCALE, Dot, Hatched, Strokes, as_png, as_svg, draw
 from tests.trial_records import pairs, runs_of
 
 SVG = "{http://www.w3.org/2000/svg}"

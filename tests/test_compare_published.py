@@ -9,7 +9,7 @@ import math
 
 import pytest
 
-from scripts.bench.compare import CompareVerdict, Comparison, compare
+from scripts.bench.judgement import CompareVerdict, Comparison, compare
 from scripts.bench.picture import as_svg, draw
 from scripts.bench.trials import read_table
 from tests.checkout import ROOT

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scripts.bench.compare import (
+from scripts.bench.judgement import (
     CompareVerdict,
     Comparison,
     compare,
@@ -174,7 +174,7 @@ def test_needed_pairs_are_enough_and_one_less_is_not(spread: float, width: float
 
 
 def interval_half(spread: float, n: int) -> float:
-    from scripts.bench.compare import t_quantile  # noqa: PLC0415 - the only user
+    from scripts.bench.judgement import t_quantile  # noqa: PLC0415 - the only user
 
     return t_quantile(n - 1) * spread / math.sqrt(n)
 

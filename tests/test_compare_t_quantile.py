@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.bench.compare import t_quantile
+from scripts.bench.judgement import t_quantile
 
 #: Upper 97.5 % quantiles from the NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2.
 TABLE = {

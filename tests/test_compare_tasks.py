@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scripts.app.bench.ab import ab
-from scripts.app.bench.compare import choose_sides, compare
-from scripts.app.bench.run import LAST_LETTERS, RunResult, read_job, run
-from scripts.app.bench.trial import attempt
+from scripts.app.ab import ab
+from scripts.app.compare import choose_sides, compare
 from scripts.app.context import Workspace, staged_runtime, workspace_from_environ
-from scripts.bench.compare import compare as compare_runs
+from scripts.app.run import LAST_LETTERS, RunResult, read_job, run
+from scripts.app.trial import attempt
+from scripts.bench.judgement import compare as compare_runs
 from scripts.bench.trials import read_record, write_record
 from scripts.cli.console import Out
-from scripts.cli.views.checks import show_run
+from scripts.cli.views.measuring import show_run
 from scripts.errors import TargetError, UsageError
 from scripts.model import CapabilityResult, Level, Outcome
 from tests.checkout import ROOT, Checkout, make_checkout

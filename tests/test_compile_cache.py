@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scripts.app import compiling
+from scripts.app import compile_cache
 from scripts.app import precompile as precompiling
-from scripts.app.cache import cache_prune
-from scripts.app.compiling import in_use, say_when_compiling
+from scripts.app.cleanup import cache_prune
+from scripts.app.compile_cache import in_use, say_when_compiling
 from scripts.app.context import Workspace, user_caches
 from scripts.app.precompile import PrecompileResult, precompile
 from scripts.app.status import status
 from scripts.app.wrap.wrap import wrap
 from scripts.cli.console import Out, TerminalProgress
-from scripts.cli.views.checks import show_precompile
+from scripts.cli.views.measuring import show_precompile
 from scripts.cli.views.status import show_cache_prune, show_status
 from scripts.errors import ConflictError, HostError, LaunchError, UsageError
 from scripts.model import NoProgress, StackKind
@@ -191,7 +191,7 @@ def test_a_program_that_compiles_is_said_to_compile(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: StackKind
 ) -> None:
     database, mark = filled(ws), tmp_path / "said"
-    monkeypatch.setattr(compiling, "say_when_compiling", partial(say_when_compiling, interval=0.05))
+    monkeypatch.setattr(compile_cache, "say_when_compiling", partial(say_when_compiling, interval=0.05))
     # It compiles until somebody noticed: for ever on a layer, and on others a few steps.
     steps = 400 if kind is StackKind.TRANSLATION else 4
     program = (

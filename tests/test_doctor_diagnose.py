@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scripts.doctor import log_sampling as reading
-from scripts.doctor.decoding import plain
 from scripts.doctor.diagnose import MOST, diagnose
-from scripts.doctor.facts import Facts, holds, with_text
 from scripts.doctor.knowledge import Confidence, knowledge
+from scripts.doctor.log_sampling import plain
 from scripts.doctor.log_sampling import sample_log as read
+from scripts.doctor.machine import Facts, holds, with_text
 
 TENSILE = (
     "rocBLAS error: Cannot read C:\\ROCm\\6.2\\bin\\/rocblas/library/TensileLibrary.dat: "

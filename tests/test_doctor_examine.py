@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scripts.doctor.beside import Library, judge_folder
 from scripts.doctor.examine import examine
-from scripts.doctor.machine import Line, Machine, StageFact, Status
-from scripts.doctor.missing_dlls import missing_libraries, missing_lines
-from scripts.host.windows import parse_events
-from scripts.host.windows_build import WindowsBuild
+from scripts.doctor.machine import Line, MachineState, StageFact, Status
+from scripts.doctor.program_libraries import FoundLibrary, judge_folder, missing_libraries, missing_lines
+from scripts.host.windows import WindowsBuild, parse_events
 from scripts.model import Gpu, HipRoot, Host
 
 GPU = Gpu(
@@ -36,7 +34,7 @@ HOST = Host(
     hip_roots=(ROOT,),
     driver_files={"amdhip64_6.dll": "6.4"},
 )
-GOOD = Machine(
+GOOD = MachineState(
     windows_build=WindowsBuild(build=26200, revision=1),
     host=HOST,
     kernels={str(ROOT.path): {"rocblas": True, "hipblaslt": True}},
@@ -51,7 +49,7 @@ GOOD = Machine(
 )
 
 
-def lines(machine: Machine, topic: str) -> list[tuple[str, str]]:
+def lines(machine: MachineState, topic: str) -> list[tuple[str, str]]:
     return [(line.status.value, line.text) for line in examine(machine) if line.topic == topic]
 
 
@@ -153,7 +151,7 @@ def test_linux_is_asked_nothing_that_exists_on_windows_alone() -> None:
 
 def test_a_machine_without_a_radeon_is_not_asked_for_hip() -> None:
     host = Host(os="linux", machine="x86_64")
-    found = examine(Machine(host=host, stage=StageFact(state="none"), free={"store": 9 * 1024**3}))
+    found = examine(MachineState(host=host, stage=StageFact(state="none"), free={"store": 9 * 1024**3}))
     assert worst(found) == {"ok", "warn"}
 
 
@@ -161,8 +159,8 @@ OURS = "a" * 64
 PINNED = {OURS: "zluda-v6"}
 
 
-def library(path: str, sha256: str = "b" * 64, **more: object) -> Library:
-    return Library(path=path, sha256=sha256, **more)  # type: ignore[arg-type]  # attributes by name
+def library(path: str, sha256: str = "b" * 64, **more: object) -> FoundLibrary:
+    return FoundLibrary(path=path, sha256=sha256, **more)  # type: ignore[arg-type]  # attributes by name
 
 
 NVIDIA = {"company": "NVIDIA Corporation", "version": "12.4.5.8"}
@@ -196,7 +194,7 @@ NVIDIA = {"company": "NVIDIA Corporation", "version": "12.4.5.8"}
     ],
 )  # fmt: skip
 def test_whose_libraries_lie_beside_a_program(
-    libraries: list[Library], placed: dict[str, str], says: str, overwritten: bool | None
+    libraries: list[FoundLibrary], placed: dict[str, str], says: str, overwritten: bool | None
 ) -> None:
     judged = judge_folder(libraries, PINNED, placed)
     shown = [f"{line.status.value}: {line.text}" for line in judged.lines]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from scripts.app import doctor_look
 from scripts.app.context import ROOT, Workspace, workspace_from_environ
-from scripts.app.doctor import kernel_look
-from scripts.app.doctor.kernel_look import kernel_lines
+from scripts.app.doctor_look import kernel_lines
 from scripts.doctor.machine import Status
 from tests.fatbins import PTX, container, entry
 from tests.preflight_programs import exe, ship
@@ -30,7 +30,7 @@ class _History:
 
 @pytest.fixture
 def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setattr(kernel_look, "read_history", lambda _stage: _History())
+    monkeypatch.setattr(doctor_look, "read_history", lambda _stage: _History())
     ws = workspace_from_environ(dict(os.environ), root=ROOT)
     return replace(ws, stage=tmp_path / "stage", state_root=tmp_path / "state", cache_root=tmp_path / "store")
 

@@ -12,11 +12,10 @@ import pytest
 
 from scripts.doctor.context import read_context
 from scripts.doctor.diagnose import diagnose, fitting
-from scripts.doctor.event import read_event
-from scripts.doctor.event_conditions import CONDITIONS_OF_EVENTS
-from scripts.doctor.facts import Facts
+from scripts.doctor.event import CONDITIONS_OF_EVENTS, read_event
 from scripts.doctor.knowledge import KNOWLEDGE, RANKS, REFERENCES, Confidence, knowledge, read_knowledge
 from scripts.doctor.log_sampling import sample_log
+from scripts.doctor.machine import Facts
 from scripts.doctor.object_reader import owners
 from scripts.doctor.phrases import PHRASES, phrase_book, read_phrases
 from scripts.statuses import tables

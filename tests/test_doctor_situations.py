@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
+from scripts.app import doctor as doctor_module
 from scripts.app.context import Workspace
-from scripts.app.doctor import doctor as doctor_module
-from scripts.app.doctor.doctor import doctor
-from scripts.app.doctor.machine_look import with_machine
-from scripts.doctor.facts import Facts
-from scripts.doctor.machine import Machine, StageFact
+from scripts.app.doctor import doctor
+from scripts.app.doctor_look import with_machine
+from scripts.doctor.machine import Facts, MachineState, StageFact
 from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
 from scripts.model import Host
@@ -133,7 +132,7 @@ STAGE = StageFact(state="intact", stack="zluda", translation=True)
     ids=str,
 )
 def test_what_only_a_look_at_everything_tells(look: dict[str, object], facts: Facts) -> None:
-    unknown = Machine(
+    unknown = MachineState(
         host=Host(os="windows", machine="AMD64", gpus=(), selected=None),
         kernels={},
         stage=None,
@@ -145,5 +144,5 @@ def test_what_only_a_look_at_everything_tells(look: dict[str, object], facts: Fa
         cache=None,
         threats=None,
     )
-    changed = Machine(**{**asdict(unknown), **look})
+    changed = MachineState(**{**asdict(unknown), **look})
     assert with_machine(Facts(), changed) == facts

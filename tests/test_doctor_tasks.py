@@ -18,20 +18,18 @@ from typing import Any
 import pytest
 
 from scripts.app import check as checking
-from scripts.app.compiling import say_when_compiling
+from scripts.app import doctor as advice
+from scripts.app.compile_cache import say_when_compiling
 from scripts.app.context import Workspace
-from scripts.app.doctor import advice
-from scripts.app.doctor.advice import best_finding, output_of
-from scripts.app.doctor.beside_look import libraries_of
-from scripts.app.doctor.doctor import doctor
-from scripts.app.doctor.machine_look import facts_of, on_path
+from scripts.app.doctor import best_finding, doctor, output_of
+from scripts.app.doctor_look import facts_of, libraries_of, on_path
 from scripts.cli.console import Out
 from scripts.cli.parse import Call
 from scripts.cli.present import perform
 from scripts.cli.verbs import VERBS
 from scripts.cli.views.doctor import note_finding
 from scripts.cli.views.doctor import show_doctor as show
-from scripts.doctor.beside import Maker, maker_of
+from scripts.doctor.program_libraries import Maker, maker_of
 from scripts.errors import HostError, LaunchError, UsageError
 from scripts.host.gpu import AMD
 from scripts.model import Gpu, Host

@@ -23,7 +23,7 @@ from scripts.guards import guard_near, guard_of, guards
 from scripts.launch.injection import Via
 from scripts.model import StackKind
 from scripts.placement.place import explain
-from scripts.preflight.reasons import Verdict
+from scripts.preflight.coverage import Verdict
 from tests.checkout import Checkout
 from tests.preflight_programs import examined, exe, judged
 from tests.wrapping import runtime_in, staged_over, workspace

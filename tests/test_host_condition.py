@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scripts.host.condition import read_condition
+from scripts.host.facts import read_condition
 from scripts.host.gpu import AMD, NVIDIA
 from scripts.model import Gpu
 

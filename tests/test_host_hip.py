@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.binary.pe_version import file_version
+from scripts.binary.properties import file_version
 from scripts.errors import UsageError
 from scripts.host.hip import Found, HipPlaces, find_roots, libraries, root_version, usual_places
 from tests.pe_version_file import library

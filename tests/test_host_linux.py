@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import UsageError
-from scripts.host import linux, nvidia
+from scripts.host import gpu as nvidia
+from scripts.host import linux
 from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
 from scripts.model import Host

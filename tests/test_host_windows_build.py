@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scripts.doctor.examine import examine
-from scripts.doctor.machine import Machine
-from scripts.host.windows_build import GRAPHICS_KEY, VERSION_KEY, WindowsBuild, build_reports, windows_build
+from scripts.doctor.machine import MachineState
+from scripts.host.windows import GRAPHICS_KEY, VERSION_KEY, WindowsBuild, build_reports, windows_build
 from scripts.model import Host
 
 
@@ -47,12 +47,12 @@ def test_an_update_with_a_reported_hang_is_warned_of(
 ) -> None:
     found = WindowsBuild(build=build, revision=revision)
     assert bool(build_reports(found)) is reported
-    lines = examine(Machine(host=Host(os="windows", machine="AMD64"), windows_build=found))
+    lines = examine(MachineState(host=Host(os="windows", machine="AMD64"), windows_build=found))
     [line] = [line for line in lines if line.topic == "windows"]
     assert (line.status == "warn") is reported
     assert ("KB5124008" in line.text) is reported
 
 
 def test_a_build_that_cannot_be_read_is_not_called_good() -> None:
-    lines = examine(Machine(host=Host(os="windows", machine="AMD64")))
+    lines = examine(MachineState(host=Host(os="windows", machine="AMD64")))
     assert [line.status for line in lines if line.topic == "windows"] == ["unknown"]

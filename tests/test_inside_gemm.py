@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.bench.trial_records import judge_run, parse_record
+from scripts.bench.workload_record import judge_run, parse_record
 from scripts.model import Level, Outcome
 from tests.native_cpu import WINDOWS, environment, folder
 from tests.test_native_libraries import GEMM, hangs_after

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from scripts.errors import HostError, LaunchError, StagedFileError, UsageError
 from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment
-from scripts.launch.injection import Via, ViaFacts, choose_via
-from scripts.launch.launcher import ascii_folder, plan_launcher
+from scripts.launch.injection import Via, ViaFacts, ascii_folder, choose_via, plan_launcher
 from scripts.launch.request import launcher_in, parse_settings, parse_timeout, search_folders
 from scripts.model import EnvPolicy, HipNeed, HipRoot, HipSource, Runtime, RuntimeFile, Stack, StackKind
 

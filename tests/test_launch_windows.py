@@ -22,7 +22,7 @@ from scripts.launch.argv import child_line, launcher_line
 from scripts.launch.injection import Via
 from scripts.model import EnvPolicy, Runtime, StackKind
 from scripts.osal.process import run_captured, run_inherited
-from scripts.osal.process_result import Command
+from scripts.osal.processes import Command
 from scripts.osal.signals import ForwardedSignals
 from tests.command_lines import by_shell32
 from tests.test_launch_argv import IDS, TABLE
@@ -333,7 +333,7 @@ def test_the_environment_of_a_check_keeps_cuda_path_out_for_checks_only(
 CONSOLE_DRIVER = """
 import ctypes, os, sys, threading, time
 from pathlib import Path
-from scripts.osal.process_result import Command
+from scripts.osal.processes import Command
 from scripts.osal.signals import ForwardedSignals
 from scripts.osal.process import run_inherited
 

@@ -34,8 +34,8 @@ from scripts.errors import (
 from scripts.launch.environ import EnvPlan
 from scripts.launch.injection import Via, ViaFacts
 from scripts.model import NoProgress, StackKind
-from scripts.osal.process_result import Dialog, ProcessResult
-from scripts.preflight.places import Places
+from scripts.osal.processes import Dialog, ProcessResult
+from scripts.preflight.loading import Places
 from tests.wrapping import runtime_in, staged_over, workspace
 
 PYTHON = sys.executable

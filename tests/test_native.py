@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.native import native
+from scripts.app.scan import native
 from scripts.errors import UsageError
 from scripts.host.gpu import is_known_gfx
-from scripts.host.native import coverage, native_ways, no_stack_possible
+from scripts.host.support import coverage, native_ways, no_stack_possible
 from scripts.launch.profiles import document
 from tests.test_launch_profiles import ROOT
 from tests.wrapping import workspace

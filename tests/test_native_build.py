@@ -14,8 +14,20 @@ import pytest
 
 from scripts.errors import HostError
 from scripts.model import NoProgress
-from scripts.staging.build import BuiltFile, ask_compiler, build, find_compiler, host_cpu, key_of
-from scripts.staging.recipe import Compiler, Output, build_key, command_line, read_recipe, read_sources
+from scripts.staging.build import (
+    BuiltFile,
+    Compiler,
+    Output,
+    ask_compiler,
+    build,
+    build_key,
+    command_line,
+    find_compiler,
+    host_cpu,
+    key_of,
+    read_recipe,
+    read_sources,
+)
 from tests.native_cpu import NATIVE, ROOT, host_compiler, no_compiler
 from tests.python_programs import write_python_program
 

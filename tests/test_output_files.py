@@ -16,11 +16,11 @@ import pytest
 from scripts.app.context import workspace_from_environ
 from scripts.errors import LaunchError, UsageError
 from scripts.launch.request import find_program
-from scripts.osal import output_file
-from scripts.osal.line_filter import Log
-from scripts.osal.output_file import check_output, is_plain, open_output, write_output
-from scripts.osal.user_path import device_of, home_folder, plain_spelling, unquoted, user_path
-from scripts.preflight.listing import is_shared
+from scripts.osal import named_output
+from scripts.osal.named_output import check_output, is_plain, open_output, write_output
+from scripts.osal.output_log import Log
+from scripts.osal.paths import device_of, home_folder, plain_spelling, unquoted, user_path
+from scripts.preflight.packaging import is_shared
 from tests.checkout import Checkout
 from tests.pe_files import pe
 
@@ -113,7 +113,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(
 
 @pytest.mark.posix_only
 def test_a_pipe_that_nothing_reads_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_file, "PIPE_WAIT", 0.2)
+    monkeypatch.setattr(named_output, "PIPE_WAIT", 0.2)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="nothing reads"):
@@ -178,7 +178,7 @@ def test_a_disk_is_refused_unopened(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_our_own_streams_are_written_where_they_are(tmp_path: Path, name: str) -> None:
     code = (
-        "import sys; from pathlib import Path; from scripts.osal.output_file import *\n"
+        "import sys; from pathlib import Path; from scripts.osal.named_output import *\n"
         "sys.stdout.write('before '); sys.stdout.flush()\n"
         f"check_output(Path({name!r}), '--report'); write_output(Path({name!r}), b'between ')\n"
         "sys.stdout.write('after')\n"
@@ -297,7 +297,7 @@ def test_what_is_no_path_is_a_sentence(text: str) -> None:
 @pytest.mark.posix_only
 def test_a_deleted_current_folder_is_a_sentence(tmp_path: Path) -> None:
     code = (
-        "import os, sys\nfrom scripts.osal.user_path import user_path\n"
+        "import os, sys\nfrom scripts.osal.paths import user_path\n"
         "from scripts.errors import UsageError\n"
         "os.chdir(sys.argv[1]); os.rmdir(sys.argv[1])\n"
         "try:\n    user_path('x', '--report')\nexcept UsageError as error:\n    print(error.reference)\n"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.lock.reader import read_lock
-from scripts.lock.resolve import resolve
+from scripts.lock.reader import read_lock, resolve
 from scripts.lock.writer import format_lock
 from scripts.model import ArtifactFormat, HipSource, StackKind, Trust
 from scripts.net.github import asset_of

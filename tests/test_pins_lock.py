@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from scripts.errors import ExitCode, LockError
 from scripts.lock.reader import parse_lock, read_lock
-from scripts.lock.urls import url_problem
-from scripts.lock.values import nox_name
+from scripts.lock.values import nox_name, url_problem
 from scripts.model import ArtifactFormat, HipSource, Lock, StackKind, Trust
 
 SHA = "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a"

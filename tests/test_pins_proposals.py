@@ -9,8 +9,7 @@ import pytest
 from scripts.app import pins_update as pins_updating
 from scripts.app.pins_update import pins_update
 from scripts.errors import ExitCode, FetchError, HostError, UsageError
-from scripts.host.native import coverage
-from scripts.host.support import sdk_notes
+from scripts.host.support import coverage, sdk_notes
 from scripts.lock.proposals import fits, indexed, proposals, proposed_for
 from scripts.lock.reader import read_lock
 from scripts.model import Gpu, Host, Trust

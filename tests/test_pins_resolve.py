@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.errors import UsageError
-from scripts.lock.reader import parse_lock
-from scripts.lock.resolve import resolve
+from scripts.lock.reader import parse_lock, resolve
 from scripts.lock.update import diff
 from scripts.model import Lock
 

@@ -18,8 +18,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from scripts.app.context import Workspace
-from scripts.app.pins_add import pins_add
-from scripts.app.pins_check import pins_check
+from scripts.app.pins import pins_add, pins_check
 from scripts.app.pins_update import pins_update
 from scripts.cli.console import Out
 from scripts.cli.views.pins import show_pins_add, show_pins_check, show_pins_update

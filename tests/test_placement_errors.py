@@ -16,8 +16,8 @@ import pytest
 from scripts.errors import TargetError, UndoIncompleteError, WorkspaceError
 from scripts.osal.file_operations import Fs
 from scripts.osal.fs import retrying
+from scripts.placement.layout import PlacementRegistry
 from scripts.placement.place import place
-from scripts.placement.registry import PlacementRegistry
 from scripts.placement.rollback import undo
 from tests.placement_harness import (
     CHANGING,

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 
 from scripts.errors import JournalError, UndoIncompleteError
-from scripts.osal.user_path import plain_spelling
+from scripts.osal.paths import plain_spelling
+from scripts.placement.inspect import Mode
 from scripts.placement.journal import parse, record, whole_records
-from scripts.placement.layout import STATE, unsafe_path
+from scripts.placement.layout import PLACEMENTS, STATE, PlacementRegistry, unsafe_path
 from scripts.placement.place import Placement, place, placed
-from scripts.placement.registry import PLACEMENTS, PlacementRegistry
-from scripts.placement.report import Mode
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState, placement_status, placements
 from tests.placement_harness import GONE, STACK, LightFs, World, mixed_world, pair_world, tree

@@ -16,19 +16,16 @@ from msgspec.structs import asdict
 
 from scripts.errors import ConflictError, JournalError, StagedFileError, TargetError, WorkspaceError
 from scripts.osal.file_operations import Fs
-from scripts.osal.lockfile import LockFile
+from scripts.osal.fs import LockFile
 from scripts.osal.paths import refusal
-from scripts.osal.process_table import User, process_start_time, this_process
+from scripts.osal.processes import User, process_start_time, this_process
 from scripts.placement import journal as journals
-from scripts.placement.inspect import CREATED, REPLACED, BackupState, CurrentState
+from scripts.placement.inspect import CREATED, REPLACED, BackupState, CurrentState, take_snapshot
 from scripts.placement.journal import Journal, JournalStep, parse, record
-from scripts.placement.layout import Layout, unsafe_path
+from scripts.placement.layout import PLACEMENTS, Layout, PlacementRegistry, unsafe_path
 from scripts.placement.place import Placement, explain, place
-from scripts.placement.plan import PlacementItem
-from scripts.placement.refusals import SYSTEM_TREES, refuse
-from scripts.placement.registry import PLACEMENTS, PlacementRegistry
+from scripts.placement.plan import SYSTEM_TREES, PlacementItem, refuse
 from scripts.placement.rollback import undo
-from scripts.placement.snapshot import take_snapshot
 from scripts.placement.status import TargetState, placement_status, placements
 from tests.placement_harness import GONE, STACK, LightFs, World, mixed_world, pair_world, tree
 from tools.memory_fs import Disk, MemoryFs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.osal.process_table import this_process
+from scripts.osal.processes import this_process
 from scripts.osal.signals import DeferredSignals, ForwardedSignals, console_closes
 from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo

@@ -22,8 +22,8 @@ from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import TargetError
 from scripts.launch.injection import Via, ViaFacts
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
-from scripts.preflight.packages import is_python, roots_of
-from scripts.preflight.places import Places, places_of
+from scripts.preflight.loading import Places, places_of
+from scripts.preflight.packaging import is_python, roots_of
 from tests.elf_files import elf
 from tests.fatbins import container, ptx
 from tests.placement_harness import World, tree

@@ -11,17 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.app.preflight import PreflightResult
-from scripts.binary.image import Unreadable
-from scripts.binary.read import read_image
+from scripts.binary.image import Unreadable, read_image
 from scripts.cli.console import Out
 from scripts.cli.views.preflight import show_preflight as show
 from scripts.model import StackKind
-from scripts.preflight.better_stack import Better
-from scripts.preflight.coverage import StackFacts, cover
+from scripts.preflight.coverage import StackFacts, Verdict, cover
 from scripts.preflight.examine import examine
 from scripts.preflight.libraries import alternatives
-from scripts.preflight.reasons import Verdict
-from scripts.preflight.verdict import judge
+from scripts.preflight.verdict import Better, judge
 from tests.elf_files import elf
 from tests.fatbins import container, cubin, sass
 from tests.preflight_programs import dll, exe, ship, zluda

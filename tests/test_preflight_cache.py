@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from scripts.app.context import ROOT
-from scripts.preflight import cache as cache_module
-from scripts.preflight.cache import FileCache
-from scripts.preflight.facts import FileFacts
+from scripts.preflight import examine as cache_module
+from scripts.preflight.examine import FileCache
 from scripts.preflight.look import look
+from scripts.preflight.needs import FileFacts
 from tests.fatbins import container, ptx, sass
 from tests.preflight_programs import dll, exe, ship
 
@@ -140,7 +140,8 @@ def test_what_is_known_is_told_without_loading_a_reader(tmp_path: Path, program:
     """A wrapped program waits for this: readers, their libraries and call tables are for what is new."""
     code = (
         "import sys; from pathlib import Path; from scripts.preflight.examine import examine;"
-        "from scripts.preflight.coverage import StackFacts; from scripts.preflight.calls import api_table;"
+        "from scripts.preflight.coverage import StackFacts;"
+        "from scripts.preflight.libraries import api_table;"
         "from scripts.preflight.kernels import KernelStore; cache = Path(sys.argv[2]);"
         "examine(Path(sys.argv[1]), cache=cache, kernels=KernelStore(cache.with_name('kernels')));"
         "api_table('zluda-v6-preview.69');"
@@ -158,6 +159,6 @@ def test_what_is_known_is_told_without_loading_a_reader(tmp_path: Path, program:
     readers |= {"scripts.preflight.ptx_scan", "scripts.preflight.ptx_check", "scripts.preflight.ptx_table"}
     assert readers <= loaded(), "the first time everything is read"
     second = loaded()
-    light = {"scripts.binary", "scripts.binary.search"}
+    light = {"scripts.binary", "scripts.binary.imports"}
     assert not {name for name in second if name.startswith("scripts.binary")} - light
     assert not second & {"pefile", "elftools", "lz4", "zstandard", *readers}

@@ -12,11 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from scripts.preflight.calls import Call, api_table
 from scripts.preflight.coverage import cover
-from scripts.preflight.libraries import DATA, alternatives, libraries, library_of, named, runtime_calls
+from scripts.preflight.libraries import (
+    DATA,
+    CallSupport,
+    alternatives,
+    api_table,
+    libraries,
+    library_of,
+    named,
+    runtime_calls,
+)
 from scripts.preflight.needs import Need
-from scripts.preflight.packages import environments, installed, is_python
+from scripts.preflight.packaging import environments, installed, is_python
 from tests.elf_files import elf
 from tests.fatbins import container, ptx, sass
 from tests.preflight_programs import dll, examined, exe, ship, zluda
@@ -111,7 +119,7 @@ def test_every_driver_function_of_the_runtimes_table_exists(table: str) -> None:
     api = api_table(table)
     assert api is not None
     named_there = {call for calls in rows["calls"].values() for call in calls}
-    assert not {call for call in named_there if api.lookup("nvcuda", call) is Call.NOT_EXPORTED}
+    assert not {call for call in named_there if api.lookup("nvcuda", call) is CallSupport.NOT_EXPORTED}
     assert not set(rows["own"]) & set(rows["calls"])
 
 

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from scripts.binary import strings
-from scripts.binary.image import Format, Section
-from scripts.binary.source import FileBytes
+from scripts.binary.image import FileBytes, Format, Section
 from scripts.binary.strings import sweep, words
-from scripts.preflight.better_stack import better_stack
-from scripts.preflight.coverage import Covered, Provider, StackFacts, cover
+from scripts.preflight.coverage import Covered, Provider, StackFacts, Verdict, cover
 from scripts.preflight.look import look
-from scripts.preflight.reasons import Verdict
+from scripts.preflight.verdict import better_stack
 from tests.elf_files import elf
 from tests.fatbins import container, ptx
 from tests.preflight_programs import dll, examined, exe, judged, ship, zluda

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from scripts.host.hip_libraries import backends_in_files, backends_in_root, kernels_for
 from scripts.model import StackKind
-from scripts.preflight.calls import Call, api_table
-from scripts.preflight.coverage import StackFacts, cover
-from scripts.preflight.reasons import Verdict, grouped
+from scripts.preflight.coverage import StackFacts, Verdict, cover, grouped
+from scripts.preflight.libraries import CallSupport, api_table
 from scripts.preflight.verdict import Judged
 from tests.elf_files import elf
 from tests.fatbins import SASS, container, cubin, entry, ptx, sass
@@ -67,17 +66,17 @@ def test_the_committed_tables_have_the_published_counts(table: str) -> None:
 @pytest.mark.parametrize(
     ("library", "function", "call"),
     [
-        ("nvcuda", "cuLaunchKernelEx", Call.IMPLEMENTED),
-        ("nvcuda", "cuStreamQuery", Call.NOT_SUPPORTED),
-        ("cublas", "cublasDgemm_v2", Call.NOT_SUPPORTED),
-        ("cublas", "cublasXerbla", Call.ABORTS),
-        ("cublas", "cublasMadeUp", Call.NOT_EXPORTED),
-        ("cublas", "#12", Call.UNKNOWN),
-        ("cutensor", "cutensorInit", Call.UNKNOWN),
+        ("nvcuda", "cuLaunchKernelEx", CallSupport.IMPLEMENTED),
+        ("nvcuda", "cuStreamQuery", CallSupport.NOT_SUPPORTED),
+        ("cublas", "cublasDgemm_v2", CallSupport.NOT_SUPPORTED),
+        ("cublas", "cublasXerbla", CallSupport.ABORTS),
+        ("cublas", "cublasMadeUp", CallSupport.NOT_EXPORTED),
+        ("cublas", "#12", CallSupport.UNKNOWN),
+        ("cutensor", "cutensorInit", CallSupport.UNKNOWN),
     ],
     ids=str,
 )
-def test_calls_are_looked_up(library: str, function: str, call: Call) -> None:
+def test_calls_are_looked_up(library: str, function: str, call: CallSupport) -> None:
     api = api_table("zluda-v6-preview.69")
     assert api is not None
     assert api.lookup(library, function) is call

@@ -13,17 +13,14 @@ from pathlib import Path
 import pytest
 
 from scripts.binary.fatbin import read_containers
-from scripts.binary.image import Image, Section
+from scripts.binary.image import FileBytes, Image, Section, read_image
 from scripts.binary.payload import Opener
-from scripts.binary.read import read_image
-from scripts.binary.source import FileBytes
-from scripts.preflight.coverage import cover
-from scripts.preflight.facts import FileFacts
+from scripts.preflight.coverage import Verdict, cover
 from scripts.preflight.kernels import KernelStore, tally
 from scripts.preflight.loading import loading_of
 from scripts.preflight.look import look
+from scripts.preflight.needs import FileFacts
 from scripts.preflight.ptx_table import ptx_tables
-from scripts.preflight.reasons import Verdict
 from scripts.preflight.verdict import judge
 from tests.preflight_programs import NEEDS, examined, exe, ship, zluda
 from tests.wheels import unpacked

@@ -11,11 +11,11 @@ import pytest
 
 from scripts.app import probe as task
 from scripts.app.context import Workspace, workspace_from_environ
-from scripts.bench.trial_records import MARK
+from scripts.bench.workload_record import MARK
 from scripts.errors import UsageError
 from scripts.evidence.evidence_io import read_document
 from scripts.model import Outcome
-from scripts.osal.process_result import Captured, Command
+from scripts.osal.processes import Captured, Command
 from tests.checkout import Checkout, make_checkout
 from tests.native_cpu import no_compiler
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scripts.bench.trial_records import MARK
+from scripts.bench.workload_record import MARK
 from scripts.probing.catalogue import probes
 from tests.native_cpu import environment, no_compiler
 

@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 from scripts.app.probe import policies_for, read_attempt
-from scripts.bench.trial_records import MARK
+from scripts.bench.workload_record import MARK
 from scripts.errors import UsageError
 from scripts.model import CapabilityResult, Outcome
-from scripts.osal.process_result import Captured, Dialog
+from scripts.osal.processes import Captured, Dialog
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import choose, probes
-from scripts.probing.changes import ProbeChange, differences
-from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeMatrix, score
+from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeChange, ProbeMatrix, differences, score
 from tools.probes_page import questions
 
 INSIDE = Path(__file__).resolve().parents[1] / "scripts" / "inside" / "probes"

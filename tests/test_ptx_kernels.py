@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from scripts.binary import payload
-from scripts.preflight import devicecode
-from scripts.preflight.better_stack import better_stack
-from scripts.preflight.facts import FileFacts
+from scripts.preflight import look as devicecode
+from scripts.preflight.coverage import Verdict
 from scripts.preflight.kernels import KernelReport, KernelStore, KernelTally, demangled, tally
 from scripts.preflight.look import look
-from scripts.preflight.missing_kernels import kernel_fate, missing_sentence, short_name
-from scripts.preflight.reasons import Verdict
+from scripts.preflight.needs import FileFacts
+from scripts.preflight.unusable import kernel_fate, missing_sentence, short_name
+from scripts.preflight.verdict import better_stack
 from tests.fatbins import PTX, container, cubin, entry, ptx, sass
 from tests.preflight_programs import dll, exe, judged, ship, zluda
 from tests.ptx_texts import function, kernel, text

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.evidence import bundle
-from scripts.evidence.bundle import Parts, make_bundle
+from scripts.app import report
+from scripts.app.report import Parts, make_bundle
 from scripts.osal.redaction import Redactor
 
 REDACTOR = Redactor(user="Jürgen Groß", home=r"C:\Users\Jürgen Groß", host="TURM-4711")
@@ -86,7 +86,7 @@ def test_a_planted_secret_never_survives(secret: str, around: str, wide: bool) -
 def test_a_long_log_keeps_its_end_from_a_whole_line_on(
     encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle, "LOG_CAP", 101)
+    monkeypatch.setattr(report, "LOG_CAP", 101)
     raw = "".join(f"line {n} by Jürgen Groß\n" for n in range(40)).encode(encoding)
     made = make_bundle(Parts(logs=[("x.log", raw)]), REDACTOR)
     lines = unpack(made.content)["logs/x.log"].decode(encoding).splitlines()
@@ -97,12 +97,12 @@ def test_a_long_log_keeps_its_end_from_a_whole_line_on(
 
 
 def test_one_endless_line_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "LOG_CAP", 10)
+    monkeypatch.setattr(report, "LOG_CAP", 10)
     assert unpack(make_bundle(Parts(logs=[("x.log", b"a" * 100)]), REDACTOR).content)["logs/x.log"] == b""
 
 
 def test_a_full_bundle_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "TOTAL_CAP", 5)
+    monkeypatch.setattr(report, "TOTAL_CAP", 5)
     made = make_bundle(Parts(logs=[("a.log", b"123456"), ("b.log", b"x")]), REDACTOR)
     assert made.left_out == ("b.log: the bundle is full",)
     assert "logs/b.log" not in made.names

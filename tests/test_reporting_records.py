@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.bench.trial_records import MARK, judge_run, parse_record
+from scripts.bench.workload_record import MARK, judge_run, parse_record
 from scripts.model import Level, Outcome
 
 CASE = {"dtype": "float32", "error": 0.039564, "gflops": 812.5, "size": 1024, "outcome": "pass", "detail": ""}

@@ -14,8 +14,7 @@ import pytest
 
 from scripts.errors import HostError, IntegrityError, StagedFileError
 from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Runtime, Trust
-from scripts.staging.assemble import assemble, discard_runtime
-from scripts.staging.plan import RuntimePlan, plan_runtime
+from scripts.staging.assemble import RuntimePlan, assemble, discard_runtime, plan_runtime
 from scripts.staging.runtimes import load_runtime, verify_runtime
 from scripts.store.cache import Cache, CacheEntry, EntryKind, manifest_path
 from scripts.store.trees import TreeFile, UnpackedTree

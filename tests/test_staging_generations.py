@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import HistoryError, UsageError
-from scripts.staging.generations import (
+from scripts.staging.runtimes import (
     activate,
     forget_stage,
     go_back,

@@ -7,7 +7,7 @@ from pathlib import Path, PureWindowsPath
 
 import pytest
 
-from scripts.app.setup.flow import kernel_notes
+from scripts.app.setup_steps import kernel_notes
 from scripts.errors import IntegrityError
 from scripts.launch.environ import hip_home
 from scripts.launch.request import search_folders
@@ -26,8 +26,7 @@ from scripts.model import (
     StackKind,
     Trust,
 )
-from scripts.staging.assemble import assemble
-from scripts.staging.plan import hip_roots, lay_out, plan_runtime
+from scripts.staging.assemble import assemble, hip_roots, lay_out, plan_runtime
 from scripts.store.cache import Cache
 from scripts.store.trees import TreeFile, UnpackedTree
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app import cache as pruning
-from scripts.app.cache import CacheListResult
+from scripts.app import cleanup as pruning
+from scripts.app.cleanup import CacheListResult
 from scripts.app.context import workspace_from_environ
 from scripts.cli.console import Out
 from scripts.cli.views.status import show_cache_list as show
 from scripts.errors import ConflictError, HistoryError, HostError, UsageError
 from scripts.model import NoProgress
 from scripts.osal import fs
-from scripts.staging.generations import remember_stage
+from scripts.staging.runtimes import remember_stage
 from scripts.store.cache import Cache, CacheEntry, EntryKind, disk_of, manifest_path
 
 KEY = "ab" * 32

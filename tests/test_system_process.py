@@ -15,7 +15,7 @@ import pytest
 
 from scripts.errors import LaunchError
 from scripts.osal.process import name_exit, run_captured, run_inherited, signed
-from scripts.osal.process_result import Captured, Command, LogTo, ProcessResult
+from scripts.osal.processes import Captured, Command, LogTo, ProcessResult
 from scripts.osal.signals import ForwardedSignals
 
 PYTHON = Path(sys.executable)

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from scripts.app.wrap.held import HeldProcess, HeldSettings, TorchDevices, read_held
-from scripts.launch.python_line import keeps_out, read_python_line, through
+from scripts.app.wrap.observations import HeldProcess, HeldSettings, TorchDevices, read_held
+from scripts.launch.argv import keeps_out, read_python_line, through
 
 SAFE = Path(__file__).resolve().parents[1] / "scripts" / "inside" / "torch_safe"
 START = SAFE / "cuda_amd_start.py"

@@ -16,9 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, workspace_from_environ
-from scripts.app.validate.round import validate_round
-from scripts.app.validate.scratch_copy import copy_program, differences, tree_of
-from scripts.app.validate.validate import alone_on_its_gpu
+from scripts.app.validate import alone_on_its_gpu, validate_round
+from scripts.app.validation_steps import copy_program, differences, tree_of
 from scripts.errors import TargetError
 from scripts.evidence.document import (
     Document,
@@ -284,7 +283,7 @@ def test_every_difference_of_a_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_too_large_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scripts.app.validate.scratch_copy.MOST_BYTES", 5)
+    monkeypatch.setattr("scripts.app.validation_steps.MOST_BYTES", 5)
     (tmp_path / "from").mkdir()
     program = tmp_path / "from" / "app.exe"
     program.write_bytes(b"123456")

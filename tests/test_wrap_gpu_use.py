@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.wrap.gpu_use import gpu_use
-from scripts.app.wrap.held import HeldProcess, HeldSettings, TorchDevices
-from scripts.app.wrap.loaded import ENOUGH, LoadedLibraries, LoadedLibrary
+from scripts.app.wrap.observations import (
+    ENOUGH,
+    HeldProcess,
+    HeldSettings,
+    LoadedLibraries,
+    LoadedLibrary,
+    TorchDevices,
+    gpu_use,
+)
 from scripts.app.wrap.wrap import wrap
 from scripts.app.wrap.wrap_types import WrapResult
 from scripts.errors import ExitCode

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from scripts.app.context import Staged
-from scripts.app.wrap.loaded import LoadedLibraries, LoadedLibrary, is_cuda, loaded_libraries
+from scripts.app.wrap.observations import LoadedLibraries, LoadedLibrary, is_cuda, loaded_libraries
 from scripts.app.wrap.wrap_types import WrapPlacement
 from scripts.model import StackKind
-from scripts.osal.mapped_files import LONGEST, SHARE, MappedFiles, mapped_by
+from scripts.osal.processes import LONGEST, SHARE, MappedFiles, mapped_by
 from tests.python_programs import write_python_program
 from tests.wrapping import runtime_in, staged_over
 

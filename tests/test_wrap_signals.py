@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.osal.signal_sets import blocked, ending, stopping
+from scripts.osal.signals import blocked, ending, stopping
 from tests.python_programs import write_python_program
 
 pytestmark = pytest.mark.posix_only

@@ -20,11 +20,9 @@ from scripts.cli.console import Out
 from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import LaunchError, StagedFileError, UsageError
 from scripts.evidence.tracelog import TraceReader
-from scripts.launch.injection import Via
-from scripts.launch.launcher import plan_launcher
-from scripts.launch.tracing import PREFIX, plan_trace
+from scripts.launch.injection import PREFIX, Via, plan_launcher, plan_trace
 from scripts.model import StackKind
-from scripts.osal.line_filter import LineFilter
+from scripts.osal.output_log import LineFilter
 from tests.wrapping import runtime_in, staged_over, workspace
 
 LINUX = ("libcuda.so", "libcuda.so.1", "libcublas.so.13", "trace/libcuda.so", "trace/libcuda.so.1")

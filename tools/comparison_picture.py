@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripts.bench.compare import compare
+from scripts.bench.judgement import compare
 from scripts.bench.picture import as_svg, draw
 from scripts.bench.trials import read_table
 

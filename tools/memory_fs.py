@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scripts.osal.file_operations import FileKind, Seen
-from scripts.osal.lockfile import LockFile
+from scripts.osal.fs import LockFile
 from scripts.placement.layout import fold
 from tests.placement_harness import Dying, Failing, LightFs
 

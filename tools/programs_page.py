@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.host.native import coverage, native_ways
+from scripts.host.support import coverage, native_ways
 from scripts.launch.profiles import document
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "programs.md"

@@ -10,7 +10,7 @@ from scripts.app.stack_process import backend_notes, check_environment, read_sec
 from scripts.errors import ExitCode, StagedFileError
 from scripts.evidence.cuda_check import CORE, OPTIONAL, CheckVerdict, group_of, judge, parse_output
 from scripts.model import Runtime, StackKind
-from scripts.osal.process_result import Captured
+from scripts.osal.processes import Captured
 from scripts.serialize import JsonRecord
 
 PROGRAM: Final = "cuda_check"

@@ -12,16 +12,15 @@ from msgspec import Struct, field
 
 from scripts.errors import StagedFileError, UsageError
 from scripts.host.facts import scan_host
-from scripts.lock.reader import read_lock
-from scripts.lock.resolve import find_stack
+from scripts.lock.reader import find_stack, read_lock
 from scripts.model import Host, Lock, NoProgress, Progress, Runtime, Stack
-from scripts.osal.user_path import unquoted
-from scripts.staging.generations import Generation, read_history
-from scripts.staging.runtimes import load_runtime, verify_runtime
+from scripts.osal.paths import unquoted
+from scripts.staging.runtimes import Generation, load_runtime, read_history, verify_runtime
 from scripts.store.cache import Cache
 
 if TYPE_CHECKING:
-    from scripts.app.setup.download_summary import DownloadSummary
+    from scripts.app.download_summary import DownloadSummary
+
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 APP_NAME: Final = "cuda-on-amd"
@@ -215,3 +214,16 @@ def newest(ws: Workspace, stack: str) -> Runtime | None:
     """Return a stack's newest staged runtime as it lies there, not verified; ``None`` without one."""
     staged = read_history(ws.stage).of(stack)
     return load_runtime(cache_of(ws), staged[0].digest, stack=stack) if staged else None
+
+
+def read_count(text: str, *, option: str, most: int, least: int = 1) -> int:
+    """Read a number of things.
+
+    Raises:
+        UsageError: ``bad-number`` (``bad-size`` for ``--size``): it is no whole number in its range.
+    """
+    digits = text.lstrip("0") or "0"
+    if not text.isdecimal() or len(digits) > len(str(most)) or not least <= int(digits) <= most:
+        reference = "bad-size" if option == "size" else "bad-number"
+        raise UsageError(reference, f"--{option}={text[:40]}: must be a whole number from {least} to {most}")
+    return int(digits)

@@ -8,13 +8,13 @@ from typing import Final
 from msgspec import Struct, field
 
 from scripts.app.context import Workspace
-from scripts.app.pins_check import chosen, github, transport
+from scripts.app.pins import chosen, github, transport
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock import update
 from scripts.lock.proposals import Proposal, completed, fits, indexed, proposals
 from scripts.lock.reader import parse_lock, read_lock
 from scripts.lock.update import LockDiff, PinFinding, diff
-from scripts.lock.urls import url_problem
+from scripts.lock.values import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
 from scripts.model import Artifact, Lock
 from scripts.net.github import AssetRef, GitHub, Release

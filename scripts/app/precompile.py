@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from scripts.app.compiling import cache_size, compile_cache
+from scripts.app.compile_cache import cache_size, compile_cache
 from scripts.app.context import Workspace, staged_runtime
 from scripts.app.stack_process import backend_notes, check_environment, read_seconds, run_ours
 from scripts.errors import ExitCode, LaunchError, UsageError

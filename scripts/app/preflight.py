@@ -18,23 +18,30 @@ from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.guards import refuse_guarded
 from scripts.host.gpu import AMD
-from scripts.host.native import NativeWay, native_ways
+from scripts.host.support import NativeWay, native_ways
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import recognised
-from scripts.lock.resolve import find_stack
+from scripts.lock.reader import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
-from scripts.preflight.better_stack import Better, ComparedStack, better_stacks, compared, held_against
-from scripts.preflight.coverage import Covered, StackFacts
+from scripts.preflight.coverage import Covered, Reason, StackFacts, Verdict, grouped
 from scripts.preflight.examine import Examined, examine
 from scripts.preflight.kernels import KernelStore, demangled, differences, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
-from scripts.preflight.loading import loading_of
-from scripts.preflight.missing_kernels import BASIS, FileKernels, missing_sentence
-from scripts.preflight.packages import is_python, roots_of
-from scripts.preflight.places import Places, places_of
-from scripts.preflight.reasons import Reason, Verdict, grouped
-from scripts.preflight.verdict import BUILD_SHARED, SYSTEMS, Judged, static_runtime_refusal
-from scripts.staging.generations import read_history
+from scripts.preflight.loading import Places, loading_of, places_of
+from scripts.preflight.packaging import is_python, roots_of
+from scripts.preflight.unusable import BASIS, FileKernels, missing_sentence
+from scripts.preflight.verdict import (
+    BUILD_SHARED,
+    SYSTEMS,
+    Better,
+    ComparedStack,
+    Judged,
+    better_stacks,
+    compared,
+    held_against,
+    static_runtime_refusal,
+)
+from scripts.staging.runtimes import read_history
 
 CACHE_FOLDER: Final = "preflight-v1"
 KERNELS_FOLDER: Final = "kernels-v1"

@@ -17,27 +17,34 @@ from typing import Final
 from msgspec import field
 from msgspec.structs import replace
 
-from scripts.app.bench.trial import INSIDE, own_folders, transcript
-from scripts.app.compiling import cache_size
+from scripts.app.compile_cache import cache_size
 from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import read_seconds, redactor_of, revision_of
+from scripts.app.trial import INSIDE, own_folders, transcript
 from scripts.app.wrap.plan import WrapRequest, plan_run
 from scripts.app.wrap.wrap_types import Inspected
-from scripts.bench.trial_records import judge_run, parse_record
+from scripts.bench.workload_record import judge_run, parse_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import AttemptFact, build_document
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
 from scripts.launch.injection import ViaFacts
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.osal.fs import write_atomic
-from scripts.osal.parallel_map import parallel_map
+from scripts.osal.fs import parallel_map, write_atomic
 from scripts.osal.process import capture
-from scripts.osal.process_result import Captured, Command
+from scripts.osal.processes import Captured, Command
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
-from scripts.probing.changes import ProbeChange, ProbeDifference, differences
-from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeMatrix, Score, score
+from scripts.probing.matrix import (
+    MatrixKey,
+    ProbeAttempt,
+    ProbeChange,
+    ProbeDifference,
+    ProbeMatrix,
+    Score,
+    differences,
+    score,
+)
 from scripts.serialize import JsonRecord, parse_json
 
 SCRIPT: Final = (*INSIDE, "probes", "probe.py")

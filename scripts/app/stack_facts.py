@@ -8,8 +8,8 @@ from pathlib import Path
 from scripts.host.hip_libraries import RUNTIME, backends_in_files, backends_in_root, kernels_for
 from scripts.launch.request import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
-from scripts.preflight.calls import api_table
 from scripts.preflight.coverage import Provider, StackFacts
+from scripts.preflight.libraries import api_table
 from scripts.staging.select import fitting_root
 
 
@@ -100,8 +100,7 @@ class _Exports(Mapping[str, frozenset[str]]):
     def __getitem__(self, library: str) -> frozenset[str]:
         """Read one library's exports, once. A file that is no image answers for nothing."""
         if library not in self._read:
-            from scripts.binary.image import Unreadable  # noqa: PLC0415 - see above
-            from scripts.binary.read import read_image  # noqa: PLC0415 - see above
+            from scripts.binary.image import Unreadable, read_image  # noqa: PLC0415 - see above
 
             image = read_image(self._files[library], exports=True)
             if isinstance(image, Unreadable):

@@ -1,11 +1,11 @@
-"""How our own checks and workloads are started: in the stack's environment, a session of their own."""
+"""How our own checks are started, and which programs run with a stack's files at this moment."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,9 +16,10 @@ from scripts.launch.environ import EnvPlan, GpuChoice, hip_home, plan_environmen
 from scripts.launch.injection import Via
 from scripts.launch.request import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, StackKind
+from scripts.osal.paths import home_folder
 from scripts.osal.process import run_captured
-from scripts.osal.process_result import Captured
-from scripts.osal.user_path import home_folder
+from scripts.osal.processes import Captured, running, this_process
+from scripts.placement.layout import PlacementRegistry
 from scripts.staging.select import fitting_root
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def check_environment(ws: Workspace, staged: Staged) -> EnvPlan:
 
 def run_ours(ws: Workspace, staged: Staged, argv: Sequence[str], *, timeout: float) -> Captured:
     """Run one of our own programs under a stack and keep what it says; say so when it is compiling."""
-    from scripts.app.compiling import cache_size, say_when_compiling  # noqa: PLC0415 - as below
+    from scripts.app.compile_cache import cache_size, say_when_compiling  # noqa: PLC0415 - as below
 
     env = check_environment(ws, staged).environ
     watch = say_when_compiling(ws.progress.note, partial(cache_size, ws))
@@ -188,3 +189,40 @@ def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:
         msg = f"{driver} belongs to an NVIDIA driver, and --via=env would give that one to the program"
         hint = "use --via=launcher, which puts the stack's own library in its place for this program"
         raise LaunchError("foreign-driver", msg, hint=hint)
+
+
+RUNS: Final = "runs"
+
+
+@contextmanager
+def noted_run(ws: Workspace, staged: Staged, program: Path) -> Iterator[None]:
+    """Note a run while it lasts; a state folder that cannot be written to is no reason not to run."""
+    registry = PlacementRegistry(ws.state_root)
+    user = this_process()
+    entry = ws.state_root / RUNS / user.name
+    noted = staged.runtime.path is not None
+    if noted:
+        with suppress(OSError):
+            facts = {"program": str(program), "stack": staged.stack.id, "user": user.name}
+            registry.add(RUNS, entry, **facts)
+    try:
+        yield
+    finally:
+        if noted:
+            with suppress(OSError):
+                registry.remove(RUNS, entry)
+
+
+def running_here(ws: Workspace) -> tuple[str, ...]:
+    """Return a line for each wrapped program that runs; what was left by one that was killed is forgotten."""
+    registry = PlacementRegistry(ws.state_root)
+    lines = []
+    for entry in registry.entries(RUNS):
+        user = running(entry.facts.get("user", ""))
+        if user is None:
+            with suppress(OSError):
+                registry.remove(RUNS, entry.path)
+            continue
+        program, stack = entry.facts.get("program", ""), entry.facts.get("stack", "")
+        lines.append(f"{program} with {stack} (process {user.pid})")
+    return tuple(lines)

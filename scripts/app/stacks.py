@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from scripts.app.context import Workspace, cache_of, host_of, lock_of, staged_runtime
+from scripts.app.context import Workspace, cache_of, host_of, lock_of, read_count, staged_runtime
 from scripts.app.evidence_lookup import Proof, Worth, evidence_of, known_by_stack
-from scripts.app.options import read_count
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.model import Host, Stack, StackKind
 from scripts.serialize import JsonRecord, pick
-from scripts.staging.generations import Generation, activate, go_back, read_history
-from scripts.staging.runtimes import load_runtime, verify_runtime
+from scripts.staging.runtimes import Generation, activate, go_back, load_runtime, read_history, verify_runtime
 from scripts.staging.select import unmet
 
 #: No history is longer.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from scripts.app.compiling import CompileCache, compile_cache
+from scripts.app.compile_cache import CompileCache, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
-from scripts.app.shims import ShimStatus, shims_here
-from scripts.app.wrap.placing import placed_here
+from scripts.app.wrap.placing import ShimStatus, placed_here, shims_here
 from scripts.errors import ExitCode
 from scripts.model import Lock
 from scripts.placement.status import PlacementStatus
 from scripts.serialize import pick
-from scripts.staging.generations import Generation, History, read_history
-from scripts.staging.runtimes import load_runtime
+from scripts.staging.runtimes import Generation, History, load_runtime, read_history
 from scripts.store.cache import EntryKind, disk_of
 
 

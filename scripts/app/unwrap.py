@@ -9,10 +9,9 @@ from msgspec import Struct, field
 from scripts.app.context import Workspace
 from scripts.app.wrap.placing import placed_here, registry_of
 from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
-from scripts.osal.user_path import user_path
-from scripts.placement.layout import Layout
-from scripts.placement.registry import PLACEMENTS, PlacementRegistry
-from scripts.placement.report import Mode, UndoReport
+from scripts.osal.paths import user_path
+from scripts.placement.inspect import Mode, UndoReport
+from scripts.placement.layout import PLACEMENTS, Layout, PlacementRegistry
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState
 from scripts.serialize import pick

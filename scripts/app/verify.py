@@ -10,8 +10,7 @@ from scripts.errors import ExitCode, StagedFileError
 from scripts.model import Lock
 from scripts.osal.fs import hash_file
 from scripts.serialize import JsonRecord
-from scripts.staging.generations import Generation, read_history
-from scripts.staging.runtimes import load_runtime, verify_runtime
+from scripts.staging.runtimes import Generation, load_runtime, read_history, verify_runtime
 from scripts.store.trees import load_tree, verify_tree
 
 DAMAGED: Final = frozenset({"missing", "changed"})

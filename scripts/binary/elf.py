@@ -12,9 +12,8 @@ from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 from msgspec import Struct
 
-from scripts.binary.image import ANEW, Format, Image, Needed, Section, Unreadable
-from scripts.binary.machine import machine_of
-from scripts.binary.source import FileBytes
+from scripts.binary.image import ANEW, FileBytes, Format, Image, Needed, Section, Unreadable
+from scripts.binary.properties import machine_of
 
 MAX_SECTIONS: Final = 4096
 MAX_SEGMENTS: Final = 512

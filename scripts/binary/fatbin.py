@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from scripts.binary.source import FileBytes
+from scripts.binary.image import FileBytes
 
 MAGIC: Final = struct.pack("<I", 0xBA55ED50)
 MAX_ENTRIES: Final = 1_000_000

@@ -10,9 +10,8 @@ from typing import Final
 import pefile
 from msgspec import Struct, field
 
-from scripts.binary.image import ANEW, Format, Image, Needed, Section, Unreadable
-from scripts.binary.machine import machine_of
-from scripts.binary.source import FileBytes
+from scripts.binary.image import ANEW, FileBytes, Format, Image, Needed, Section, Unreadable
+from scripts.binary.properties import machine_of
 
 HEADERS: Final = 1 << 16
 MAX_LIBRARIES: Final = 1024

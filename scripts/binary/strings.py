@@ -8,8 +8,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from scripts.binary.image import Format, Section
-from scripts.binary.source import FileBytes
+from scripts.binary.image import FileBytes, Format, Section
 
 CHUNK: Final = 1 << 20
 OVERLAP: Final = 256

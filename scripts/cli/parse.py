@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from scripts.cli.registry import Option, Verb
+from scripts.cli.options import Option, Verb
 from scripts.cli.verbs import TEST, VERBS, WRAP
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 

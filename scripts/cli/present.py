@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.cli.console import Out, TerminalProgress, discard_stdout, patient, ready_streams, show_error
+from scripts.cli.options import Verb
 from scripts.cli.parse import Call
-from scripts.cli.registry import Verb
 from scripts.cli.verbs import WRAP
 from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import NoProgress, Result
 
 if TYPE_CHECKING:
     from scripts.app.context import Staged
-    from scripts.app.setup.download_summary import DownloadSummary
+    from scripts.app.download_summary import DownloadSummary
     from scripts.app.wrap.wrap_types import WrapPlacement
-    from scripts.preflight.places import Places
+    from scripts.preflight.loading import Places
 
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -169,9 +169,9 @@ def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Worksp
 
 def _ask(out: Out, bill: DownloadSummary) -> bool:
     """Put the question about a download; loaded only where there is one."""
-    from scripts.cli.views.stacks import ask_about  # noqa: PLC0415 - see above
+    from scripts.cli.views.stacks import ask_about_download  # noqa: PLC0415 - see above
 
-    return ask_about(bill, out)
+    return ask_about_download(bill, out)
 
 
 def _is_tty(stream: object) -> bool:
@@ -201,7 +201,7 @@ def _show(verb: Verb, result: Result, out: Out, *, as_json: bool) -> bool:
 
 def _advise(ws: Workspace, task: str, failed: object, out: Out, *, log: str = "") -> None:
     """Let the doctor explain what a program that a task ran has printed, if it knows."""
-    from scripts.app.doctor.advice import EXPLAINED, best_finding, output_of  # noqa: PLC0415 - only after a failure
+    from scripts.app.doctor import EXPLAINED, best_finding, output_of  # noqa: PLC0415 - only after a failure
     from scripts.cli.views.doctor import note_finding  # noqa: PLC0415 - as above
 
     found = best_finding(ws, output_of(failed, log=log)) if task in EXPLAINED else None

@@ -11,136 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scripts.cli.registry import Option, Verb
-
-JSON: Final = Option("json", "print one JSON object on stdout; everything else goes to stderr")
-
-_OPTIONS: Final = {
-    option.name: option
-    for option in (
-        Option("stack", "a stack of pins.lock by its id (`invoke stacks` lists them)", "ID"),
-        Option("gpu", "which GPU, by its number in `invoke scan`", "NUMBER"),
-        Option("for", "another machine's system: windows or linux; --gpu is then its architecture", "SYSTEM"),
-        Option("with", "optional parts to add, comma separated (for example libtorch)", "PARTS"),
-        Option("yes", "answer the question before it is asked with yes"),
-        Option("offline", "use the store and mirrors in folders only; connect to nothing"),
-        Option(
-            "mirror",
-            "a folder or URL asked first for every download; the pinned hash still decides",
-            "FOLDER|URL",
-        ),
-        Option("supplied", "the folder with files that cannot be downloaded and that you bring", "FOLDER"),
-        Option("only-proven", "refuse a stack without committed evidence for this GPU"),
-        Option("force", "take the named stack although it does not cover this GPU"),
-        Option("deep", "read and hash every file, not only what would be loaded"),
-        Option(
-            "hip-root",
-            "also look at this HIP runtime's folder; everything else takes it where HIP_PATH names it",
-            "FOLDER",
-        ),
-        Option(
-            "from-hipinfo",
-            "read hipInfo output from a file (or - for standard input) instead of asking this machine",
-            "FILE",
-        ),
-        Option("exe", "the program", "PROGRAM"),
-        Option("code", "explain one status: a number, or a name such as CUBLAS_STATUS_NOT_SUPPORTED", "CODE"),
-        Option("path", "the program's file or folder; all device code below it is compiled", "PATH"),
-        Option("via", "how the libraries get in: auto, env, launcher or beside", "WAY", "auto"),
-        Option("keep", "leave what was placed beside the program until `unwrap` (implies --via=beside)"),
-        Option("timeout", "seconds (or 90s, 5m, 1h) after which the whole process tree is ended", "DURATION"),
-        Option("set", "a variable for the program's environment", "NAME=VALUE", many=True),
-        Option("cwd", "the folder the program starts in", "FOLDER"),
-        Option("log", "also write the program's output to this file", "FILE"),
-        Option("report", "write what was done as JSON to this file", "FILE"),
-        Option("explain", "show what would be done and why, and do nothing"),
-        Option("details", "show everything: all reasons, who asks for which library, all device code"),
-        Option("kernels", "list every kernel with its readable name and what the stack makes of it"),
-        Option("all-stacks", "hold the program against every pinned stack for its system, side by side"),
-        Option("strict", "stop when the preflight says that the program will be refused"),
-        Option(
-            "trace", "record the program's CUDA calls with the layer's own tracing libraries, and sum them up"
-        ),
-        Option("no-profile", "apply no known safe settings for recognised programs"),
-        Option("without", "safe settings to leave out, comma separated (for example math-sdp)", "NAMES"),
-        Option(
-            "expect-gpu",
-            "end with 42 when the program says that it found no GPU, or did not load the stack's driver",
-        ),
-        Option("args-file", "a JSON file with a list of strings: the program's arguments", "FILE"),
-        Option("require", "stacks or architectures, comma separated, that must really have been run", "IDS"),
-        Option("target", "the folder of the program", "FOLDER"),
-        Option("all", "everything this user has placed"),
-        Option(
-            "ours", "restore the originals even where files were changed since; the changed ones stay beside"
-        ),
-        Option("theirs", "keep what is there now; the originals are moved aside"),
-        Option("folder", "the folder with the documents of the round", "FOLDER"),
-        Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
-        Option("only", "only this artifact, by its id", "ID"),
-        Option("compare", "two matrices side by side: the first document", "FILE"),
-        Option(
-            "device",
-            "cpu asks PyTorch's own CPU device instead, which shows whether the probes themselves are right",
-            "NAME",
-            "cuda",
-        ),
-        Option("quick", "only the subset that `setup` and `validate` run"),
-        Option("fresh", "begin anew although an interrupted matrix could go on"),
-        Option("write", "write the change; without it only the difference is shown"),
-        Option("artifact", "an artifact of pins.lock by its id", "ID"),
-        Option("tag", "the release to look at instead of the newest", "TAG"),
-        Option("url", "the https address of the file to pin", "URL"),
-        Option("id", "the new artifact's id", "ID"),
-        Option("license", "the licence of what is downloaded, as an SPDX expression", "SPDX"),
-        Option(
-            "import",
-            "a document from another machine: it is checked and filed, never believed as measured here",
-            "FILE",
-        ),
-        Option("bundle", "write one redacted zip with facts, findings and logs for a bug report"),
-        Option(
-            "workload",
-            "gemm, gemm-float64, copy, launch-latency, or a .toml file about your own",
-            "NAME|FILE",
-            "gemm",
-        ),
-        Option("size", "its size, for example the edge of the matrices", "NUMBER"),
-        Option("trials", "how many times it is run, each in its own process (implies --record)", "NUMBER"),
-        Option("record", "write a run record below stage/reports, which `compare` reads"),
-        Option(
-            "records",
-            "a run record (.json), or a CSV file with the columns runtime, trial, iteration and metrics",
-            "FILE",
-        ),
-        Option("and", "a second record of the same workload, whose trials are added", "FILE"),
-        Option("baseline", "the runtime to compare with, as the record calls it", "NAME"),
-        Option("candidate", "the runtime that is judged", "NAME"),
-        Option("warmup", "how many first iterations of every trial do not count", "NUMBER"),
-        Option("margin", "percent that are too small to matter (2 where it is left out)", "PERCENT"),
-        Option("primary", "the metric that decides, perhaps with :higher or :lower", "METRIC"),
-        Option("plot", "draw the comparison into this file (.svg or .png)", "FILE"),
-        Option("a", "the first stack: the baseline", "ID"),
-        Option("b", "the second stack; the same one again shows how much is noise", "ID"),
-        Option("rounds", "at most this many blocks of A B B A (10 where it is left out)", "NUMBER"),
-        Option(
-            "width",
-            "stop when the interval is at most this many percent wide on each side (1 where it is left out)",
-            "PERCENT",
-        ),
-        Option("compile", "clear the translation layer's compile cache instead of the store"),
-        Option("dry-run", "show what would be removed, and do nothing"),
-        Option("remove", "remove the script instead of writing it"),
-        Option("to", "the generation to go back to, by its number", "NUMBER"),
-    )
-}
-
-
-def _take(names: str, *more: Option) -> tuple[Option, ...]:
-    """Return options by name; a ``!`` marks a required one. ``json`` comes last, always."""
-    taken = (_OPTIONS[name.rstrip("!")]._replace(required=name.endswith("!")) for name in names.split())
-    return (*taken, *more, JSON)
-
+from scripts.cli.options import JSON, SHARED, Option, Verb, take
 
 START: Final = "start here"
 PROGRAMS: Final = "programs"
@@ -149,15 +20,15 @@ STACKS: Final = "stacks"
 MEASURING: Final = "measuring"
 UPKEEP: Final = "upkeep"
 
-_ONLY_PROBES: Final = _OPTIONS["only"]._replace(
+_ONLY_PROBES: Final = SHARED["only"]._replace(
     help="these probes, by name or pattern (cufft-*), comma separated; !NAME leaves one out", value="NAMES"
 )
-_PYTHON: Final = _OPTIONS["exe"]._replace(
+_PYTHON: Final = SHARED["exe"]._replace(
     help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
 )
-_SECOND: Final = _OPTIONS["and"]._replace(help="the second document")
-_REMOVE_YES: Final = _OPTIONS["yes"]._replace(help="remove them; without it they are only named")
-_READ_LOG: Final = _OPTIONS["log"]._replace(
+_SECOND: Final = SHARED["and"]._replace(help="the second document")
+_REMOVE_YES: Final = SHARED["yes"]._replace(help="remove them; without it they are only named")
+_READ_LOG: Final = SHARED["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
 )
 
@@ -166,16 +37,16 @@ _ALL: Final = (
         "setup",
         START,
         "Choose a stack for this machine, fetch, verify, assemble, check, run, report.",
-        _take("stack gpu with yes offline mirror supplied only-proven force"),
+        take("stack gpu with yes offline mirror supplied only-proven force"),
         view="stacks",
-        home="setup.setup",
+        home="setup",
         example="--yes",
     ),
     Verb(
         "wrap",
         START,
         "Run a program with a stack's CUDA libraries.",
-        _take(
+        take(
             "exe! stack via keep timeout set cwd log report explain strict no-profile without expect-gpu "
             "args-file trace",
         ),
@@ -185,12 +56,12 @@ _ALL: Final = (
         bare="exe",
         rest="ARGUMENTS…",
     ),
-    Verb("status", START, "Show what is active, placed, and left over.", _take(""), view="status"),
+    Verb("status", START, "Show what is active, placed, and left over.", take(""), view="status"),
     Verb(
         "preflight",
         PROGRAMS,
         "Read a program's files: what it needs, and what a stack has of that. Nothing is run.",
-        _take("exe! stack strict details kernels all-stacks"),
+        take("exe! stack strict details kernels all-stacks"),
         view="preflight",
         example="--exe=blender",
         bare="exe",
@@ -199,10 +70,11 @@ _ALL: Final = (
         "native",
         PROGRAMS,
         "Say how a program runs on this GPU without translation, with the commands.",
-        _take(
-            "exe", _OPTIONS["gpu"]._replace(help="a number in `invoke scan`, or an architecture", value="GPU")
+        take(
+            "exe", SHARED["gpu"]._replace(help="a number in `invoke scan`, or an architecture", value="GPU")
         ),
-        view="native",
+        view="status",
+        home="scan",
         example="--gpu=gfx1031",
         bare="exe",
     ),
@@ -210,8 +82,8 @@ _ALL: Final = (
         "precompile",
         PROGRAMS,
         "Compile a program's device code now with the layer's own tool, so that its first run need not.",
-        _take("path! stack timeout"),
-        view="checks",
+        take("path! stack timeout"),
+        view="measuring",
         example="--path=blender",
         bare="path",
     ),
@@ -219,16 +91,16 @@ _ALL: Final = (
         "unwrap",
         PROGRAMS,
         "Undo what was placed beside programs.",
-        _take("exe target all ours theirs"),
-        view="unwrap",
+        take("exe target all ours theirs"),
+        view="wrap",
         example="--all",
     ),
     Verb(
         "shim",
         PROGRAMS,
         "Write a script that starts a program with a stack by a double click, or remove it.",
-        _take("exe! stack args-file remove"),
-        view="unwrap",
+        take("exe! stack args-file remove"),
+        view="wrap",
         example="--exe=blender",
         bare="exe",
     ),
@@ -236,23 +108,23 @@ _ALL: Final = (
         "scan",
         MACHINE,
         "Show this machine: GPUs, drivers, HIP runtimes.",
-        _take("gpu hip-root from-hipinfo"),
-        view="scan",
+        take("gpu hip-root from-hipinfo"),
+        view="status",
     ),
     Verb(
         "doctor",
         MACHINE,
         "Say whether anything is wrong here, and why a program fails.",
-        (_READ_LOG, *_take("exe code")),
+        (_READ_LOG, *take("exe code")),
         view="doctor",
-        home="doctor.doctor",
+        home="doctor",
         example="--log=program.log",
     ),
     Verb(
         "report",
         MACHINE,
         "Show this machine's newest documents, file one from elsewhere, or bundle all for a bug report.",
-        _take("import bundle"),
+        take("import bundle"),
         view="report",
         example="--bundle",
     ),
@@ -260,7 +132,7 @@ _ALL: Final = (
         "stacks",
         STACKS,
         "List the pinned stacks, whether they fit here, and what documents show.",
-        _take("for-gpu"),
+        take("for-gpu"),
         view="stacks",
         example="--for-gpu=gfx1200",
     ),
@@ -268,7 +140,7 @@ _ALL: Final = (
         "use",
         STACKS,
         "Make a staged stack the active one.",
-        _take("stack!"),
+        take("stack!"),
         view="stacks",
         home="stacks",
         example="--stack=cpu-reference",
@@ -278,7 +150,7 @@ _ALL: Final = (
         "rollback",
         STACKS,
         "Go back to the stack that was active before.",
-        _take("to"),
+        take("to"),
         view="stacks",
         home="stacks",
         example="--to=1",
@@ -287,24 +159,25 @@ _ALL: Final = (
         "fetch",
         STACKS,
         "Bring a stack's archives into the store, verified by hash.",
-        _take("stack gpu for with yes offline mirror"),
+        take("stack gpu for with yes offline mirror"),
         view="stacks",
-        home="stage",
+        home="setup",
         example="--for=windows --gpu=gfx1100",
     ),
     Verb(
         "stage",
         STACKS,
         "Assemble a stack in the store, or repair it; it is not made active.",
-        _take("stack gpu for with yes offline mirror supplied force"),
+        take("stack gpu for with yes offline mirror supplied force"),
         view="stacks",
+        home="setup",
         example="--stack=cpu-reference",
     ),
     Verb(
         "verify",
         STACKS,
         "Read and hash what would be loaded: is it what the lock says?",
-        _take("stack deep"),
+        take("stack deep"),
         view="stacks",
         example="--deep",
     ),
@@ -312,40 +185,40 @@ _ALL: Final = (
         "check",
         MEASURING,
         "Ask whether a stack's CUDA libraries load here.",
-        _take("stack timeout"),
-        view="checks",
+        take("stack timeout"),
+        view="measuring",
     ),
     Verb(
         "probe",
         MEASURING,
         "Ask a stack one question after the other whose answers are known, and count the right ones.",
         (
-            _OPTIONS["stack"],
+            SHARED["stack"],
             _ONLY_PROBES,
             _PYTHON,
-            *(_OPTIONS[name] for name in ("timeout", "quick", "fresh", "device", "compare")),
+            *(SHARED[name] for name in ("timeout", "quick", "fresh", "device", "compare")),
             _SECOND,
             JSON,
         ),
-        view="probe",
+        view="measuring",
         example="--only=memory-*",
     ),
     Verb(
         "run",
         MEASURING,
         "Run a workload with a known answer.",
-        _take("workload stack size timeout trials record"),
-        view="checks",
-        home="bench.run",
+        take("workload stack size timeout trials record"),
+        view="measuring",
+        home="run",
         example="--workload=gemm --trials=4",
     ),
     Verb(
         "compare",
         MEASURING,
         "Compare two runtimes' trials: better, worse, the same, or not distinguishable from noise.",
-        _take("records! and baseline candidate warmup margin primary plot"),
-        view="compare",
-        home="bench.compare",
+        take("records! and baseline candidate warmup margin primary plot"),
+        view="measuring",
+        home="compare",
         example="evidence/records/ppo-ab-2026-09-13.csv --warmup=1 --baseline=upstream",
         bare="records",
     ),
@@ -353,65 +226,66 @@ _ALL: Final = (
         "ab",
         MEASURING,
         "Measure two stacks in turn (A B B A) until the interval is narrow, and compare them.",
-        _take("a! b! workload rounds size width margin timeout"),
-        view="compare",
-        home="bench.ab",
+        take("a! b! workload rounds size width margin timeout"),
+        view="measuring",
+        home="ab",
         example="--a=cpu-reference --b=cpu-reference",
     ),
     Verb(
         "validate",
         MEASURING,
         "Run every validation step with one stack here: verify, check, run, wrap, undo, prove the undo.",
-        _take("stack require exe report yes offline mirror supplied"),
+        take("stack require exe report yes offline mirror supplied"),
         view="report",
-        home="validate.validate",
+        home="validate",
         example="--stack=cpu-reference",
     ),
     Verb(
         "validate-round",
         MEASURING,
         "Judge a round of validations by its documents; `nox -s validate` ends with it.",
-        _take("folder! require"),
+        take("folder! require"),
         view="report",
-        home="validate.round",
+        home="validate",
         example="--folder=stage/reports/rounds/20261201T120000Z-1",
     ),
     Verb(
         "cache.list",
         UPKEEP,
         "Show what the store holds and who needs it.",
-        _take(""),
+        take(""),
         view="status",
-        home="cache",
+        home="cleanup",
     ),
     Verb(
         "cache.prune",
         UPKEEP,
         "Remove what no generation, placement or shim refers to.",
-        _take("compile dry-run"),
+        take("compile dry-run"),
         view="status",
-        home="cache",
+        home="cleanup",
         example="--dry-run",
     ),
     Verb(
         "pins.check",
         UPKEEP,
         "Hash upstream's bytes again and compare them with the lock; nothing is kept.",
-        _take("only offline"),
+        take("only offline"),
         view="pins",
+        home="pins",
         example="--only=zluda-windows-v6",
     ),
     Verb(
         "pins.update",
         UPKEEP,
         "Ask releases for their digests and propose newer ones as new stacks beside the old.",
-        _take(
+        take(
             "artifact tag",
-            _OPTIONS["gpu"]._replace(
+            SHARED["gpu"]._replace(
                 help="complete the stack proposed for this architecture from AMD's index (all: every one)",
                 value="GFX",
             ),
-            _OPTIONS["write"],
+            SHARED["write"],
         ),
         view="pins",
         example="--write",
@@ -420,11 +294,19 @@ _ALL: Final = (
         "pins.add",
         UPKEEP,
         "Pin one more file: download, hash, compare with its release's digest.",
-        _take("url! id license write"),
+        take("url! id license write"),
         view="pins",
+        home="pins",
         example="--url=https://example.org/layer.zip --id=layer --license=MIT",
     ),
-    Verb("remove", UPKEEP, "Remove everything this workspace made.", _take("", _REMOVE_YES), view="status"),
+    Verb(
+        "remove",
+        UPKEEP,
+        "Remove everything this workspace made.",
+        take("", _REMOVE_YES),
+        view="status",
+        home="cleanup",
+    ),
     Verb(
         "test",
         UPKEEP,

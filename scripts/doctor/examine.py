@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from scripts.doctor.machine import AMD, Line, Machine, Status
-from scripts.doctor.variables import Around, interfering, same_folder
+from scripts.doctor.machine import AMD, Around, Line, MachineState, Status, interfering, same_folder
 from scripts.host.gpu import NO_DRIVER
 from scripts.host.hip_libraries import layer_libraries
 from scripts.host.support import SupportLevel, driver_notes, support
-from scripts.host.windows_build import WindowsBuild, build_reports
+from scripts.host.windows import WindowsBuild, build_reports
 from scripts.model import Gpu, HipRoot, Host
 
 #: Below this much free space downloads and compile caches fail.
@@ -26,7 +25,7 @@ _MIB: Final = 1024**2
 _SUPPORT: Final = {SupportLevel.RUNTIME_AND_LIBRARIES: "ok", SupportLevel.UNKNOWN: "unknown"}
 
 
-def examine(machine: Machine) -> tuple[Line, ...]:
+def examine(machine: MachineState) -> tuple[Line, ...]:
     """Say how everything stands, in the order in which it is needed."""
     return (
         *_gpus(machine),
@@ -42,7 +41,7 @@ def examine(machine: Machine) -> tuple[Line, ...]:
     )
 
 
-def _gpus(machine: Machine) -> Iterator[Line]:
+def _gpus(machine: MachineState) -> Iterator[Line]:
     """Look at GPUs and their drivers."""
     where = "the registry and hipInfo" if machine.windows else "the kernel's lists of devices"
     if not machine.host.gpus:
@@ -58,7 +57,7 @@ def _gpus(machine: Machine) -> Iterator[Line]:
         yield _line("warn", "gpu", sentence, where)
 
 
-def _driver(gpu: Gpu, machine: Machine) -> Iterator[Line]:
+def _driver(gpu: Gpu, machine: MachineState) -> Iterator[Line]:
     """Look at one GPU's driver."""
     if gpu.driver == NO_DRIVER:
         why = gpu.why_unknown.get("driver", "")
@@ -75,7 +74,7 @@ def _driver(gpu: Gpu, machine: Machine) -> Iterator[Line]:
             yield _line("warn", "driver", note, "reports about this architecture")
 
 
-def _roots(machine: Machine) -> Iterator[Line]:
+def _roots(machine: MachineState) -> Iterator[Line]:
     """Look at HIP runtimes, and at what AMD says of this GPU with them."""
     if not machine.concerns_hip:
         return
@@ -112,7 +111,7 @@ def _majors(host: Host) -> Iterator[Line]:
         )
 
 
-def _libraries(machine: Machine) -> Iterator[Line]:
+def _libraries(machine: MachineState) -> Iterator[Line]:
     """Look at what each HIP runtime has, and for which GPUs."""
     gpu = machine.gpu
     gfx = gpu.gfx if gpu is not None and gpu.vendor == AMD else None
@@ -138,7 +137,7 @@ def _presence(root: HipRoot) -> Iterator[Line]:
             yield _line("warn", "libraries", text, str(root.path))
 
 
-def _stage(machine: Machine) -> Iterator[Line]:
+def _stage(machine: MachineState) -> Iterator[Line]:
     """Look at the active stack's files."""
     stage = machine.stage
     if stage is None:
@@ -155,7 +154,7 @@ def _stage(machine: Machine) -> Iterator[Line]:
         yield _line("fail", "stage", text, "every byte")
 
 
-def _variables(machine: Machine) -> Iterator[Line]:
+def _variables(machine: MachineState) -> Iterator[Line]:
     """Look at environment variables that interfere."""
     around = Around(
         windows=machine.windows,
@@ -169,7 +168,7 @@ def _variables(machine: Machine) -> Iterator[Line]:
         yield _line(status, "environment", text, "the environment")
 
 
-def _path(machine: Machine) -> Iterator[Line]:
+def _path(machine: MachineState) -> Iterator[Line]:
     """Look at libraries that PATH offers before, or instead of, the HIP runtime in use."""
     used = machine.host.hip_roots[0] if machine.host.hip_roots else None
     for folder, names in machine.on_path.items():
@@ -180,7 +179,7 @@ def _path(machine: Machine) -> Iterator[Line]:
             yield _line("warn", "path", f"{listed}: programs may load it instead of what is meant", "PATH")
 
 
-def _folders(machine: Machine) -> Iterator[Line]:
+def _folders(machine: MachineState) -> Iterator[Line]:
     """Look at the letters of folders."""
     odd = [f"{what}: {path}" for what, path in machine.folders.items() if not path.isascii()]
     if not odd:
@@ -193,7 +192,7 @@ def _folders(machine: Machine) -> Iterator[Line]:
             yield _line("ok", "folders", f"{text}: Linux opens letters outside ASCII", "the paths' letters")
 
 
-def _space(machine: Machine) -> Iterator[Line]:
+def _space(machine: MachineState) -> Iterator[Line]:
     """Look at free space."""
     found: dict[tuple[str, str], list[str]] = {}
     for what, free in machine.free.items():
@@ -204,7 +203,7 @@ def _space(machine: Machine) -> Iterator[Line]:
         yield _line(status, "space", f"{amount} for the {' and the '.join(places)}", ", ".join(places))
 
 
-def _windows_only(machine: Machine) -> Iterator[Line]:
+def _windows_only(machine: MachineState) -> Iterator[Line]:
     """Look at what exists on Windows alone."""
     yield from _windows_build(machine.windows_build)
     version = machine.vc_runtime
@@ -253,7 +252,7 @@ def _exports(missing: tuple[str, ...] | None) -> Line:
     return _line("ok", "driver", "the HIP runtime has every function the layer imports", where)
 
 
-def _cache(machine: Machine) -> Iterator[Line]:
+def _cache(machine: MachineState) -> Iterator[Line]:
     """Look at the compile cache, which grows while kernels are compiled."""
     if machine.stage is None or not machine.stage.translation:
         return

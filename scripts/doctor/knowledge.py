@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from scripts.doctor.event_conditions import CONDITIONS_OF_EVENTS, SHOWING, listed
-from scripts.doctor.facts import CONDITIONS
+from scripts.doctor.event import CONDITIONS_OF_EVENTS, SHOWING, listed
+from scripts.doctor.machine import CONDITIONS
 from scripts.doctor.phrases import PhraseBook, phrase_book
 from scripts.statuses import StatusCode
 

@@ -1,16 +1,133 @@
-"""What was looked at on a machine, and the lines that say how it stands."""
+"""What is known of a machine: facts, what was looked at, and environment variables that interfere. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
 
-from scripts.host.windows_build import WindowsBuild
+from scripts.doctor.context import architectures, hip_versions, lists_both_kinds
+from scripts.host.support import support
+from scripts.host.windows import WindowsBuild
 from scripts.model import Gpu, Host
 from scripts.serialize import JsonRecord
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What a doctor on the machine knows.
+
+    Attributes:
+        os: ``windows`` or ``linux``.
+        amd: whether AMD's software is what this is about.
+        gfx: the AMD GPUs' architectures, the one in use first.
+        mixed: whether an integrated and a discrete AMD GPU are both there.
+        hip: versions of the HIP runtimes, the one in use first.
+        libraries: HIP libraries that were found (``rocblas``, ``miopen`` …); ``None`` if nobody looked.
+        variables: names of the environment variables that are set.
+        non_ascii: whether the user's or the temporary folder has letters outside ASCII.
+        overwritten: whether files beside the program are others than those that were put there.
+        vc_runtime: whether the Visual C++ runtime is there.
+        driver_lacks: whether the driver's HIP runtime lacks functions that the layer asks for.
+        vanished: whether files of ours are gone, or an antivirus program says that it took some.
+    """
+
+    os: str = ""
+    amd: bool | None = None
+    gfx: tuple[str, ...] = ()
+    mixed: bool | None = None
+    hip: tuple[str, ...] = ()
+    libraries: frozenset[str] | None = None
+    variables: frozenset[str] | None = None
+    non_ascii: bool | None = None
+    overwritten: bool | None = None
+    vc_runtime: bool | None = None
+    driver_lacks: bool | None = None
+    vanished: bool | None = None
+
+    @property
+    def support(self) -> str | None:
+        """What AMD says of the GPU and the HIP version in use: ``RL``, ``R`` or ``none``."""
+        if not self.gfx or not self.hip:
+            return None
+        said = support(self.gfx[0], self.hip[0]).verdict.value.replace(" ", "")
+        return None if said == "unknown" else said
+
+
+def holds(when: Mapping[str, object], facts: Facts) -> bool | None:
+    """Say whether all conditions hold; ``None`` where one is unknown and none is false."""
+    answers = [_CONDITIONS[name](wanted, facts) for name, wanted in when.items()]
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def with_text(facts: Facts, lines: Iterable[str]) -> Facts:
+    """Add what the text tells of the GPU and of HIP; ``lines`` are as ``decoding.plain`` makes them.
+
+    Where the text speaks of other GPUs only, it is another machine's, and is believed of GPUs and HIP alone.
+    """
+    told = list(lines)
+    gfx, hip = architectures(told), hip_versions(told)
+    if facts.gfx and (not gfx or set(gfx) & set(facts.gfx)):
+        return replace(facts, hip=facts.hip or hip)
+    mixed = lists_both_kinds(told)
+    if facts.gfx:
+        return replace(facts, gfx=gfx[:4], hip=hip or facts.hip, mixed=mixed, libraries=None)
+    return replace(
+        facts, gfx=gfx[:4], hip=hip or facts.hip, mixed=mixed if facts.mixed is None else facts.mixed
+    )
+
+
+def _gfx(wanted: object, facts: Facts) -> bool | None:
+    patterns = wanted if isinstance(wanted, list) else [wanted]
+    if not facts.gfx:
+        return None
+    return any(fnmatch.fnmatchcase(gfx, str(pattern)) for gfx in facts.gfx for pattern in patterns)
+
+
+def _hip(wanted: object, facts: Facts) -> bool | None:
+    try:
+        return SpecifierSet(str(wanted)).contains(Version(facts.hip[0]), prereleases=True)
+    except (IndexError, InvalidVersion):
+        return None
+
+
+def _support(wanted: object, facts: Facts) -> bool | None:
+    return None if facts.support is None else facts.support in (wanted if isinstance(wanted, list) else [])
+
+
+def _equal(known: object, wanted: object) -> bool | None:
+    return None if known is None or known == "" else known == wanted
+
+
+def _names(wanted: object, known: frozenset[str] | None, *, there: bool) -> bool | None:
+    return None if known is None else (wanted in known) is there
+
+
+_CONDITIONS: Final[Mapping[str, Callable[[object, Facts], bool | None]]] = {
+    "os": lambda wanted, facts: _equal(facts.os, wanted),
+    "gfx": _gfx,
+    "hip": _hip,
+    "support": _support,
+    "mixed": lambda wanted, facts: _equal(facts.mixed, wanted),
+    "absent": lambda wanted, facts: _names(wanted, facts.libraries, there=False),
+    "set": lambda wanted, facts: _names(wanted, facts.variables, there=True),
+    "non_ascii": lambda wanted, facts: _equal(facts.non_ascii, wanted),
+    "overwritten": lambda wanted, facts: _equal(facts.overwritten, wanted),
+    "vc_runtime": lambda wanted, facts: _equal(facts.vc_runtime, wanted),
+    "driver_lacks": lambda wanted, facts: _equal(facts.driver_lacks, wanted),
+    "vanished": lambda wanted, facts: _equal(facts.vanished, wanted),
+}
+#: What a rule may ask of the machine.
+CONDITIONS: Final = frozenset(_CONDITIONS)
+
 
 AMD: Final = "amd"
 
@@ -42,7 +159,7 @@ class StageFact(Struct, frozen=True, kw_only=True):
     details: tuple[str, ...] = ()
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class MachineState(Struct, frozen=True, kw_only=True):
     """What was looked at. ``None`` means that it could not be looked at, or does not exist here.
 
     Attributes:
@@ -87,3 +204,117 @@ class Machine(Struct, frozen=True, kw_only=True):
     def concerns_hip(self) -> bool:
         """Whether HIP matters here at all."""
         return any(gpu.vendor == AMD for gpu in self.host.gpus)
+
+
+#: The variables this module has something to say about, as name patterns.
+WORTH_A_LOOK: Final = (
+    *("*_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HSA_OVERRIDE_GFX_VERSION", "*_TENSILE_LIBPATH"),
+    *("ZLUDA_*", "AMD_LOG_LEVEL", "CUDA_PATH", "LD_PRELOAD", "HIP_PATH*", "ROCM_PATH"),
+)
+
+
+class Around(Struct, frozen=True, kw_only=True):
+    """What a variable is held against: the system, how many AMD GPUs there are, and the HIP folders."""
+
+    windows: bool
+    amd_gpus: int
+    roots: Sequence[str]
+
+
+class _Rule(Struct, frozen=True, kw_only=True):
+    """Which variables it is about, whether it applies, and what it says."""
+
+    names: tuple[str, ...]
+    status: str
+    text: str
+    applies: Callable[[str, Around], bool]
+
+
+_FILTERS: Final = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+
+
+def _hides_all(value: str, around: Around) -> bool:
+    numbers = [int(number) for number in re.findall(r"\d+", value)]
+    return bool(numbers) and min(numbers) >= around.amd_gpus
+
+
+def _stale(value: str, around: Around) -> bool:
+    return _plain(value) not in {_plain(root) for root in around.roots}
+
+
+def same_folder(one: str, other: str) -> bool:
+    """Whether two paths are written for the same folder, as Windows compares them."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(path: str) -> str:
+    return path.strip().strip('"').replace("\\", "/").rstrip("/").casefold()
+
+
+def _always(_value: str, _around: Around) -> bool:
+    return True
+
+
+#: The first rule that applies to a variable speaks.
+_RULES: Final = (
+    _Rule(
+        names=_FILTERS,
+        status="fail",
+        text="names a device that is not there, and hides those that are",
+        applies=_hides_all,
+    ),
+    _Rule(names=_FILTERS, status="warn", text="hides GPUs from programs", applies=_always),
+    _Rule(
+        names=("HSA_OVERRIDE_GFX_VERSION",),
+        status="warn",
+        text="does nothing on Windows",
+        applies=lambda _value, around: around.windows,
+    ),
+    _Rule(
+        names=("HSA_OVERRIDE_GFX_VERSION",),
+        status="warn",
+        text="makes ROCm take the GPU for another one",
+        applies=_always,
+    ),
+    _Rule(
+        names=("*_TENSILE_LIBPATH",),
+        status="warn",
+        text="sends a library to other kernels than its own",
+        applies=_always,
+    ),
+    _Rule(
+        names=("ZLUDA_*_LIB", "ZLUDA_LOG_DIR"),
+        status="warn",
+        text="redirects the translation layer",
+        applies=_always,
+    ),
+    _Rule(
+        names=("AMD_LOG_LEVEL",),
+        status="warn",
+        text="mixes log lines into what programs print",
+        applies=lambda value, _around: value.strip() not in {"", "0"},
+    ),
+    _Rule(
+        names=("CUDA_PATH",),
+        status="warn",
+        text="may lead programs to NVIDIA's libraries",
+        applies=lambda _value, around: around.amd_gpus > 0,
+    ),
+    _Rule(names=("LD_PRELOAD",), status="warn", text="loads libraries into every program", applies=_always),
+    _Rule(
+        names=("HIP_PATH*", "ROCM_PATH"),
+        status="warn",
+        text="names no HIP runtime that was found: a stale setting",
+        applies=_stale,
+    ),
+)
+
+
+def interfering(variables: Mapping[str, str], around: Around) -> Iterator[tuple[str, str]]:
+    """Yield a status and a sentence for each variable that interferes, by name."""
+    for name, value in sorted(variables.items()):
+        for rule in _RULES:
+            named = any(fnmatch.fnmatchcase(name.upper(), pattern) for pattern in rule.names)
+            if value and named and rule.applies(value, around):
+                yield rule.status, f"{name}={value} {rule.text}"
+                break

@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import msgspec
 
 from scripts.errors import UsageError
-from scripts.evidence.document import (
-    FORMAT,
-    Document,
-    lowest,
-    within_ceiling,
-    worst,
-)
+from scripts.evidence.document import FORMAT, Document, lowest, within_ceiling, worst
 from scripts.model import Outcome
 from scripts.osal.fs import write_atomic
 from scripts.osal.text import printable, time_stamp

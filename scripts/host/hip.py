@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from scripts.binary.pe_version import file_version
+from scripts.binary.properties import file_version
 from scripts.errors import UsageError
 from scripts.host.hip_libraries import generation, libraries_named
 from scripts.model import HipRoot

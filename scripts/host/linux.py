@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scripts.host import nvidia
+from scripts.host import gpu
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, VENDORS, adapter_name, identify
 from scripts.model import Gpu
 
@@ -233,7 +233,7 @@ def _amd(function: PciFunction | None, node: KfdNode | None, version: str, reade
 def _silent(name: str, driver: str | None, source: str, why: str = "") -> Gpu:
     """Describe an NVIDIA GPU that ``nvidia-smi`` did not name."""
     reasons = {
-        "gfx": nvidia.NO_GFX,
+        "gfx": gpu.NO_GFX,
         "memory_bytes": "nvidia-smi did not answer",
         "integrated": "nvidia-smi did not answer",
     }

@@ -1,4 +1,4 @@
-r"""GPUs of a Windows machine, as the registry lists them: devices under ``Enum\PCI``, drivers by class.
+"""A Windows machine's GPUs and drivers, as the registry lists them, and which Windows it is.
 
 No administrator rights and no process are needed. Names come from the driver's INF and decide nothing.
 """
@@ -13,10 +13,9 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from scripts.binary.pe_version import file_version
-from scripts.host import nvidia
-from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, VENDORS, adapter_name, identify
-from scripts.host.nvidia import NO_GFX
+from scripts.binary.properties import file_version
+from scripts.host import gpu as nvidia
+from scripts.host.gpu import AMD, NO_DRIVER, NO_GFX, NVIDIA, VENDORS, adapter_name, identify
 from scripts.model import Gpu
 
 ENUM: Final = r"SYSTEM\CurrentControlSet\Enum\PCI"
@@ -256,3 +255,56 @@ def _field(event: str, name: str) -> str:
 def _time(event: str) -> str:
     match = re.search(r"SystemTime=['\"]([\d-]+T[\d:]+)", event)
     return match[1] if match else "at an unknown time"
+
+
+VERSION_KEY: Final = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion"
+GRAPHICS_KEY: Final = r"SYSTEM\CurrentControlSet\Control\GraphicsDrivers"
+#: HwSchMode of hardware-accelerated GPU scheduling that is on.
+_ON: Final = 2
+#: Builds after whose update a hang was reported: build, first revision, update, what, source.
+REPORTED: Final = (
+    (
+        26200,
+        9445,
+        "KB5124008",
+        "the first CUDA call was reported to hang without using the processor (compiling uses a core)",
+        "lshqqytiger/ZLUDA#141, patientx/ComfyUI-Zluda#476",
+    ),
+)
+
+
+class WindowsBuild(Struct, frozen=True, kw_only=True):
+    """Windows' build and revision (the part an update changes), and whether GPU scheduling is on.
+
+    ``None``: it could not be read.
+    """
+
+    build: int | None = None
+    revision: int | None = None
+    gpu_scheduling: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """As ``winver`` shows it; empty where it is not known."""
+        return "" if self.build is None else f"{self.build}.{'?' if self.revision is None else self.revision}"
+
+
+def windows_build(registry: Registry) -> WindowsBuild:
+    """Read what Windows says of itself."""
+    version = registry.values(VERSION_KEY) or {}
+    build, revision = version.get("CurrentBuild"), version.get("UBR")
+    mode = (registry.values(GRAPHICS_KEY) or {}).get("HwSchMode")
+    return WindowsBuild(
+        build=int(build) if isinstance(build, str) and build.isdecimal() else None,
+        revision=revision if isinstance(revision, int) else None,
+        gpu_scheduling=mode == _ON if isinstance(mode, int) else None,
+    )
+
+
+def build_reports(found: WindowsBuild) -> tuple[str, ...]:
+    """Return what was reported about a build, with the report; later revisions may have it too."""
+    return tuple(
+        f"since {update} ({build}.{first}) {what} ({source})"
+        for build, first, update, what, source in REPORTED
+        if found.build == build and found.revision is not None and found.revision >= first
+    )

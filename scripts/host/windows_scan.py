@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scripts.host import hipinfo, nvidia, windows
+from scripts.host import gpu as nvidia
+from scripts.host import hipinfo, windows
 from scripts.host.facts import Sources
 from scripts.host.gpu import AMD, NVIDIA
 from scripts.host.hipinfo import HipInfo

@@ -14,9 +14,8 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from scripts.binary.image import Image, Unreadable
-from scripts.binary.read import read_image
-from scripts.binary.search import is_api_set
+from scripts.binary.image import Image, Unreadable, read_image
+from scripts.binary.imports import is_api_set
 from scripts.errors import HostError
 from scripts.host.hip_libraries import RUNTIME, asked_names, layer_libraries
 from scripts.model import Runtime

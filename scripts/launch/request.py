@@ -13,7 +13,7 @@ from scripts.errors import LaunchError, UsageError
 from scripts.host.hip_libraries import RUNTIME
 from scripts.launch.argv import PATH_LIMIT, utf16_units
 from scripts.model import Runtime, RuntimeFile
-from scripts.osal.user_path import device_of, plain_spelling, unquoted, user_path
+from scripts.osal.paths import device_of, plain_spelling, unquoted, user_path
 
 UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")

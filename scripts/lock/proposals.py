@@ -12,7 +12,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scripts.lock.urls import url_problem
+from scripts.lock.values import url_problem
 from scripts.model import Artifact, Lock, Stack, Trust
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "proposals.toml"

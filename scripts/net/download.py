@@ -12,10 +12,9 @@ from msgspec import Struct
 
 from scripts.errors import FetchError, IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, Progress
-from scripts.net.mirrors import DownloadSource
-from scripts.net.partial import Partial, Received
 from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, is_web_page, open_url
 from scripts.net.session import AttemptError, Transport
+from scripts.net.sources import DownloadSource, Partial, Received
 from scripts.osal import fs
 
 #: An attempt that brings this many bytes is followed by another at the same place.

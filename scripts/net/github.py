@@ -18,7 +18,7 @@ from msgspec import Struct
 from scripts.errors import FetchError, UsageError
 from scripts.net.request import open_url, retry
 from scripts.net.session import AttemptError, Transport
-from scripts.net.urls import allowed, origin, shown
+from scripts.net.sources import allowed, origin, shown
 from scripts.osal.text import count
 
 API: Final = "https://api.github.com"

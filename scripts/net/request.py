@@ -21,7 +21,7 @@ from msgspec import Struct
 from scripts.errors import FetchError, UsageError
 from scripts.model import NoProgress, Progress
 from scripts.net.session import AttemptError, Transport, proxies_for
-from scripts.net.urls import allowed, origin, shown
+from scripts.net.sources import allowed, origin, shown
 from scripts.osal.text import count
 
 T = TypeVar("T")

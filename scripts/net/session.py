@@ -24,7 +24,7 @@ from requests.utils import get_environ_proxies
 
 from scripts import __version__
 from scripts.errors import UsageError
-from scripts.net.urls import is_loopback
+from scripts.net.sources import is_loopback
 
 
 @functools.cache

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scripts.osal.fs import extended_path
-from scripts.osal.parallel_map import parallel_map
+from scripts.osal.fs import extended_path, parallel_map
 
 #: How many files are flushed at a time: file systems with a journal then share one commit.
 FLUSHERS: Final = 16

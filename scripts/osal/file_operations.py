@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from scripts.osal import durable
-from scripts.osal.fs import extended_path, is_link_status, retry_on_sharing_violation, sync_folder
-from scripts.osal.lockfile import LockFile
+from scripts.osal.fs import LockFile, extended_path, is_link_status, retry_on_sharing_violation, sync_folder
 
 # Paths go to the system as text, because Windows wants a prefix before long ones.
 # ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH116, PTH123, PTH208

@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -304,3 +304,84 @@ def paths_below(folder: Path) -> Iterator[str]:
         folders[:] = [name for name in folders if name not in linked]
         for name in (*names, *linked):
             yield (here / name).relative_to(top).as_posix()
+
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class LockFile:
+    """A lock that lives as long as its handle."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; nothing is opened yet."""
+        self.path = path
+        self._handle = -1
+
+    def try_acquire(self) -> bool:
+        """Take the lock now or say no; the file is made if it is missing.
+
+        True also means that the file locked is the one that lies at the path: a lock file that was
+        deleted under its holder is another file, and holding that would mean nothing.
+
+        Raises:
+            FileNotFoundError: the folder is gone.
+            OSError: the path is a link or cannot be opened.
+        """
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(self.path, flags, 0o600)
+        if _lock(handle) and _is_at(handle, self.path):
+            self._handle = handle
+            return True
+        os.close(handle)
+        return False
+
+    def release(self) -> None:
+        """Let go; twice is once. The file stays."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock without waiting."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Compare the file that is open with the file that lies at the path."""
+    try:
+        here = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    held = os.fstat(handle)
+    return (held.st_dev, held.st_ino) == (here.st_dev, here.st_ino)
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def parallel_map(work: Callable[[Item], Answer], items: Iterable[Item], *, threads: int) -> list[Answer]:
+    """Return what ``work`` answers for each item, in order; the first exception ends it and is raised.
+
+    With one thread none is started: that, and loading what starts them, costs more than small work does.
+    """
+    if threads <= 1:
+        return list(map(work, items))
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        return list(pool.map(work, items))
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from scripts.errors import LaunchError
-from scripts.osal.line_filter import Keep, Log, Tee, feed
-from scripts.osal.mapped_files import MappedFiles
-from scripts.osal.process_result import Captured, Command, Dialog, LogTo, ProcessResult, ProcessTree
+from scripts.osal.output_log import Keep, Log, Tee, feed
+from scripts.osal.processes import Captured, Command, Dialog, LogTo, MappedFiles, ProcessResult, ProcessTree
 from scripts.osal.signals import DeferredSignals, ForwardedSignals
 
 if sys.platform == "win32":

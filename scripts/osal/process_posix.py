@@ -20,10 +20,19 @@ from contextlib import suppress
 from typing import Final
 
 from scripts.errors import LaunchError
-from scripts.osal.mapped_files import Wanted, mapped_by
-from scripts.osal.process_result import Command, Dialog
-from scripts.osal.process_table import Table, children, children_of, has_children, listed_children, processes
-from scripts.osal.signal_sets import unblocked
+from scripts.osal.processes import (
+    Command,
+    Dialog,
+    Table,
+    Wanted,
+    children,
+    children_of,
+    has_children,
+    listed_children,
+    mapped_by,
+    processes,
+)
+from scripts.osal.signals import unblocked
 
 assert sys.platform != "win32"  # noqa: S101 - tells mypy which half this is
 

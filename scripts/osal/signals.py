@@ -1,18 +1,85 @@
-"""Signals around work that must be finished: noted while it runs, obeyed afterwards."""
+"""Signals: which ones end a process, and how they are noted while work must be finished.
+
+Source: signal(7) of the Linux manual pages.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-from scripts.osal.signal_sets import blocked, ending, faults, stopping, usual
+#: What a terminal, a supervisor or a closed console sends; a handler that is set already is replaced.
+USUAL: Final = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGBREAK")
+#: What stops a process until SIGCONT, and can be caught.
+_STOPPING: Final = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
+_HARMLESS: Final = ("SIGCHLD", "SIGCLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGINFO")
+_UNCATCHABLE: Final = ("SIGKILL", "SIGSTOP")
+#: Raised by a faulty instruction: returning from a handler would only meet it again. A blocked one still
+#: ends a process that is at fault, and waits where another process has sent it.
+_FAULTS: Final = ("SIGILL", "SIGTRAP", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
+#: What the interpreter ignores, because a write then fails with an error instead.
+_FAILED_WRITES: Final = ("SIGPIPE", "SIGXFSZ")
+
+
+def _numbers(names: tuple[str, ...]) -> frozenset[int]:
+    """Return those that this platform has."""
+    return frozenset(int(getattr(signal, name)) for name in names if hasattr(signal, name))
+
+
+@cache
+def usual() -> frozenset[int]:
+    """Return the signals by which programs are usually ended."""
+    return _numbers(USUAL)
+
+
+@cache
+def stopping() -> frozenset[int]:
+    """Return the signals that stop a process and can be caught."""
+    return _numbers(_STOPPING)
+
+
+@cache
+def faults() -> frozenset[int]:
+    """Return the signals that show a fault of the process that gets them."""
+    return _numbers(_FAULTS) if sys.platform != "win32" else frozenset()
+
+
+@cache
+def blocked() -> frozenset[int]:
+    """Return the signals that end a process and cannot simply be handled: they have to be waited for."""
+    return faults() | _numbers(_FAILED_WRITES) if sys.platform != "win32" else frozenset()
+
+
+@cache
+def ending() -> frozenset[int]:
+    """Return the signals whose default ends a process and that can be handled like any other."""
+    if sys.platform == "win32":
+        return usual()
+    every = frozenset(int(number) for number in signal.valid_signals())
+    return every - _numbers(_HARMLESS) - _numbers(_UNCATCHABLE) - stopping() - blocked()
+
+
+@contextlib.contextmanager
+def unblocked() -> Iterator[None]:
+    """Start a program in here: it inherits what is blocked, and must get every signal."""
+    if sys.platform == "win32" or not blocked():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
 
 #: Windows ends a process about 5 s after its console was closed; the handler may use that time.
 CLOSE_GRACE: Final = 4.5

@@ -15,7 +15,7 @@ from scripts.errors import StagedFileError, TargetError
 from scripts.osal.file_operations import Fs, Seen
 from scripts.osal.fs import extended_path
 from scripts.placement import journal as journals
-from scripts.placement import lock as user_files
+from scripts.placement import state as user_files
 from scripts.placement.journal import Journal
 from scripts.placement.layout import Layout
 from scripts.placement.plan import Action, Deed, PlacementPlan

@@ -1,22 +1,192 @@
-"""What an undo sees at one name; every judgement rests on hashes, not on the journal's word."""
+"""Looks at a target: before placing, and for an undo, which judges by hashes, not by the journal's word."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from scripts.errors import JournalError
+from scripts.binary.properties import HEAD, machine_of
+from scripts.errors import JournalError, TargetError
+from scripts.guards import guard_near
 from scripts.osal.file_operations import FileKind, Fs, Seen
+from scripts.osal.fs import extended_path
+from scripts.osal.paths import plain_path
 from scripts.placement.journal import Journal
-from scripts.placement.layout import Layout, numbered
-from scripts.placement.plan import Action, Deed
-from scripts.placement.snapshot import folder_problem
+from scripts.placement.layout import Layout, fold, numbered, unsafe_path
+from scripts.placement.plan import Action, Deed, FolderView, PlacementItem, PlanEntry, Snapshot
+from scripts.serialize import JsonRecord
+
+
+class Mode(StrEnum):
+    """What to do about files that changed meanwhile."""
+
+    SAFE = "safe"
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+class Left(Struct, frozen=True, kw_only=True):
+    """A file that the undo did not dare to change, and why."""
+
+    path: str
+    why: str
+
+
+class UndoReport(JsonRecord, frozen=True, kw_only=True):
+    """What an undo did.
+
+    Attributes:
+        target: the folder.
+        restored: originals that are back.
+        removed: files of ours that are gone.
+        kept: files left alone; with any of these the undo is incomplete.
+        aside: files moved to a name beside, by ``--ours`` and ``--theirs``.
+        pending: files of ours, out of the way already, that a running program still holds.
+        lost: the target's record had vanished; what to do was known from the memory outside it.
+    """
+
+    target: Path
+    restored: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[Left, ...] = ()
+    aside: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    lost: bool = False
+
+    JSON = "target complete restored removed kept aside pending lost"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every name is what it was."""
+        return not self.kept
+
+
+def real_target(target: Path) -> Path:
+    """Return the folder behind links, junctions and relative parts.
+
+    Raises:
+        TargetError: ``target-missing``.
+    """
+    try:
+        real = plain_path(plain_path(target).resolve(strict=True))
+    except (OSError, RuntimeError, ValueError):
+        real = None
+    if real is None or not real.is_dir():
+        msg = f"{target} is not a folder"
+        raise TargetError("target-missing", msg, hint="name the folder that holds the program")
+    return real
+
+
+def take_snapshot(
+    target: Path,
+    items: Sequence[PlacementItem],
+    *,
+    fs: Fs,
+    program: Path | None = None,
+    hashes: bool = True,
+    in_use: bool = True,
+) -> Snapshot:
+    """Look at every folder and name the items speak of.
+
+    With ``hashes=False`` originals are not read: enough for the refusals, not for a plan. With
+    ``in_use=False`` it is not asked which running programs hold them.
+    """
+    look = _Look(target=target, fs=fs, hashes=hashes)
+    wanted: dict[str, set[str]] = {"": set()}
+    for item in items:
+        wanted.setdefault(item.folder, set()).add(fold(item.name))
+    views = {folder: look.at(folder, names) for folder, names in wanted.items()}
+    in_use = in_use and any(view.entries for view in views.values())
+    return Snapshot(
+        target=target,
+        folders=views,
+        free=fs.free_bytes(target),
+        guard=guard_near([target / folder for folder in wanted], partial(_listed, fs)),
+        in_use=fs.in_use(_files(target, views)) if in_use else frozenset(),
+        machine=_machine(program) if program else "",
+        machines={item.path: _machine(item.source) for item in items} if program else {},
+    )
+
+
+def _files(target: Path, views: Mapping[str, FolderView]) -> list[Path]:
+    """Name every plain file that was seen."""
+    return [
+        folder / entry.name
+        for folder, view in ((target / name, view) for name, view in views.items())
+        for found in view.entries.values()
+        for entry in found
+        if entry.seen.kind is FileKind.FILE
+    ]
+
+
+def folder_problem(target: Path, folder: str, fs: Fs) -> str:
+    """Walk down from the target: empty, ``missing``, ``link`` or ``not-a-folder``."""
+    path = target
+    for part in (*folder.split("/"),) if folder else ():
+        path /= part
+        seen = fs.look(path)
+        if seen is None:
+            return "missing"
+        if seen.kind is not FileKind.FOLDER:
+            return "link" if seen.kind is FileKind.LINK else "not-a-folder"
+    return ""
+
+
+class _Look(Struct, frozen=True, kw_only=True):
+    """How closely to look."""
+
+    target: Path
+    fs: Fs
+    hashes: bool
+
+    def at(self, folder: str, names: set[str]) -> FolderView:
+        """Look into one folder for folded names."""
+        bad = bool(folder and unsafe_path(folder))
+        problem = "missing" if bad else folder_problem(self.target, folder, self.fs)
+        path = self.target / folder
+        seen = None if problem else self.fs.look(path)
+        if seen is None:
+            return FolderView(problem=problem or "missing")
+        entries: dict[str, tuple[PlanEntry, ...]] = {}
+        for entry in self._entries(path, names):
+            folded = fold(entry.name)
+            entries[folded] = (*entries.get(folded, ()), entry)
+        writable = self.fs.writable(path)
+        return FolderView(device=seen.device, mtime_ns=seen.mtime_ns, writable=writable, entries=entries)
+
+    def _entries(self, folder: Path, names: set[str]) -> Iterator[PlanEntry]:
+        """Look at every name that means one of ``names``; one that has just gone is left out."""
+        for name in self.fs.names(folder) if names else ():
+            path = folder / name if fold(name) in names else None
+            seen = self.fs.look(path) if path is not None else None
+            if path is not None and seen is not None:
+                known = self.hashes and seen.kind in {FileKind.FILE, FileKind.LINK}
+                yield PlanEntry(name=name, seen=seen, sha256=self.fs.sha256(path) if known else "")
+
+
+def _listed(fs: Fs, folder: Path) -> list[str]:
+    """List a folder near the program; one that is not ours to read has no names."""
+    try:
+        return list(fs.names(folder))
+    except OSError:
+        return []
+
+
+def _machine(path: Path) -> str:
+    """Read the head of a program or library."""
+    try:
+        with Path(extended_path(path)).open("rb") as file:
+            return machine_of(file.read(HEAD))
+    except OSError:
+        return ""
+
 
 #: What Linux takes for an absolute path, in bytes.
 _LONGEST_PATH: Final = 4096

@@ -14,31 +14,38 @@ from msgspec.structs import replace
 
 from scripts.errors import ConflictError, TargetError, UndoIncompleteError, WorkspaceError
 from scripts.osal.file_operations import Fs
-from scripts.osal.process_table import User, this_process
+from scripts.osal.processes import User, this_process
 from scripts.osal.signals import DeferredSignals
 from scripts.osal.text import time_stamp
-from scripts.placement import lock
+from scripts.placement import state
 from scripts.placement.apply import apply
-from scripts.placement.inspect import is_ours
+from scripts.placement.inspect import UndoReport, is_ours, real_target, take_snapshot
 from scripts.placement.journal import Journal, JournalStep
-from scripts.placement.layout import FILES, FOLDERS, Layout, fold
-from scripts.placement.lock import WAIT, Held, target_lock
-from scripts.placement.memory import (
+from scripts.placement.layout import FILES, FOLDERS, PLACEMENTS, Layout, PlacementRegistry, fold
+from scripts.placement.plan import (
+    PlacementItem,
+    PlacementPlan,
+    PlacementRefusal,
+    plan,
+    refuse,
+    refuse_system,
+    warn,
+)
+from scripts.placement.rollback import REAL, leave, undo, undo_held
+from scripts.placement.state import (
+    WAIT,
+    Held,
     as_memory,
+    check_state,
     journal_or_memory,
+    load,
     outstanding,
     recalled,
     refuse_in_use,
     remembered,
     remembered_users,
+    target_lock,
 )
-from scripts.placement.plan import PlacementItem, PlacementPlan, PlacementRefusal, plan
-from scripts.placement.refusals import refuse, refuse_system, warn
-from scripts.placement.registry import PLACEMENTS, PlacementRegistry
-from scripts.placement.report import UndoReport
-from scripts.placement.rollback import REAL, leave, undo, undo_held
-from scripts.placement.snapshot import real_target, take_snapshot
-from scripts.placement.state import check_state, load
 
 #: Seconds between looks at old files that something still holds when the program has ended.
 LOOK_AGAIN: Final = (0.2, 0.5, 1.0, 2.0)
@@ -228,7 +235,7 @@ class _Wish(Struct, frozen=True, kw_only=True):
             if mine.registry:
                 mine.registry.remember(PLACEMENTS, layout.target, remembered(memory))
                 mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack, user=mine.user.name)
-            names = (mine.user.name, lock.KEEP) if self.keep else (mine.user.name,)
+            names = (mine.user.name, state.KEEP) if self.keep else (mine.user.name,)
             apply(chosen, layout, fs, users=names, created=created)
             memory = self.remember(layout) or memory
         except BaseException as error:
@@ -255,8 +262,8 @@ class _Wish(Struct, frozen=True, kw_only=True):
                 msg = f"the same stack is placed in {layout.target}, but without {item.path}"
                 hint = f'end its programs, or `invoke unwrap --target="{layout.target}"`, and try again'
                 raise ConflictError("placed-differently", msg, hint=hint)
-        for name in (mine.user.name, lock.KEEP) if self.keep else (mine.user.name,):
-            lock.attach(layout, fs, name)
+        for name in (mine.user.name, state.KEEP) if self.keep else (mine.user.name,):
+            state.attach(layout, fs, name)
         fs.sync_folder(layout.users)
         files = tuple(action.path for action in journal.actions)
         return replace(mine, files=files, attached=True, memory=as_memory(journal))

@@ -13,38 +13,43 @@ from msgspec.structs import asdict, replace
 
 from scripts.errors import UndoIncompleteError
 from scripts.osal.file_operations import Fs, Seen
-from scripts.osal.process_table import User
+from scripts.osal.processes import User
 from scripts.placement import journal as journals
-from scripts.placement import lock
+from scripts.placement import state
 from scripts.placement.inspect import (
     CurrentState,
+    Left,
+    Mode,
     Sight,
     Stored,
     UndoAction,
+    UndoReport,
     check_folders,
     is_ours,
     judge,
     look_at,
+    real_target,
     stored_in,
 )
 from scripts.placement.journal import Journal, JournalStep
-from scripts.placement.layout import Layout, numbered
-from scripts.placement.lock import WAIT, Held, target_lock
-from scripts.placement.memory import (
+from scripts.placement.layout import PLACEMENTS, Layout, PlacementRegistry, numbered
+from scripts.placement.plan import Action
+from scripts.placement.state import (
+    WAIT,
+    Held,
+    clear,
     has_vanished,
     journal_or_memory,
     kept_unrecorded,
+    move_out,
     note_undo,
     rebuild,
     recalled,
     refuse_in_use,
     remembered_users,
+    strangers,
+    target_lock,
 )
-from scripts.placement.plan import Action
-from scripts.placement.registry import PLACEMENTS, PlacementRegistry
-from scripts.placement.report import Left, Mode, UndoReport
-from scripts.placement.snapshot import real_target
-from scripts.placement.state import clear, move_out, strangers
 
 REAL: Final = Fs()
 
@@ -76,7 +81,7 @@ def undo(
         if held is None:
             report = UndoReport(target=layout.target)
         else:
-            others = tuple(other for other in lock.live(layout, fs) if other != user)
+            others = tuple(other for other in state.live(layout, fs) if other != user)
             journal, lost = journal_or_memory(layout, fs, memory)
             if lost:
                 others += remembered_users(registry, layout.target, but=user)
@@ -107,8 +112,8 @@ def leave(
     with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
         if held is None:
             return None
-        lock.detach(layout, fs, user.name)
-        stays = lock.kept(layout, fs) or bool(lock.live(layout, fs))
+        state.detach(layout, fs, user.name)
+        stays = state.kept(layout, fs) or bool(state.live(layout, fs))
         if stays and not keep:
             return None
         journal, lost = journal_or_memory(layout, fs, memory)

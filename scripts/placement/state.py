@@ -1,19 +1,41 @@
-"""A target's ``.cuda-amd`` folder: opened with suspicion, taken away in an order that no crash can spoil."""
+"""A target's ``.cuda-amd`` folder: opened, locked, remembered outside, and taken away in a safe order.
+
+The memory is a journal of its own, kept in the user's state folder and read with the same suspicion. With it
+the target's journal is written again, so that the ordinary undo decides by what the disk shows.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-from scripts.errors import JournalError
+from msgspec.structs import replace
+
+from scripts.errors import ConflictError, JournalError
 from scripts.osal.file_operations import FileKind, Fs
+from scripts.osal.fs import LockFile
+from scripts.osal.processes import StartTime, User, process_start_time, running
 from scripts.placement import journal as journal_read
-from scripts.placement.inspect import is_ours
-from scripts.placement.journal import Journal
-from scripts.placement.layout import FILES, FOLDERS, STATE, Layout, numbered
+from scripts.placement import journal as journals
+from scripts.placement.inspect import Left, UndoAction, UndoReport, is_ours, judge, look_at, stored_in
+from scripts.placement.journal import Journal, JournalStep
+from scripts.placement.layout import (
+    FILES,
+    FOLDERS,
+    LOST,
+    PLACEMENTS,
+    STATE,
+    Layout,
+    PlacementRegistry,
+    numbered,
+)
 from scripts.placement.plan import Action
 
 #: Numbers in ``new originals trash``, ids and ``keep`` in ``users``.
@@ -136,3 +158,232 @@ def _unsafe(layout: Layout, why: str) -> NoReturn:
     msg = f"{layout.state} {why}"
     hint = "look what it is, since it is not ours, and move it away if the program does not need it"
     raise JournalError("journal-unsafe", msg, context=("nothing was changed",), hint=hint)
+
+
+#: Placing copies files; this is longer than that takes on a slow disk.
+WAIT: Final = 60.0
+_PAUSE: Final = 0.05
+#: A network folder may close a file some time after we did; after this another process has it open.
+#: Removing on Windows is patient by itself.
+_CLOSING: Final = (0.01, 0.05, 0.25) if sys.platform != "win32" else (0.0,)
+#: What removing a file meets that is open elsewhere.
+_HELD: Final = frozenset({errno.EBUSY} | ({errno.EACCES} if sys.platform == "win32" else set()))
+
+
+class Held:
+    """A target that is locked."""
+
+    def __init__(self, layout: Layout, fs: Fs, lock: LockFile) -> None:
+        """Keep what ``vanish`` needs."""
+        self.layout = layout
+        self._fs = fs
+        self._lock = lock
+
+    def vanish(self) -> None:
+        """Remove lock and state folder once nothing else is left, and let go.
+
+        On Linux the lock file goes while it is held: whoever waits for it then holds a file that
+        has no name, notices, and starts again. Where an open file cannot go, another may open the lock
+        in between: then the folder is theirs. Our lock goes once: one that lies there later is another's.
+        """
+        gone = sys.platform != "win32" and self._remove_lock()
+        try:
+            if not (gone and self._fs.rmdir(self.layout.state)):
+                self._lock.release()
+                for pause in _CLOSING:
+                    gone = gone or self._remove_lock()
+                    if gone and (self._fs.rmdir(self.layout.state) or self._fs.look(self.layout.lock)):
+                        break
+                    time.sleep(pause)
+        finally:
+            self._lock.release()
+        self._fs.sync_folder(self.layout.target)
+
+    def _remove_lock(self) -> bool:
+        """Say whether its name is gone: an open file may stay (Windows, SMB) or hide there (FUSE, NFS)."""
+        try:
+            self._fs.unlink(self.layout.lock)
+        except OSError as error:
+            if error.errno not in _HELD:
+                raise
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def target_lock(layout: Layout, fs: Fs, *, create: bool = False, wait: float = WAIT) -> Iterator[Held | None]:
+    """Hold the target; ``None`` when it has no state folder and ``create`` is off.
+
+    Raises:
+        ConflictError: ``target-busy`` after ``wait`` seconds.
+        JournalError: the state folder is not plainly ours.
+        OSError: the system refuses.
+    """
+    lock = fs.lock_at(layout.lock)
+    try:
+        acquired = _acquire(lock, layout, fs, create=create, wait=wait)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fs.rmdir(layout.state)  # empty only if it was made a moment ago
+        raise
+    if not acquired:
+        yield None
+        return
+    try:
+        yield Held(layout, fs, lock)
+    finally:
+        lock.release()
+
+
+def _acquire(lock: LockFile, layout: Layout, fs: Fs, *, create: bool, wait: float) -> bool:
+    """Try until the lock is ours, time is up, or there is nothing to lock."""
+    deadline = time.monotonic() + wait
+    while True:
+        if create:
+            fs.mkdir(layout.state)
+        if not check_state(layout, fs):
+            if not create:
+                return False
+            continue  # removed by the last one out between the two lines above
+        fs.before("lock", layout.lock)
+        try:
+            if lock.try_acquire():
+                return True
+        except FileNotFoundError:
+            continue  # the same, one line later
+        if time.monotonic() >= deadline:
+            msg = f"another process has been placing or undoing in {layout.target} for {wait:.0f} s"
+            raise ConflictError("target-busy", msg, hint="wait for it, or end it, and try again")
+        time.sleep(_PAUSE)
+
+
+#: The user that never ends: ``wrap --keep``.
+KEEP: Final = "keep"
+
+
+def attach(layout: Layout, fs: Fs, name: str) -> None:
+    """Note a user; twice is once."""
+    fs.mkdir(layout.users)
+    path = layout.users / name
+    if fs.look(path) is None:
+        fs.write_new(path, b"")
+
+
+def detach(layout: Layout, fs: Fs, name: str) -> None:
+    """Forget a user."""
+    fs.unlink(layout.users / name)
+
+
+def live(layout: Layout, fs: Fs, *, start_time: StartTime = process_start_time) -> tuple[User, ...]:
+    """Return the users whose processes still run."""
+    users = (running(name, start_time=start_time) for name in fs.names(layout.users))
+    return tuple(user for user in users if user is not None)
+
+
+def kept(layout: Layout, fs: Fs) -> bool:
+    """Say whether the placement shall stay when its last user ends."""
+    return fs.look(layout.users / KEEP) is not None
+
+
+def remembered(journal: Journal) -> bytes:
+    """Return the memory of a placement; without ``placed_folders`` no folder's time is put back."""
+    return journals.begin(journal) + journals.committed(journal.placed_folders)
+
+
+def recalled(data: bytes | None) -> Journal | None:
+    """Read a memory; one that cannot be trusted is none."""
+    try:
+        return journals.parse(data) if data else None
+    except JournalError:
+        return None
+
+
+def as_memory(journal: Journal) -> Journal:
+    """Return a journal as it would be remembered."""
+    data = remembered(journal)
+    return replace(journal, step=JournalStep.COMMITTED, reset=(), end=len(data), torn=False)
+
+
+def outstanding(layout: Layout, fs: Fs, memory: Journal) -> tuple[str, ...]:
+    """Name the files that are not what they were before placing; changes nothing."""
+    stored = stored_in(layout, fs)
+    found = []
+    for action in memory.actions:
+        try:
+            sight = look_at(action, layout, fs, stored)
+        except OSError:  # unreadable is not as before
+            found.append(action.path)
+            continue
+        if judge(action.deed, sight.now, sight.kept, untouched=sight.untouched) is not UndoAction.DONE:
+            found.append(action.path)
+    return tuple(found)
+
+
+def journal_or_memory(layout: Layout, fs: Fs, memory: Journal | None) -> tuple[Journal | None, bool]:
+    """Return the target's journal, else the memory where the journal has vanished, and whether it has.
+
+    Raises:
+        JournalError: there is a journal that cannot be trusted, or originals that neither names.
+    """
+    try:
+        journal = load(layout, fs)
+    except JournalError as error:
+        if memory is None or error.reference != "journal-missing":
+            raise
+        return memory, True
+    if journal is None and memory is not None and outstanding(layout, fs, memory):
+        return memory, True
+    return journal, False
+
+
+def rebuild(layout: Layout, fs: Fs, memory: Journal) -> Journal:
+    """Write the target's journal again; the lock is held and no readable journal is there."""
+    data = remembered(memory)
+    if fs.look(layout.journal) is None:
+        fs.write_new(layout.journal, data)
+    else:
+        fs.append(layout.journal, 0, data)
+    fs.sync_files([layout.journal])
+    fs.sync_folder(layout.state)
+    fs.sync_folder(layout.target)
+    return as_memory(memory)
+
+
+def kept_unrecorded(layout: Layout, fs: Fs, memory: Journal) -> tuple[Left, ...]:
+    """List what was placed to stay and has no record beside it any more."""
+    why = "it stays as --keep asked, but its record (.cuda-amd) vanished"
+    return tuple(Left(path=path, why=why) for path in outstanding(layout, fs, memory))
+
+
+def has_vanished(layout: Layout, fs: Fs, memory: Journal | None) -> bool:
+    """Whether the state folder is gone although files of ours, or their originals, are not as before."""
+    return memory is not None and fs.look(layout.state) is None and bool(outstanding(layout, fs, memory))
+
+
+def remembered_users(
+    registry: PlacementRegistry | None, target: Path, *, but: User | None
+) -> tuple[User, ...]:
+    """Return who placed, where only the registry still knows it and the process runs."""
+    entry = registry.entry(PLACEMENTS, target) if registry else None
+    found = running(entry.facts.get("user", "")) if entry is not None else None
+    return () if found is None or found == but else (found,)
+
+
+def refuse_in_use(layout: Layout, others: tuple[User, ...]) -> None:
+    """Refuse to take files from under a running program."""
+    if others:
+        ids = ", ".join(str(other.pid) for other in others)
+        msg = f"a running program uses what is placed in {layout.target} (process {ids})"
+        raise ConflictError("placement-in-use", msg, hint="end that program first")
+
+
+def note_undo(registry: PlacementRegistry | None, report: UndoReport) -> None:
+    """Take a target that is as before off the list; note one whose record has vanished."""
+    if registry is None:
+        return
+    if report.complete and not report.pending:
+        registry.remove(PLACEMENTS, report.target)
+    elif report.lost:
+        entry = registry.entry(PLACEMENTS, report.target)
+        facts = {k: v for k, v in entry.facts.items() if k != "user"} if entry is not None else {}
+        registry.add(PLACEMENTS, report.target, **{**facts, LOST: "yes"})

@@ -10,13 +10,11 @@ from msgspec.structs import replace
 
 from scripts.errors import JournalError
 from scripts.osal.file_operations import Fs
-from scripts.placement import lock as users
+from scripts.placement import state as users
 from scripts.placement.journal import Journal, JournalStep
-from scripts.placement.layout import Layout
-from scripts.placement.memory import journal_or_memory, outstanding, recalled
-from scripts.placement.registry import LOST, PLACEMENTS, PlacementRegistry
+from scripts.placement.layout import LOST, PLACEMENTS, Layout, PlacementRegistry
 from scripts.placement.rollback import REAL
-from scripts.placement.state import check_state
+from scripts.placement.state import check_state, journal_or_memory, outstanding, recalled
 from scripts.serialize import JsonRecord
 
 

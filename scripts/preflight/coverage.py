@@ -1,16 +1,82 @@
-"""What a stack has of what a program needs: library by library, function by function. Pure."""
+"""What a stack has of what a program needs, library by library, and the words for it. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.model import StackKind
-from scripts.preflight.calls import ApiTable, Call
-from scripts.preflight.libraries import Part
+from scripts.preflight.libraries import ApiTable, CallSupport, Part
 from scripts.preflight.needs import Need
+from scripts.serialize import JsonRecord
+
+#: How much lighter a reason is whose file is shipped, but named by nothing.
+UNREACHED: Final = 30
+
+
+class Verdict(StrEnum):
+    """The four words, best first."""
+
+    RUNS = "runs"
+    PARTIAL = "partial"
+    UNKNOWN = "unknown"
+    REFUSES = "refuses"
+
+
+class Reason(JsonRecord, frozen=True, kw_only=True):
+    """One reason: what it leads to, how heavy it is, the file and the functions it is about.
+
+    ``then`` says what to do about it; empty where nothing can be done here.
+    """
+
+    effect: Verdict
+    weight: int
+    text: str
+    file: str = ""
+    functions: tuple[str, ...] = ()
+    count: int = 0
+    then: str = ""
+
+    JSON = "effect text file? functions count then?"
+
+
+class GroupedReason(Struct, frozen=True, kw_only=True):
+    """One reason, and how many other files have one like it."""
+
+    reason: Reason
+    others: int = 0
+
+    @property
+    def text(self) -> str:
+        """The sentence, with the number of the others."""
+        return (
+            f"{self.reason.text} (and {count_of(self.others, 'file')} alike)"
+            if self.others
+            else self.reason.text
+        )
+
+
+def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
+    """Put together reasons that differ in file, functions and numbers alone, for people; order is kept."""
+    groups: dict[tuple[Verdict, str], list[Reason]] = {}
+    for reason in reasons:
+        words = reason.text.replace(reason.file, "*") if reason.file else reason.text
+        shape = re.sub(r"(?:sm_\d+[af]?|\d+)\s?(?:(?:kernel|module)s?)?|: .*", "#", words)
+        groups.setdefault((reason.effect, re.sub("#+", "#", shape)), []).append(reason)
+    return tuple(
+        GroupedReason(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values()
+    )
+
+
+def count_of(number: int, noun: str) -> str:
+    """Say a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
 
 _BY_VERSION = "cuGetProcAddress"
 
@@ -143,17 +209,17 @@ def _cover(need: Need, stack: StackFacts) -> Covered:
         driver = "the NVIDIA driver" if _by_driver(need, stack) else None
         own = stack.kind is StackKind.CONTROL and need.own is not None
         return Covered(need=need, provided_by=driver, own_serves=own)
-    calls: dict[Call, list[str]] = {call: [] for call in Call}
+    calls: dict[CallSupport, list[str]] = {call: [] for call in CallSupport}
     for function in need.functions:
         calls[_call(need, function, stack)].append(function)
     states = {backend: stack.backends.get(backend) for backend in provider.needs}
     return Covered(
         need=need,
         provided_by=provider.file,
-        missing=tuple(calls[Call.NOT_SUPPORTED]),
-        aborts=tuple(calls[Call.ABORTS]),
-        not_exported=tuple(calls[Call.NOT_EXPORTED]),
-        unknown=tuple(calls[Call.UNKNOWN]),
+        missing=tuple(calls[CallSupport.NOT_SUPPORTED]),
+        aborts=tuple(calls[CallSupport.ABORTS]),
+        not_exported=tuple(calls[CallSupport.NOT_EXPORTED]),
+        unknown=tuple(calls[CallSupport.UNKNOWN]),
         absent=tuple(name for name, there in states.items() if there is False),
         kernelless=tuple(
             n for n, there in states.items() if there is not False and stack.kernels.get(n) is False
@@ -176,19 +242,23 @@ def _known(need: Need, stack: StackFacts) -> tuple[str, ...]:
     """Keep of names that only lie in data those which the call table has: the others may be anything."""
     if stack.api is None:
         return ()
-    unheard = {Call.NOT_EXPORTED, Call.UNKNOWN}
+    unheard = {CallSupport.NOT_EXPORTED, CallSupport.UNKNOWN}
     return tuple(f for f in need.functions if stack.api.lookup(need.named.api, f) not in unheard)
 
 
-def _call(need: Need, function: str, stack: StackFacts) -> Call:
+def _call(need: Need, function: str, stack: StackFacts) -> CallSupport:
     """Ask the table; without one, what the staged file exports."""
     if stack.api is not None:
         call = stack.api.lookup(need.named.api, function)
-        return Call.IMPLEMENTED if call is Call.NOT_SUPPORTED and _by_version(need, function, stack) else call
+        return (
+            CallSupport.IMPLEMENTED
+            if call is CallSupport.NOT_SUPPORTED and _by_version(need, function, stack)
+            else call
+        )
     exports = stack.exports.get(need.named.key)
     if exports and not function.startswith("#") and function not in exports:
-        return Call.NOT_EXPORTED
-    return Call.UNKNOWN
+        return CallSupport.NOT_EXPORTED
+    return CallSupport.UNKNOWN
 
 
 def _by_version(need: Need, function: str, stack: StackFacts) -> bool:
@@ -196,7 +266,7 @@ def _by_version(need: Need, function: str, stack: StackFacts) -> bool:
     if not need.spelled or stack.api is None or not any(f.startswith(_BY_VERSION) for f in need.functions):
         return False
     forms = (f"{function}_v{number}" for number in range(2, 5))
-    return any(stack.api.lookup(need.named.api, form) is Call.IMPLEMENTED for form in forms)
+    return any(stack.api.lookup(need.named.api, form) is CallSupport.IMPLEMENTED for form in forms)
 
 
 def _by_driver(need: Need, stack: StackFacts) -> bool:

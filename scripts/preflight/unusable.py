@@ -1,18 +1,175 @@
-"""Which of a program's device code a stack cannot use. Pure."""
+"""Which of a program's device code and kernels a stack cannot use. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.model import StackKind
-from scripts.preflight.coverage import StackFacts
-from scripts.preflight.facts import Code
-from scripts.preflight.kernels import KernelTally
-from scripts.preflight.missing_kernels import FileKernels, kernel_reasons
-from scripts.preflight.needs import Closure
-from scripts.preflight.reasons import UNREACHED, Reason, Verdict, count_of
+from scripts.preflight.coverage import UNREACHED, Reason, StackFacts, Verdict, count_of
+from scripts.preflight.kernels import (
+    KernelFate,
+    KernelReport,
+    KernelStore,
+    KernelTally,
+    demangled,
+    differences,
+    fates,
+)
+from scripts.preflight.needs import Closure, Code
+
+#: So many causes and characters of a name are shown in a sentence.
+SHOWN: Final = 3
+_WIDTH: Final = 60
+_WHOLE: Final = {
+    "text": "their PTX cannot be read",
+    "module": "their modules fail to load as a whole",
+    "ends": "loading their modules ends the process",
+}
+_LINKING: Final = "linking while the program runs, which fails here (error 801)"
+#: What every answer rests on.
+BASIS: Final = "by reading the release's source, not seen on a GPU"
+
+
+class FileKernels(Struct, frozen=True, kw_only=True):
+    """One file's kernels under a stack's release; ``how`` is the way in which the file is reached."""
+
+    path: Path
+    how: str
+    tally: KernelTally
+
+
+def kernels_of(closure: Closure, store: KernelStore | None, stack: StackFacts) -> tuple[FileKernels, ...]:
+    """Return what a stack makes of the kernels of every file that was read and has PTX."""
+    found = []
+    for visited in closure.visited if store is not None and stack.ptx else ():
+        device = visited.facts.device
+        counted = store.tally(visited.path.name, device, stack.ptx) if store is not None and device else None
+        if counted is not None:
+            found.append(FileKernels(path=visited.path, how=visited.how, tally=counted))
+    return tuple(found)
+
+
+def kernel_reasons(files: Sequence[FileKernels], stack: StackFacts, hopeless: bool) -> Iterator[Reason]:  # noqa: FBT001 - one flag
+    """Yield what is wrong with the kernels of each file."""
+    meant = differences(stack.ptx) if files else {}
+    for file in files:
+        one, name = file.tally, file.path.name
+        if one.missing:
+            unreached = file.how == "package"
+            effect = Verdict.REFUSES if hopeless and not unreached else Verdict.PARTIAL
+            yield Reason(
+                effect=effect, weight=86, text=missing_sentence(one), file=name, count=len(one.missing)
+            )
+        for rule, number in one.differs.items():
+            why, wrong = meant[rule]
+            text = f"{count_of(number, 'kernel')} in {name} may compute something else without a word: {why}"
+            effect, weight = (Verdict.PARTIAL, 71) if wrong else (Verdict.RUNS, 3)
+            yield Reason(effect=effect, weight=weight, text=text, file=name, count=number)
+        if one.linking:
+            kernels = count_of(one.linking, "kernel")
+            text = f"{kernels} in {name} are made for {_LINKING}"
+            yield Reason(effect=Verdict.UNKNOWN, weight=39, text=text, file=name, count=one.linking)
+        for why in one.unread:
+            text = f"some PTX in {name} was not checked: {why}"
+            yield Reason(effect=Verdict.UNKNOWN, weight=42, text=text, file=name)
+
+
+def missing_sentence(one: KernelTally) -> str:
+    """Say how many kernels a file would miss, one by name, and why."""
+    first, more = short_name(one.missing[0].name), len(one.missing) - 1
+    names = f"`{first}`" + (f" and {more:,} more" if more else "")
+    count = f"{len(one.missing):,} of {one.total:,} kernels in {one.file}"
+    return f"{count} would be missing: {names}; {_causes(one)}"
+
+
+def _causes(one: KernelTally) -> str:
+    """Say what costs the kernels: instructions, or what costs the whole of their modules."""
+    said = []
+    states: dict[str, dict[str, int]] = {}
+    for fate in one.missing:
+        causes = states.setdefault(fate.state, {})
+        causes[fate.cause] = causes.get(fate.cause, 0) + 1
+    for state, causes in sorted(states.items(), key=lambda pair: -sum(pair[1].values())):
+        listed = sorted(causes, key=lambda cause: (-causes[cause], cause))
+        text = ", ".join(f"`{cause}`" if state == "dropped" else cause for cause in listed[:SHOWN])
+        text += f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+        said.append(f"they use {text}" if state == "dropped" else f"{_WHOLE[state]} ({text})")
+    return "; ".join(said)
+
+
+def short_name(name: str) -> str:
+    """Return a kernel's name for a sentence: without namespaces, parameters and template arguments."""
+    text = re.sub(r"\([^()]*\)(?:::)?", "", demangled(name).replace("operator()", "operator"))
+    while (flat := re.sub(r"<[^<>]*>", "\0", text)) != text:
+        text = flat
+    plain = re.split(r"[(\s]", text.removeprefix("void "), maxsplit=1)[0].rpartition("::")[2]
+    short = re.sub(r"\0+", "<…>", plain) or name
+    return short if len(short) <= _WIDTH else f"{short[: _WIDTH - 1]}…"
+
+
+class FoundFate(Struct, frozen=True, kw_only=True):
+    """What became of one kernel that a program asked for, and in which file it is."""
+
+    file: str
+    fate: KernelFate
+
+    @property
+    def sentence(self) -> str:
+        """Say it."""
+        name = short_name(self.fate.name)
+        if not self.fate.missing:
+            return f"`{name}` in {self.file} is compiled, {BASIS}"
+        if self.fate.state == "dropped":
+            place = f", line {self.fate.line} of its PTX" if self.fate.line else ""
+            cause = (
+                f"of `{self.fate.cause}` ({self.fate.why}{place})"
+                if self.fate.why
+                else f"of {self.fate.cause}"
+            )
+            return f"`{name}` in {self.file} was dropped because {cause}, {BASIS}"
+        if self.fate.state == "linking":
+            return f"`{name}` in {self.file} is made for {_LINKING}"
+        return f"`{name}` in {self.file} is lost with its module ({self.fate.cause}), {BASIS}"
+
+
+def kernel_fate(
+    kernel: str, files: Sequence[tuple[str, KernelReport]], stack: StackFacts
+) -> FoundFate | None:
+    """Say what a stack's release makes of a kernel, by its mangled or written name. Pure.
+
+    Args:
+        kernel: as an error message has it; a written name may come without parameters.
+        files: name and report of each file of the program.
+        stack: its ``ptx`` names the table.
+
+    Returns:
+        A loss rather than a kernel of that name which is fine; ``None`` where no file has the kernel, or the
+        stack has no table.
+    """
+    fine: FoundFate | None = None
+    for file, report in files if stack.ptx else ():
+        for fate in fates(report, stack.ptx):
+            if fate.name == kernel or _same(kernel, fate.name):
+                found = FoundFate(file=file, fate=fate)
+                if fate.missing:
+                    return found
+                fine = fine or found
+    return fine
+
+
+def _same(asked: str, name: str) -> bool:
+    """Whether a name as it was written in the source means a mangled one."""
+    base = re.split(r"[<(]", asked, maxsplit=1)[0].rpartition("::")[2].strip()
+    if asked.startswith("_Z") or base not in name:
+        return False
+    written = demangled(name).removeprefix("void ")
+    return written == asked or written.startswith((f"{asked}(", f"{asked}<"))
 
 
 def unusable(closure: Closure, stack: StackFacts, kernels: Sequence[FileKernels] = ()) -> Iterator[Reason]:

@@ -1,4 +1,4 @@
-"""Put a stack's files into one read-only folder of the store, once, and verify them ever after.
+"""What a runtime consists of, and how it is put together once in a read-only folder of the store.
 
 The digest of a runtime covers every file's place and content, so the same parts give the same folder
 on every machine, and a changed part can never hide behind an old name. The manifest beside the folder
@@ -9,16 +9,209 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
 
-from scripts.errors import HostError, StagedFileError
-from scripts.model import Progress, Runtime
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scripts.errors import HostError, IntegrityError, StagedFileError
+from scripts.host.hip_libraries import runtime_marks
+from scripts.model import Artifact, ArtifactFormat, HipSource, Progress, Runtime, RuntimeFile, Stack
 from scripts.osal.fs import free_space, hash_file, is_link, long_path, make_read_only
 from scripts.serialize import plain
-from scripts.staging.plan import PlannedFile, RuntimePlan
-from scripts.staging.runtimes import FORMAT, bound_runtime, load_runtime
-from scripts.store.cache import Cache, write_manifest
-from scripts.store.publish import clear_away, publish
+from scripts.staging.runtimes import FORMAT, bound_runtime, digest_of, load_runtime
+from scripts.store.cache import Cache, clear_away, publish, write_manifest
+
+if TYPE_CHECKING:
+    from scripts.store.trees import TreeFile, UnpackedTree
+
+
+#: Added to the stem of a library that a supplied one replaces: cublas64_11.dll stays as
+#: cublas64_11_zluda.dll, the name that replacements load
+#: (Speedstu/CUDA-for-AMD-Windows@e57fb8e, scripts/stage-runtime.ps1).
+KEPT: Final = "_zluda"
+
+
+class PlannedFile(Struct, frozen=True, kw_only=True):
+    """One file of a runtime before it is assembled: what it will be, and where its bytes are now."""
+
+    file: RuntimeFile
+    source: Path
+
+
+class RuntimePlan(Struct, frozen=True, kw_only=True):
+    """Everything an assembly will do."""
+
+    stack: str
+    files: tuple[PlannedFile, ...]
+
+    @property
+    def digest(self) -> str:
+        """The name of the runtime that this will be."""
+        return digest_of(self.runtime_files)
+
+    @property
+    def runtime_files(self) -> tuple[RuntimeFile, ...]:
+        """The files as they will be."""
+        return tuple(planned.file for planned in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Disk the runtime takes when nothing can be linked."""
+        return sum(f.size for f in self.runtime_files)
+
+
+def plan_runtime(
+    stack: str, parts: Iterable[tuple[Artifact, UnpackedTree, str]], built: Iterable[PlannedFile] = ()
+) -> RuntimePlan:
+    """Lay out a runtime from unpacked parts; pure. A later part's pinned members replace an earlier part's.
+
+    Files that a person supplies may call those they replace, so these stay beside them: see ``KEPT``.
+
+    Args:
+        stack: the stack's id, for messages only; it is not part of the digest.
+        parts: artifact, its tree, and the folder of the runtime it goes into (empty for the top).
+        built: files we compiled ourselves.
+
+    Raises:
+        IntegrityError: two parts bring different files for one name.
+    """
+    laid: dict[str, PlannedFile] = {planned.file.name.casefold(): planned for planned in built}
+    for artifact, tree, folder in parts:
+        for planned in _part_files(artifact, tree, folder):
+            other = laid.get(planned.file.name.casefold())
+            if other is not None and not artifact.members:
+                _refuse_clash(stack, other.file, planned.file)
+            if other is not None and artifact.format is ArtifactFormat.SUPPLIED:
+                kept = _kept(other)
+                laid[kept.file.name.casefold()] = kept
+            laid[planned.file.name.casefold()] = planned
+    return RuntimePlan(stack=stack, files=tuple(sorted(laid.values(), key=lambda planned: planned.file.name)))
+
+
+def _kept(planned: PlannedFile) -> PlannedFile:
+    """Give a file that was replaced the name it is kept under; it answers for no library any more."""
+    path = PurePosixPath(planned.file.name)
+    name = str(path.with_name(path.stem + KEPT + path.suffix))
+    return replace(planned, file=replace(planned.file, name=name, provides=None, needs=()))
+
+
+def _part_files(artifact: Artifact, tree: UnpackedTree, folder: str) -> Iterator[PlannedFile]:
+    """Take the pinned members, or every file below the root where an artifact lists none."""
+    if artifact.members:
+        for member in artifact.members:
+            name = str(PurePosixPath(folder, member.name))
+            entry = tree.member(member)
+            yield _planned(
+                tree,
+                entry,
+                RuntimeFile(
+                    name=name,
+                    sha256=entry.sha256,
+                    size=entry.size,
+                    provides=member.provides,
+                    needs=member.needs,
+                    origin=artifact.id,
+                ),
+            )
+        return
+    for entry in tree.files:
+        if entry.link or not PurePosixPath(entry.path).is_relative_to(tree.root):
+            continue
+        name = str(PurePosixPath(folder) / PurePosixPath(entry.path).relative_to(tree.root))
+        yield _planned(
+            tree, entry, RuntimeFile(name=name, sha256=entry.sha256, size=entry.size, origin=artifact.id)
+        )
+
+
+def _planned(tree: UnpackedTree, entry: TreeFile, file: RuntimeFile) -> PlannedFile:
+    """Say where a file's bytes are."""
+    return PlannedFile(file=file, source=tree.path / entry.path)
+
+
+def _refuse_clash(stack: str, one: RuntimeFile, other: RuntimeFile) -> None:
+    """Refuse two unlike files under one name; only members named in the lock may replace earlier ones."""
+    if one.sha256 != other.sha256:
+        msg = f"two parts of {stack} bring different files named {other.name}"
+        context = (f"{one.origin}: {one.sha256}", f"{other.origin}: {other.sha256}")
+        raise IntegrityError(
+            "parts-clash", msg, context=context, hint="correct the stack's parts in pins.lock"
+        )
+
+
+HIP: Final = "hip"
+#: What makes a package importable for Python; every package has its own, and HIP has no use for it.
+PYTHON: Final = ("*.py", "*.pyi", "py.typed")
+
+
+def folder_of(stack: Stack, artifact: Artifact) -> str:
+    """Return the folder of the runtime for one of a stack's artifacts; empty is the top.
+
+    The translation layer must lie on top with its own structure (it finds its parts by their place).
+    A HIP runtime that comes as parts is merged into ``hip``, and an optional part has its option's name.
+    """
+    for option, ids in stack.optional.items():
+        if artifact.id in ids:
+            return option
+    is_layer = any(member.provides for member in artifact.members)
+    if stack.hip.source is HipSource.PARTS and not is_layer:
+        return HIP
+    return ""
+
+
+def lay_out(
+    stack: Stack, artifact: Artifact, tree: UnpackedTree
+) -> tuple[tuple[Artifact, UnpackedTree, str], ...]:
+    """Return what ``plan_runtime`` takes of one artifact: several entries where HIP lies in several folders.
+
+    Raises:
+        IntegrityError: ``hip-part-unrecognised``: nothing in it looks like a HIP runtime.
+    """
+    folder = folder_of(stack, artifact)
+    if folder != HIP or artifact.members:
+        return ((artifact, tree, folder),)
+    roots = hip_roots(file.path for file in tree.files)
+    if not roots:
+        msg = f"{artifact.id} holds no HIP runtime: no bin with amdhip64 or rocblas, and no kernels"
+        tops = sorted({PurePosixPath(file.path).parts[0] for file in tree.files})
+        hint = "report what lies in it, for its layout is new, or choose another stack"
+        raise IntegrityError("hip-part-unrecognised", msg, context=tuple(tops[:10]), hint=hint)
+    return tuple((artifact, _below(tree, root), folder) for root in roots)
+
+
+def hip_roots(paths: Iterable[str]) -> tuple[str, ...]:
+    """Find the folders that hold a HIP runtime or its kernels, outermost only; empty text is the top."""
+    marks = runtime_marks()
+    found: set[str] = set()
+    for path in paths:
+        parts = path.split("/")
+        for depth in range(len(parts) - 1):
+            below = "/".join(parts[depth:]).lower()
+            if any(fnmatchcase(below, mark) for mark in marks):
+                found.add("/".join(parts[:depth]))
+                break
+    inner = {root for root in found for other in found if root != other and _is_below(root, other)}
+    return tuple(sorted(found - inner))
+
+
+def _is_below(root: str, other: str) -> bool:
+    """Whether one folder lies in another."""
+    return not other or root.startswith(f"{other}/")
+
+
+def _below(tree: UnpackedTree, root: str) -> UnpackedTree:
+    """Take one folder of a tree, without what only Python needs."""
+    prefix = f"{root}/" if root else ""
+    files = tuple(
+        file
+        for file in tree.files
+        if file.path.startswith(prefix)
+        and not any(fnmatchcase(PurePosixPath(file.path).name, mark) for mark in PYTHON)
+    )
+    return replace(tree, root=root, files=files)
 
 
 def assemble(plan: RuntimePlan, cache: Cache, *, progress: Progress) -> tuple[Runtime, bool]:

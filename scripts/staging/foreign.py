@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from scripts.errors import HostError, UsageError
-from scripts.host.native import no_stack_possible
+from scripts.host.support import no_stack_possible
 from scripts.lock.proposals import fits, proposed_for
-from scripts.lock.resolve import find_stack
+from scripts.lock.reader import find_stack
 from scripts.model import ArtifactFormat, HipSource, Lock, Stack, StackKind
 from scripts.staging.select import Selection, Worth, newest_first
 

@@ -1,17 +1,36 @@
-"""Runtimes that are made: read from their manifests, and verified."""
+"""Runtimes that are made: their manifests, and the history of which one is active.
+
+``stage/generations.json`` holds a list that only grows and the number of the current one. ``use``
+appends, ``rollback`` moves the current number back; both are one atomic write.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
-from scripts.errors import StagedFileError
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scripts.errors import ConflictError, HistoryError, StagedFileError, UsageError
 from scripts.model import Progress, Runtime, RuntimeFile
-from scripts.osal.fs import hash_file, is_link, long_path, paths_below
-from scripts.osal.parallel_map import parallel_map
+from scripts.osal.fs import (
+    hash_file,
+    is_link,
+    long_path,
+    parallel_map,
+    paths_below,
+    read_bounded,
+    write_atomic,
+)
+from scripts.osal.text import utc_now
+from scripts.serialize import parse_json, plain
 from scripts.store.cache import Cache, is_digest, read_manifest
 
 #: The number of the manifest's and the digest's format.
@@ -96,3 +115,225 @@ def _state(path: Path, file: RuntimeFile, advance: Callable[[int], None]) -> str
     except OSError:
         return "changed"
     return "intact" if got == file.sha256 else "changed"
+
+
+HISTORY_FORMAT: Final = 1
+#: Ten thousand generations need less.
+_MOST_BYTES: Final = 16 * 1024 * 1024
+WAIT_SECONDS: Final = 60
+#: No stack's name, option or document's path is longer.
+MAX_TEXT: Final = 1024
+
+
+class Generation(Struct, frozen=True, kw_only=True):
+    """One entry: ``created`` is UTC in ISO 8601, ``lock`` the digest of the lock it came from."""
+
+    number: int
+    stack: str
+    digest: str
+    options: tuple[str, ...]
+    lock: str
+    created: str
+    reason: str
+    document: str = ""
+
+
+class History(Struct, frozen=True, kw_only=True):
+    """All generations and the number of the current one (0: nothing is active)."""
+
+    current: int = 0
+    generations: tuple[Generation, ...] = ()
+
+    @property
+    def active(self) -> Generation | None:
+        """The generation in use."""
+        return next((g for g in self.generations if g.number == self.current), None)
+
+    @property
+    def previous(self) -> Generation | None:
+        """The generation before the current one."""
+        older = [g for g in self.generations if g.number < self.current]
+        return older[-1] if older else None
+
+    def of(self, stack: str) -> tuple[Generation, ...]:
+        """Return the generations of one stack, newest first."""
+        return tuple(g for g in reversed(self.generations) if g.stack == stack)
+
+
+def read_history(stage: Path) -> History:
+    """Read the history; none yet is an empty one.
+
+    Raises:
+        HistoryError: the file is damaged or made by a newer workspace.
+    """
+    path = stage / "generations.json"
+    try:
+        data = parse_json(read_bounded(path, _MOST_BYTES))
+        if data["format"] > HISTORY_FORMAT:
+            raise _unreadable(path, "it was made by a newer workspace")
+        history = msgspec.convert({name: data[name] for name in ("current", "generations")}, History)
+    except FileNotFoundError:
+        return History()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(path, str(error)) from error
+    for generation in history.generations:
+        if not is_digest(generation.digest) or any(len(text) > MAX_TEXT for text in _texts(generation)):
+            raise _unreadable(path, f"generation {generation.number} names no digest, or a text is too long")
+    if history.current not in {0, *(generation.number for generation in history.generations)}:
+        raise _unreadable(path, f"it calls generation {history.current} the current one and does not list it")
+    return history
+
+
+def _texts(generation: Generation) -> tuple[str, ...]:
+    """Return what may become part of a path."""
+    return (generation.stack, generation.lock, generation.document, *generation.options)
+
+
+def _unreadable(path: Path, why: str) -> HistoryError:
+    """Say what is wrong with the history and the harmless way out."""
+    hint = "move the file away and run `invoke setup`: the store keeps everything that was verified"
+    return HistoryError(
+        "generations-unreadable",
+        "the list of generations cannot be read",
+        context=(str(path), why),
+        hint=hint,
+    )
+
+
+@contextmanager
+def changing(stage: Path) -> Iterator[None]:
+    """Keep other processes from changing the history meanwhile."""
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - slow to import, and reading takes no lock
+
+    stage.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(stage / ".generations.lock", timeout=WAIT_SECONDS)
+    try:
+        with lock:
+            yield
+    except Timeout as error:
+        msg = f"another process has been changing this stage for {WAIT_SECONDS} seconds"
+        raise ConflictError(
+            "stage-busy", msg, context=(str(stage),), hint="wait for it to end, then try again"
+        ) from error
+
+
+def activate(
+    stage: Path,
+    *,
+    stack: str,
+    digest: str,
+    lock: str,
+    options: tuple[str, ...] = (),
+    reason: str,
+    document: str = "",
+) -> Generation:
+    """Make a runtime the active one: a new generation, unless the current one is already it.
+
+    A newer ``document`` about what is active takes the place of the older one.
+    """
+    with changing(stage):
+        history = read_history(stage)
+        now = history.active
+        if now is not None and (now.stack, now.digest, now.options, now.lock) == (
+            stack,
+            digest,
+            options,
+            lock,
+        ):
+            if document in {"", now.document}:
+                return now
+            shown = replace(now, document=document)
+            rows = tuple(shown if g.number == now.number else g for g in history.generations)
+            _write(stage, History(current=history.current, generations=rows))
+            return shown
+        number = max((g.number for g in history.generations), default=0) + 1
+        created = utc_now().isoformat()
+        new = Generation(
+            number=number,
+            stack=stack,
+            digest=digest,
+            options=options,
+            lock=lock,
+            created=created,
+            reason=reason,
+            document=document,
+        )
+        _write(stage, History(current=number, generations=(*history.generations, new)))
+        return new
+
+
+def go_back(stage: Path, *, to: int | None = None) -> tuple[Generation, Generation]:
+    """Make an earlier generation current; return (left, now active).
+
+    Raises:
+        UsageError: there is none, or no generation ``to``.
+    """
+    with changing(stage):
+        history = read_history(stage)
+        left = history.active
+        target = (
+            history.previous if to is None else next((g for g in history.generations if g.number == to), None)
+        )
+        if left is None or target is None:
+            known = ", ".join(f"{g.number} ({g.stack})" for g in history.generations) or "none"
+            msg = (
+                "there is no earlier generation to go back to"
+                if to is None
+                else f"there is no generation {to}"
+            )
+            raise UsageError(
+                "no-such-generation",
+                msg,
+                context=(f"generations: {known}",),
+                hint="see which stacks there are: invoke stacks",
+            )
+        _write(stage, History(current=target.number, generations=history.generations))
+        return left, target
+
+
+def _write(stage: Path, history: History) -> None:
+    """Replace the file in one step."""
+    body = {
+        "format": HISTORY_FORMAT,
+        "current": history.current,
+        "generations": [plain(g) for g in history.generations],
+    }
+    write_atomic(stage / "generations.json", (json.dumps(body, indent=1) + "\n").encode())
+
+
+NAME: Final = "workspaces.json"
+
+
+def known_stages(state_root: Path) -> tuple[Path, ...]:
+    """Return the stages of all checkouts that still exist; what is no path in the index is passed over."""
+    try:
+        names = parse_json(read_bounded(state_root / NAME, _MOST_BYTES))["stages"]
+        return tuple(Path(name) for name in names if isinstance(name, str) and os.path.isdir(name))  # noqa: PTH112 - never raises
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def remember_stage(state_root: Path, stage: Path) -> None:
+    """Add a checkout to the index; already known is nothing to do."""
+    if stage in known_stages(state_root):
+        return
+    state_root.mkdir(parents=True, exist_ok=True)
+    with _changing(state_root):
+        stages = sorted({str(stage), *map(str, known_stages(state_root))})
+        write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())
+
+
+def forget_stage(state_root: Path, stage: Path) -> None:
+    """Take a checkout out of the index."""
+    if not (state_root / NAME).exists():
+        return
+    with _changing(state_root):
+        stages = sorted(str(s) for s in known_stages(state_root) if s != stage)
+        write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())
+
+
+def _changing(state_root: Path) -> AbstractContextManager[object]:
+    """Keep other processes from changing the index meanwhile."""
+    from filelock import FileLock  # noqa: PLC0415 - slow to import, and most runs only read
+
+    return FileLock(state_root / f".{NAME}.lock", timeout=60)

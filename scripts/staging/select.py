@@ -12,10 +12,17 @@ from msgspec.structs import replace
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
 from scripts.host.hip_libraries import absent_of_whole
-from scripts.host.native import native_ways, no_stack_possible
-from scripts.host.support import SupportLevel, release_for, sdk_notes, support, where_to_get
+from scripts.host.support import (
+    SupportLevel,
+    native_ways,
+    no_stack_possible,
+    release_for,
+    sdk_notes,
+    support,
+    where_to_get,
+)
 from scripts.lock.proposals import fits, proposed_for
-from scripts.lock.resolve import find_stack
+from scripts.lock.reader import find_stack
 from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, Lock, Stack, StackKind
 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.

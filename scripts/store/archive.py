@@ -12,13 +12,12 @@ from typing import Final
 
 from scripts.errors import IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Progress
-from scripts.net.mirrors import last_component
+from scripts.net.sources import last_component
 from scripts.osal import fs
 from scripts.osal.fs import paths_below
-from scripts.store.cache import Cache, in_use, not_writable
+from scripts.store.cache import Cache, clear_away, in_use, not_writable, publish
 from scripts.store.entries import Limits, Unpacked, copy_in
 from scripts.store.fetch import no_space
-from scripts.store.publish import clear_away, publish
 from scripts.store.trees import (
     Change,
     TreeFile,

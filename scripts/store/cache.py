@@ -1,9 +1,12 @@
-"""The content-addressed store: verified archives, unpacked trees, assembled runtimes, and their locks.
+"""The content-addressed store: verified archives, unpacked trees, assembled runtimes.
 
 ``blobs-v1/ab/<sha256>`` is an archive as it was downloaded. ``trees-v1/<sha256>/`` and
 ``runtimes-v1/<digest>/`` are folders that never change once made; each is complete when its manifest
 ``<key>.json`` lies beside it. The number in a bucket's name changes with its format, so that old and
 new versions of this program can share one store.
+
+A folder without a manifest does not exist for us, so a run that is killed at any point leaves nothing that is
+taken for whole.
 """
 
 from __future__ import annotations
@@ -11,16 +14,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
 
 from scripts.errors import ConflictError, HostError, UsageError, WorkspaceError
 from scripts.model import NoProgress, Progress
+from scripts.osal import fs
 from scripts.osal import fs as files
 
 BLOBS: Final = "blobs-v1"
@@ -323,3 +327,42 @@ def read_manifest(folder: Path) -> Any:  # noqa: ANN401 - parsed JSON, checked b
         return json.loads(files.read_bounded(manifest_path(folder), _MOST_MANIFEST))
     except RecursionError as error:
         raise ValueError(str(error)) from error
+
+
+T = TypeVar("T")
+
+
+def publish(final: Path, fill: Callable[[Path], T]) -> T:
+    """Make the folder ``final`` of what ``fill`` writes into an empty one beside it, and verifies there.
+
+    The caller holds the entry's lock, and writes the manifest when this has returned. The rename is durable
+    then; the files' bytes need not be, because their hashes are in the manifest.
+
+    Raises:
+        ConflictError: ``store-in-use``: a program holds what a killed or damaged run left there.
+    """
+    clear_away(final)
+    work = fs.temporary_beside(final)
+    work.mkdir(parents=True)
+    try:
+        made = fill(work)
+        fs.replace(work, final)
+    except BaseException:
+        fs.remove_tree(work)
+        raise
+    fs.sync_folder(final.parent)
+    return made
+
+
+def clear_away(final: Path) -> None:
+    """Remove a folder and what killed runs left of it; its manifest first.
+
+    Raises:
+        ConflictError: ``store-in-use``: a program holds one of its files.
+    """
+    try:
+        fs.remove(manifest_path(final))
+        for path in (final, *final.parent.glob(f".{final.name}.*.tmp"), final.with_name(f"{final.name}.new")):
+            fs.remove_tree(path)
+    except PermissionError as error:
+        raise in_use(final, error) from error

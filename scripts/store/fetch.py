@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from scripts.errors import FetchError
 from scripts.model import Artifact, ArtifactFormat, Progress
-from scripts.net.mirrors import DownloadSource, sources
-from scripts.net.partial import Partial
+from scripts.net.sources import DownloadSource, Partial, sources
 from scripts.osal import fs
 from scripts.store.cache import Cache, not_writable
 

@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from scripts.model import NoProgress
-from scripts.staging.assemble import assemble
-from scripts.staging.plan import RuntimePlan, plan_runtime
+from scripts.staging.assemble import RuntimePlan, assemble, plan_runtime
 from scripts.staging.runtimes import verify_runtime
 from scripts.store.cache import Cache
 from tests.checkout import make_checkout

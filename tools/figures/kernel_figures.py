@@ -19,8 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts.binary.image import Image
-from scripts.binary.read import read_image
+from scripts.binary.image import Image, read_image
 from tests.fatbins import PTX, container, entry, sass
 from tests.pe_files import pe
 from tools.figures.rows import Row, race, show

@@ -12,8 +12,7 @@ from filelock import FileLock
 
 from scripts.errors import WorkspaceError
 from scripts.model import NoProgress
-from scripts.staging.build import ask_compiler, build, key_of
-from scripts.staging.recipe import Compiler, command_line
+from scripts.staging.build import Compiler, ask_compiler, build, command_line, key_of
 from tests.native_ptx import engine
 from tools.windows_bed.bed import ROOT, Bed
 from tools.windows_bed.tools import BedError, say

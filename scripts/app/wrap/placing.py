@@ -1,8 +1,9 @@
-"""Between a staged runtime and a program's folder: which files go beside it, and what is placed where."""
+"""Between a staged runtime and a program's folder: what goes beside it, what is placed, which shims exist."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -11,17 +12,18 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from scripts.app.context import Staged, Workspace
+from scripts.app.context import Staged, Workspace, cache_of
 from scripts.app.wrap.wrap_types import WrapPlacement
 from scripts.errors import TargetError
 from scripts.model import RuntimeFile, StackKind
-from scripts.placement.layout import fold
+from scripts.placement.layout import SHIMS, PlacementRegistry, RegistryEntry, fold
 from scripts.placement.place import Placement as Placing
 from scripts.placement.place import Session, explain, place, placed
 from scripts.placement.plan import Deed, PlacementItem, PlacementPlan
-from scripts.placement.registry import PlacementRegistry
 from scripts.placement.status import PlacementStatus, placements
-from scripts.preflight.places import Place, Places
+from scripts.preflight.loading import Place, Places
+from scripts.serialize import JsonRecord
+from scripts.staging.runtimes import load_runtime
 
 
 def registry_of(ws: Workspace) -> PlacementRegistry:
@@ -300,3 +302,53 @@ class _Choice(Struct, kw_only=True):
                 continue
             if not (translation and provides.startswith(STUBS) and not file.needs):
                 yield file
+
+
+class ShimStatus(JsonRecord, frozen=True, kw_only=True):
+    """One script as it is now; ``standing`` is ``ready``, ``changed``, ``gone`` or ``without files``."""
+
+    path: Path
+    program: Path
+    stack: str
+    digest: str
+    standing: str
+
+    @property
+    def advice(self) -> str:
+        """What to do where it would not work; empty where it would."""
+        again = f'invoke shim --exe="{self.program}"'
+        return {
+            "changed": "it was changed, so `shim --remove` leaves it alone",
+            "gone": f"it was moved or deleted: {again} --remove takes it off the list",
+            "without files": f"its stack is no longer in the store: {again} makes it anew",
+        }.get(self.standing, "")
+
+
+def shims_here(ws: Workspace) -> tuple[ShimStatus, ...]:
+    """Return every shim that this user made, from any checkout."""
+    return tuple(_status(ws, entry) for entry in registry_of(ws).entries(SHIMS))
+
+
+def digest_of(text: bytes) -> str:
+    """Return the SHA-256 by which a script is known as ours."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def _status(ws: Workspace, entry: RegistryEntry) -> ShimStatus:
+    """Look at one script."""
+    facts = entry.facts
+    stack, digest = facts.get("stack", ""), facts.get("digest", "")
+    try:
+        ours = digest_of(entry.path.read_bytes()) == facts.get("sha256")
+        standing = "ready" if ours else "changed"
+    except OSError:
+        standing = "gone"
+    if standing == "ready" and load_runtime(cache_of(ws), digest, stack=stack) is None:
+        standing = "without files"
+    return ShimStatus(
+        path=entry.path,
+        program=Path(facts.get("program", "")),
+        stack=stack,
+        digest=digest,
+        standing=standing,
+    )

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
 from scripts.app.stack_process import backend_notes, gpu_choice, hip_root_of, refuse_foreign_driver
-from scripts.app.wrap.held import held_folder
+from scripts.app.wrap.observations import held_folder
 from scripts.app.wrap.profile import Profiled, profile_of
 from scripts.app.wrap.wrap_types import (
     Inspect,
@@ -27,19 +27,28 @@ from scripts.app.wrap.wrap_types import (
     WrapResult,
     command_words,
 )
-from scripts.binary.machine import HEAD, machine_of
+from scripts.binary.properties import HEAD, machine_of
 from scripts.errors import LaunchError, UsageError
 from scripts.guards import refuse_guarded
 from scripts.launch.argv import direct_line, parse_args_file, refuse_nul, refuse_unstartable
 from scripts.launch.environ import EnvChange, EnvPlan, plan_environment
-from scripts.launch.injection import Via, ViaChoice, ViaFacts, choose_via
-from scripts.launch.launcher import BITS, CAVEATS, ascii_folder, plan_launcher, refuse_store_app
+from scripts.launch.injection import (
+    BITS,
+    CAVEATS,
+    Via,
+    ViaChoice,
+    ViaFacts,
+    ascii_folder,
+    choose_via,
+    plan_launcher,
+    refuse_store_app,
+)
 from scripts.launch.profiles import TORCH_REPORT
 from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
 from scripts.model import StackKind
-from scripts.osal.process_result import Command, LogTo
-from scripts.osal.user_path import current_folder, user_path
-from scripts.preflight.places import Places
+from scripts.osal.paths import current_folder, user_path
+from scripts.osal.processes import Command, LogTo
+from scripts.preflight.loading import Places
 
 if TYPE_CHECKING:
     from scripts.app.wrap.tracing import Tracing
@@ -332,7 +341,7 @@ def _placement(
 
 
 if sys.platform == "win32":
-    from scripts.osal.short_names_windows import private_junction, short_name
+    from scripts.osal.folder_aliases_windows import private_junction, short_name
 
     def layer_folder(ws: Workspace, folder: Path) -> PureWindowsPath:
         """Return an ASCII path of ``folder``: itself, its 8.3 name, or a junction only this user can change.

@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
+from scripts.launch.argv import PythonLine, keeps_out, read_python_line, through
 from scripts.launch.environ import EnvChange
-from scripts.launch.python_line import PythonLine, keeps_out, read_python_line, through
 from scripts.model import StackKind
-from scripts.preflight.packages import environments, installed, is_python
+from scripts.preflight.packaging import environments, installed, is_python
 
 if TYPE_CHECKING:
     from scripts.launch.profiles import AppFacts

@@ -15,8 +15,7 @@ from scripts.app.context import Staged, Workspace
 from scripts.errors import LaunchError, UsageError
 from scripts.evidence.tracelog import TraceReader, TraceSummary
 from scripts.launch.environ import EnvChange
-from scripts.launch.injection import Via, ViaChoice
-from scripts.launch.tracing import LOG_DIR, LOG_NAME, plan_trace
+from scripts.launch.injection import LOG_DIR, LOG_NAME, Via, ViaChoice, plan_trace
 from scripts.osal.text import file_stamp
 
 #: Below ``stage``; ``remove`` takes it away with the rest.

@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from scripts.app.context import Workspace, staged_runtime
-from scripts.app.wrap.gpu_use import gpu_use
-from scripts.app.wrap.held import make_held_folder, read_held, wanted_in
-from scripts.app.wrap.loaded import is_cuda, loaded_libraries
+from scripts.app.stack_process import noted_run
+from scripts.app.wrap.observations import (
+    gpu_use,
+    is_cuda,
+    loaded_libraries,
+    make_held_folder,
+    read_held,
+    wanted_in,
+)
 from scripts.app.wrap.plan import WrapPlan, WrapRequest, named_program, plan_run
-from scripts.app.wrap.running import noted_run
 from scripts.app.wrap.wrap_types import (
     ExplainPlacement,
     Inspect,
@@ -31,16 +36,14 @@ from scripts.app.wrap.wrap_types import (
     write_report,
 )
 from scripts.errors import LaunchError, UsageError, WorkspaceError
-from scripts.launch.injection import Via
+from scripts.launch.injection import PREFIX, Via
 from scripts.launch.profiles import TORCH_POLICY
-from scripts.launch.tracing import PREFIX
 from scripts.model import StackKind
-from scripts.osal.mapped_files import MappedFiles
-from scripts.osal.output_file import check_output, is_plain
+from scripts.osal.named_output import check_output, is_plain
+from scripts.osal.paths import user_path
 from scripts.osal.process import run_inherited
-from scripts.osal.process_result import ProcessResult
+from scripts.osal.processes import MappedFiles, ProcessResult
 from scripts.osal.signals import ForwardedSignals
-from scripts.osal.user_path import user_path
 
 if TYPE_CHECKING:
     from scripts.evidence.tracelog import TraceSummary
@@ -232,7 +235,7 @@ def _watch(ws: Workspace, plan: WrapPlan) -> AbstractContextManager[None]:
     """Tell a person at a terminal that a program compiles; elsewhere stderr is the program's alone."""
     if plan.ready.stack.kind is not StackKind.TRANSLATION:
         return nullcontext()
-    from scripts.app.compiling import cache_size, say_when_compiling  # noqa: PLC0415 - only here
+    from scripts.app.compile_cache import cache_size, say_when_compiling  # noqa: PLC0415 - only here
 
     return say_when_compiling(ws.progress.aside, partial(cache_size, ws))
 

@@ -31,16 +31,14 @@ from scripts.errors import (
 )
 from scripts.launch.environ import EnvPlan
 from scripts.launch.injection import Via, ViaFacts
-from scripts.osal.output_file import write_output
+from scripts.osal.named_output import write_output
 from scripts.osal.process import name_exit
-from scripts.osal.process_result import ProcessResult
-from scripts.preflight.places import Places
+from scripts.osal.processes import ProcessResult
+from scripts.preflight.loading import Places
 from scripts.serialize import pick
 
 if TYPE_CHECKING:
-    from scripts.app.wrap.gpu_use import GpuUse
-    from scripts.app.wrap.held import HeldSettings
-    from scripts.app.wrap.loaded import LoadedLibraries
+    from scripts.app.wrap.observations import GpuUse, HeldSettings, LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
 
 #: Stack id (empty: the active one) to its verified runtime.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.app.doctor.doctor import DoctorResult
+from scripts.app.doctor import DoctorResult
 from scripts.cli.console import Out
 from scripts.doctor.diagnose import Finding
 from scripts.doctor.event import Event

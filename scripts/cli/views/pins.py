@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scripts.app.pins_check import PinStatus
+from scripts.app.pins import PinStatus
 from scripts.cli.console import Out
 from scripts.errors import ExitCode
 from scripts.model import Trust
 
 if TYPE_CHECKING:
-    from scripts.app.pins_add import PinsAddResult
-    from scripts.app.pins_check import PinsCheckResult
+    from scripts.app.pins import PinsAddResult, PinsCheckResult
     from scripts.app.pins_update import PinsUpdateResult
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
+from scripts.preflight.coverage import Verdict, grouped
 from scripts.preflight.kernels import demangled
-from scripts.preflight.reasons import Verdict, grouped
 from scripts.preflight.verdict import SYSTEMS
 
 if TYPE_CHECKING:
     from scripts.app.preflight import PreflightResult
     from scripts.preflight.coverage import Covered
-    from scripts.preflight.facts import Code
+    from scripts.preflight.needs import Code
 
 
 _MARKS: Final = {

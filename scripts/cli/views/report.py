@@ -10,8 +10,7 @@ from scripts.evidence.validation import ValidationVerdict
 
 if TYPE_CHECKING:
     from scripts.app.report import MachineSeen, ReportResult
-    from scripts.app.validate.round import RoundResult
-    from scripts.app.validate.validate import ValidateResult
+    from scripts.app.validate import RoundResult, ValidateResult
 
 
 def show_report(result: ReportResult, out: Out) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from scripts.app.setup.download_summary import TRUST_WORDS
+from scripts.app.download_summary import TRUST_WORDS
 from scripts.cli.console import RUN_ONE, Out, seconds, short, size
 from scripts.errors import ExitCode
 from scripts.model import StackKind
 
 if TYPE_CHECKING:
-    from scripts.app.setup.download_summary import DownloadSummary
-    from scripts.app.setup.flow import FlowStep
-    from scripts.app.setup.setup import SetupResult
+    from scripts.app.download_summary import DownloadSummary
+    from scripts.app.setup import FetchResult, SetupResult, StageResult
+    from scripts.app.setup_steps import FlowStep
     from scripts.app.stacks import RollbackResult, StackRow, StacksResult, UseResult
-    from scripts.app.stage import FetchResult, StageResult
     from scripts.app.verify import VerifyResult
 
 
@@ -163,7 +162,7 @@ def show_steps(steps: Iterable[FlowStep], out: Out) -> None:
     )
 
 
-def show_bill(bill: DownloadSummary, out: Out) -> None:
+def show_download_summary(bill: DownloadSummary, out: Out) -> None:
     """Show what will be downloaded, its size there and here, its licence, and how far its hash is trusted."""
     rows = [
         (
@@ -186,9 +185,9 @@ def show_bill(bill: DownloadSummary, out: Out) -> None:
         out.note(f"The custom lock sets {setting} for every program that this stack starts.")
 
 
-def ask_about(bill: DownloadSummary, out: Out) -> bool:
+def ask_about_download(bill: DownloadSummary, out: Out) -> bool:
     """Ask on the terminal; only a clear yes counts."""
-    show_bill(bill, out)
+    show_download_summary(bill, out)
     total = size(bill.known_bytes) + ("" if bill.size_is_exact else " or more")
     question = f"Download {total} for {bill.stack}?" if bill.to_download else f"Use {bill.stack}?"
     out.stderr.print(f"{question} [y/N] ", end="", markup=False)

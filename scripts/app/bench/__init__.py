@@ -1,1 +1,0 @@
-"""The use cases that measure: ``run``, ``compare``, ``ab``."""

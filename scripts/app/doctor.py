@@ -1,0 +1,208 @@
+"""``doctor``: is anything wrong here, why does a program fail, and what does a status code mean?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from scripts.app.context import Workspace, host_of
+from scripts.app.doctor_look import (
+    facts_of,
+    kernel_lines,
+    libraries_of,
+    look_around,
+    missing_imports,
+    pinned_hashes,
+    placed_files,
+    with_machine,
+)
+from scripts.app.wrap.plan import named_program
+from scripts.doctor.diagnose import Finding, diagnose, examine_log
+from scripts.doctor.event import Event
+from scripts.doctor.examine import examine
+from scripts.doctor.knowledge import CodeMeaning, meanings_of
+from scripts.doctor.machine import Line, Status
+from scripts.doctor.program_libraries import Beside, judge_folder, missing_lines
+from scripts.errors import ExitCode, UsageError, WorkspaceError
+from scripts.host.gpu import AMD
+from scripts.model import Host
+from scripts.serialize import JsonRecord
+from scripts.statuses import explain
+
+#: The tasks that run something under a stack or fetch it: what they print is worth explaining.
+EXPLAINED: Final = frozenset({"setup", "fetch", "stage", "check", "run", "validate", "wrap", "precompile"})
+#: Of a program's log so much of its end is read.
+LOG_END: Final = 16 * 1024 * 1024
+
+
+def best_finding(ws: Workspace, text: str | bytes) -> Finding | None:
+    """Explain what a program printed, or say nothing: only what is likely is worth it.
+
+    Raises nothing of ours: advice must not hide what it is about.
+    """
+    if not text:
+        return None
+    try:
+        host = host_of(ws)
+    except WorkspaceError:
+        return None
+    gpu = host.selected_gpu
+    # Whatever ran here ran on AMD's software where the GPU in use is AMD's.
+    facts = facts_of(ws, host, amd=gpu is not None and gpu.vendor == AMD)
+    found = next(iter(diagnose(text, facts)), None)
+    return found if found is not None and found.confidence.sure else None
+
+
+def output_of(failed: object, *, log: str = "") -> bytes:
+    """Return what the program of a failed task printed, and how it ended; nothing of our own words.
+
+    An error of ours carries its reference and says itself what to do; only a program's output that came with
+    it (``output``) is worth explaining. ``log`` is the file that ``wrap`` wrote a program's output to.
+    """
+    parts: list[bytes] = []
+    output = getattr(failed, "output", b"")
+    if isinstance(output, bytes):
+        parts.append(output)
+    if isinstance(failed, WorkspaceError):
+        return b"\n".join(parts)
+    evidence = getattr(failed, "evidence", "")
+    beside = sorted(Path(evidence).parent.glob("*.log")) if evidence else []
+    parts += [_end_of(path) for path in (*beside, *([Path(log)] if log else []))]
+    parts += [line.encode("utf-8", "replace") for line in _ending(failed)]
+    return b"\n".join(part for part in parts if part)
+
+
+def _ending(failed: object) -> Iterator[str]:
+    """Yield how a program ended, as programs put it, and the texts of its message boxes."""
+    ended = getattr(failed, "exit", None)
+    for dialog in getattr(ended, "dialogs", ()):
+        yield f"{dialog.title}: {dialog.text}"
+    code = getattr(ended if ended is not None else failed, "code", None)
+    if isinstance(code, int) and code and not getattr(ended, "timed_out", False):
+        yield f"exit code {code}"
+
+
+def _end_of(path: Path) -> bytes:
+    """Return the end of a log; nothing where it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - LOG_END))
+            return stream.read()
+    except OSError:
+        return b""
+
+
+#: Of a longer log, so much of its start and of its end is read.
+HALF: Final = 32 * 1024 * 1024
+
+
+class DoctorResult(JsonRecord, frozen=True, kw_only=True):
+    """What the doctor found.
+
+    Attributes:
+        lines: how everything that was looked at stands; empty where only a text was read.
+        findings: explanations of the text, best first; empty where no cause is known.
+        event: what the text tells, whether or not a cause is known; ``None`` where no text was given.
+        codes: what the status code that was asked about means; several where a number means several things.
+        program: the program that was asked about.
+    """
+
+    lines: tuple[Line, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    event: Event | None = None
+    codes: tuple[CodeMeaning, ...] = ()
+    program: Path | None = None
+
+    JSON = "program lines findings event codes"
+
+    @property
+    def exit_code(self) -> int:
+        """3 where a line is ``fail`` or a finding is likely, else 0: unknown is no failure."""
+        bad = any(line.status is Status.FAIL for line in self.lines)
+        explained = any(finding.confidence.sure for finding in self.findings)
+        return int(ExitCode.NEGATIVE if bad or explained else ExitCode.OK)
+
+
+def doctor(ws: Workspace, *, log: str = "", exe: str = "", code: str = "") -> DoctorResult:
+    """Examine this machine; explain a program's output or a status code; look into a program's folder.
+
+    With ``log`` alone only the text is explained, with the machine's facts in mind; with ``exe`` the machine
+    and the program's folder are examined as well. With ``code`` only the code is explained.
+
+    Args:
+        ws: where we are.
+        log: a file with a program's output, ``-`` for standard input.
+        exe: the program that fails.
+        code: a status code: a name, a number in any spelling, or the text that goes with it.
+
+    Raises:
+        UsageError: the log cannot be read, no such code is known, or more than a code is asked about.
+        LaunchError: the program is not there.
+    """
+    if code:
+        return DoctorResult(codes=_codes(code, beside=log or exe))
+    program = named_program(ws, exe) if exe else None
+    text = _read(log) if log else b""
+    host = host_of(ws)
+    facts = facts_of(ws, host)
+    lines: tuple[Line, ...] = ()
+    if not log or program is not None:
+        machine = look_around(ws, host)
+        lines = examine(machine)
+        facts = with_machine(facts, machine)
+    if program is not None:
+        beside = _beside(ws, program, host)
+        lines = (*lines, *beside.lines)
+        lines = (*lines, *kernel_lines(ws, program, text))
+        facts = replace(facts, overwritten=beside.overwritten)
+    if not log:
+        return DoctorResult(lines=lines, program=program)
+    found = examine_log(text, facts)
+    return DoctorResult(lines=lines, findings=found.findings, event=found.event, program=program)
+
+
+def _codes(word: str, *, beside: str) -> tuple[CodeMeaning, ...]:
+    """Explain a status code."""
+    if beside:
+        msg = "--code cannot be combined with --log or --exe"
+        raise UsageError("code-and-log", msg, hint="ask about the code by itself: invoke doctor --code=700")
+    found = explain(word)
+    if not found:
+        msg = f"unknown status code {word!r}"
+        hint = (
+            "give its name (CUBLAS_STATUS_NOT_SUPPORTED), its number (700, 0xC0000139, -1073741515),"
+            " or both (hip 98, winerror 126)"
+        )
+        raise UsageError("code-unknown", msg, hint=hint)
+    return tuple(meanings_of(status) for status in found)
+
+
+def _beside(ws: Workspace, program: Path, host: Host) -> Beside:
+    """Judge the CUDA libraries in the program's folder, and name what is missing behind them."""
+    libraries = libraries_of(program)
+    judged = judge_folder(libraries, pinned_hashes(ws), placed_files(program.parent))
+    missing = missing_lines(missing_imports(ws, program, libraries, host))
+    return replace(judged, lines=(*judged.lines, *missing))
+
+
+def _read(name: str) -> bytes:
+    """Read a log, of an enormous one its start and end."""
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read() if sys.stdin else b""
+        with Path(name).open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(0)
+            if size <= 2 * HALF:
+                return stream.read()
+            start = stream.read(HALF)
+            stream.seek(-HALF, 2)
+            return start + stream.read()  # no line feed between: characters may be wide
+    except OSError as error:
+        msg = f"{name} cannot be read"
+        hint = "name the file that holds the program's output, or - for standard input"
+        raise UsageError("log-unreadable", msg, context=(str(error),), hint=hint) from error

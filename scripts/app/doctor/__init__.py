@@ -1,1 +1,0 @@
-"""The use case ``doctor`` and what it looks at."""

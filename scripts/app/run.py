@@ -1,0 +1,160 @@
+"""``run``: a workload with a known answer, each trial a process of its own; on request with a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import field
+from msgspec.structs import replace
+
+from scripts.app.context import Staged, Workspace, read_count, staged_runtime
+from scripts.app.stack_process import read_seconds
+from scripts.app.trial import (
+    WORKLOADS,
+    Attempt,
+    TrialJob,
+    Workload,
+    attempt,
+    conditions_here,
+    find_workload,
+    native_product,
+    new_runs,
+    read_size,
+    trial_of,
+)
+from scripts.bench.own_workload import read_own_workload
+from scripts.bench.trials import Runs, write_record
+from scripts.errors import ExitCode, UsageError
+from scripts.evidence.evidence_io import report_folder
+from scripts.model import CapabilityResult, Outcome, StackKind
+from scripts.osal.text import printable, utc_now
+from scripts.serialize import JsonRecord
+
+__all__ = ["WORKLOADS", "RunResult", "Workload", "run", "run_staged"]
+
+DEFAULT_SECONDS: Final = 300.0
+MOST_TRIALS: Final = 1000
+#: How much is shown of what a program printed before it failed: bytes looked at, lines, characters of each.
+LAST_BYTES, LAST_LINES, LAST_LETTERS = 8192, 5, 300
+
+
+class RunResult(JsonRecord, frozen=True, kw_only=True):
+    """One run: the judged result, what the workload reported, and its output for the log.
+
+    With several trials the result is the worst one's. ``native`` is the device's own product beside gemm.
+    """
+
+    stack: str
+    simulated: bool
+    workload: str
+    result: CapabilityResult
+    data: Mapping[str, object] = field(default_factory=dict)
+    output: bytes = b""
+    seconds: float = 0.0
+    trials: int = 1
+    native: Mapping[str, object] = field(default_factory=dict)
+    record_path: str = ""
+
+    JSON = (
+        "stack simulated workload level=result.level outcome=result.outcome detail=result.detail last_words "
+        "record=data seconds trials native record_file=record_path"
+    )
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a right answer and a clean end, 124 after a timeout, else 3."""
+        if self.result.outcome is Outcome.PASS:
+            return ExitCode.OK
+        return ExitCode.TIMEOUT if self.result.outcome is Outcome.TIMEOUT else ExitCode.NEGATIVE
+
+    @property
+    def last_words(self) -> tuple[str, ...]:
+        """The last lines, printable, of a program that failed before its answer: there the cause stands."""
+        if self.result.outcome is Outcome.PASS or self.data:
+            return ()
+        lines = self.output[-LAST_BYTES:].decode("utf-8", "replace").splitlines()
+        plain = (printable(line).rstrip() for line in lines)
+        return tuple(line[:LAST_LETTERS] for line in plain if line)[-LAST_LINES:]
+
+
+def run(
+    ws: Workspace,
+    *,
+    workload: str = "gemm",
+    stack: str = "",
+    size: str = "",
+    timeout: str = "",
+    trials: str = "",
+    record: bool = False,
+) -> RunResult:
+    """Run a workload under the active stack or a named one.
+
+    ``workload`` is one of ours or a ``.toml`` file. With ``record`` (or more than one of ``trials``) every
+    trial goes into a run record below ``stage/reports``.
+
+    Raises:
+        UsageError: workload, size or number of trials cannot be read.
+    """
+    job = read_job(workload, size=size, timeout=timeout)
+    count = read_count(trials, option="trials", most=MOST_TRIALS) if trials else 1
+    staged = staged_runtime(ws, stack)
+    attempts = []
+    runs = new_runs(job, {staged.stack.id: conditions_here(ws, staged, job)})
+    with ws.progress.task(f"run {job.name}", count, unit="trials") as advance:
+        for number in range(1, count + 1):
+            attempts.append(attempt(ws, staged, job))
+            trial = trial_of(ws, staged, attempts[-1], runtime=staged.stack.id, number=number)
+            runs = replace(runs, trials=(*runs.trials, trial))
+            advance(1)
+    native = native_product(ws, staged, job) if attempts[-1].right else {}
+    path = str(save_record(ws, runs, name=staged.stack.id)) if record or count > 1 else ""
+    decides = next((a for a in attempts if not a.right), attempts[-1])
+    result = _result(staged, job, decides)
+    return replace(result, trials=count, native=native, record_path=path)
+
+
+def run_staged(ws: Workspace, staged: Staged, workload: Workload, *, size: int, seconds: float) -> RunResult:
+    """Run one of our workloads once under a verified stack and judge it."""
+    job = TrialJob(workload=workload, size=size, seconds=seconds)
+    with ws.progress.task(f"run {workload.name} {size}", None):
+        attempted = attempt(ws, staged, job)
+    return _result(staged, job, attempted)
+
+
+def _result(staged: Staged, job: TrialJob, attempted: Attempt) -> RunResult:
+    """Turn one attempt into what is shown."""
+    return RunResult(
+        stack=staged.stack.id,
+        simulated=staged.stack.kind is StackKind.REFERENCE,
+        workload=job.name,
+        result=attempted.result,
+        data=attempted.data,
+        output=attempted.output,
+        seconds=round(attempted.seconds, 3),
+    )
+
+
+def read_job(workload: str, *, size: str, timeout: str) -> TrialJob:
+    """Read which workload is meant, and how long one run may take.
+
+    Raises:
+        UsageError: there is no such workload, or its size or time cannot be read.
+    """
+    if workload.lower().endswith(".toml"):
+        if size:
+            msg = "--size says nothing about a program of your own"
+            raise UsageError("bad-size", msg, hint="put the size into its command")
+        own = read_own_workload(Path(workload))
+        seconds = read_seconds(timeout, default=own.timeout)
+        return TrialJob(workload=replace(own, timeout=seconds), seconds=seconds)
+    known = find_workload(workload)
+    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
+    return TrialJob(workload=known, size=read_size(size, known), seconds=seconds)
+
+
+def save_record(ws: Workspace, runs: Runs, *, name: str) -> Path:
+    """Write a run record into a new folder below ``stage/reports``."""
+    folder = report_folder(ws.stage / "reports", stack=name, created=utc_now())
+    return write_record(folder / f"{runs.workload}.record.json", runs)

@@ -1,0 +1,304 @@
+"""``setup``, ``stage`` and ``fetch``: from this machine to an evidence document, or part of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from scripts.app.check import CheckResult, check_staged
+from scripts.app.context import Staged, Workspace, cache_of, within
+from scripts.app.download_summary import DownloadSummary
+from scripts.app.run import WORKLOADS, RunResult, run_staged
+from scripts.app.setup_steps import Flow, FlowStep, StepNotes, read_request
+from scripts.app.stack_process import redactor_of, revision_of
+from scripts.errors import ExitCode, WorkspaceError
+from scripts.evidence.document import Document, build_document, speaks_of
+from scripts.evidence.evidence_io import read_document, report_folder, write_document
+from scripts.model import ArtifactFormat, CapabilityResult, Level, Outcome, StackKind
+from scripts.osal.text import utc_now
+from scripts.serialize import JsonRecord
+from scripts.staging.runtimes import Generation, activate, read_history, remember_stage
+from scripts.store.fetch import fetch as fetch_artifact
+
+CHECK_SECONDS = 120.0
+RUN_SECONDS = 900.0
+
+
+class SetupResult(JsonRecord, frozen=True, kw_only=True):
+    """What is set up, what it is worth by its document, and how each step went."""
+
+    stack: str
+    kind: StackKind
+    level: Level | None
+    outcome: Outcome
+    simulated: bool
+    evidence: str
+    generation: int | None
+    warnings: tuple[str, ...]
+    steps: tuple[FlowStep, ...]
+    failures: tuple[CapabilityResult, ...] = ()
+
+    JSON = "stack kind level outcome simulated evidence generation warnings steps"
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the stack is active; 3 when check or workload were negative and nothing was switched."""
+        return ExitCode.OK if self.generation is not None else ExitCode.NEGATIVE
+
+
+def setup(
+    ws: Workspace,
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    supplied: str = "",
+    only_proven: bool = False,
+    force: bool = False,
+) -> SetupResult:
+    """Choose, fetch, verify, assemble, check, run, report, and only then make the stack active.
+
+    What was active before stays active when anything fails. ``force`` takes a stack that was named
+    although it does not cover the GPU.
+
+    Raises:
+        WorkspaceError: a step before the check failed; nothing was switched.
+    """
+    request = read_request(
+        stack=stack,
+        gpu=gpu,
+        with_=with_,
+        yes=yes,
+        offline=offline,
+        mirror=mirror,
+        supplied=supplied,
+        only_proven=only_proven,
+        force=force,
+    )
+    flow = Flow(ws, request)
+    host = flow.scan()
+    lock, selection, resolved = flow.select(host)
+    flow.confirm_downloads(resolved)
+    runtime = flow.runtime(resolved)
+    staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
+    remember_stage(ws.state_root, ws.stage)
+    proven = _proven(ws, staged, request.parts)
+    if proven is not None:
+        document, path = proven
+        flow.steps += [
+            FlowStep(name=name, status="kept", seconds=0.0, detail="done before") for name in PROOF
+        ]
+    else:
+        document, path = prove(flow, staged)
+    generation: Generation | None = None
+    if all(step.status in {"done", "kept"} for step in flow.steps if step.name in PROOF):
+        generation = activate(
+            ws.stage,
+            stack=runtime.stack,
+            digest=runtime.digest,
+            lock=lock.digest,
+            options=request.parts,
+            reason="setup",
+            document=within(ws, path),
+        )
+    return SetupResult(
+        stack=runtime.stack,
+        kind=resolved.stack.kind,
+        level=document.level,
+        outcome=document.outcome,
+        simulated=document.simulated,
+        evidence=str(path),
+        generation=generation.number if generation else None,
+        warnings=selection.warnings,
+        steps=tuple(flow.steps),
+        failures=tuple(_failures(document.results)),
+    )
+
+
+def _proven(ws: Workspace, staged: Staged, options: tuple[str, ...]) -> tuple[Document, Path] | None:
+    """Find the document of an earlier set-up of exactly this runtime, on the GPU and driver of now."""
+    runtime = staged.runtime
+    for generation in read_history(ws.stage).of(runtime.stack):
+        if (generation.digest, generation.options) != (runtime.digest, options):
+            continue
+        path = ws.root / generation.document
+        try:
+            document = read_document(path, trusted=True) if generation.document else None
+        except WorkspaceError:
+            return None  # removed or damaged by hand: it is written again
+        known = document is not None and speaks_of(document, host=staged.host, runtime=runtime)
+        return (document, path) if document is not None and known else None
+    return None
+
+
+def _failures(results: Iterable[CapabilityResult]) -> list[CapabilityResult]:
+    """Keep what went wrong, for the person who reads the end of the output."""
+    quiet = {Outcome.PASS, Outcome.UNAVAILABLE, Outcome.NOT_REACHED}
+    return [result for result in results if result.outcome not in quiet]
+
+
+def prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
+    """Check and run the stack, and write the document with its logs."""
+    with flow.step("check") as notes:
+        checked = check_noted(flow, staged, notes)
+    ran: RunResult | None = None
+    with flow.step("run") as notes:
+        if checked.exit_code == ExitCode.OK:
+            ran = run_noted(flow, staged, notes)
+        else:
+            notes.status, notes.detail = "skipped", "the core libraries do not load"
+    with flow.step("report") as notes:
+        document, path = _report(flow.ws, staged, checked, ran)
+        notes.detail = within(flow.ws, path)
+    with flow.step("probes") as notes:
+        if ran is not None and ran.exit_code == ExitCode.OK:
+            try:
+                probes_noted(flow, staged, notes)
+            except WorkspaceError as error:  # our own Python cannot be run under this stack: others may
+                notes.status, notes.detail = "skipped", f"{error.reference}: {error.message}"
+        else:
+            notes.status, notes.detail = "skipped", "check or workload have failed"
+    return document, path
+
+
+def check_noted(flow: Flow, staged: Staged, notes: StepNotes) -> CheckResult:
+    """Check a stack as one step of a flow."""
+    checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
+    notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
+    notes.detail = "; ".join((checked.verdict.reason, *checked.notes))
+    return checked
+
+
+def probes_noted(flow: Flow, staged: Staged, notes: StepNotes) -> None:
+    """Run the quick probes as one step of a flow; they leave a document of their own."""
+    from scripts.app.probe import quick_summary  # noqa: PLC0415 - a warm start does without
+
+    right, notes.detail = quick_summary(flow.ws, staged)
+    notes.status = "done" if right else "failed"
+
+
+def run_noted(flow: Flow, staged: Staged, notes: StepNotes) -> RunResult:
+    """Run the workload that every stack is asked for, as one step of a flow."""
+    gemm = WORKLOADS["gemm"]
+    ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
+    notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
+    notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
+    return ran
+
+
+def _report(
+    ws: Workspace, staged: Staged, checked: CheckResult, ran: RunResult | None
+) -> tuple[Document, Path]:
+    """Write one document for check and workload together."""
+    now = utc_now()
+    folder = report_folder(ws.stage / "reports", stack=staged.stack.id, created=now)
+    redactor = redactor_of(ws)
+    logs = {"cuda_check.log": checked.output} | ({f"{ran.workload}.log": ran.output} if ran else {})
+    for name, data in logs.items():
+        (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+    results = [*checked.verdict.results, *([ran.result] if ran else [])]
+    document = build_document(
+        host=staged.host,
+        stack=staged.stack,
+        lock=staged.lock,
+        runtime=staged.runtime,
+        results=results,
+        redactor=redactor,
+        revision=revision_of(ws),
+        created=now,
+        attachments=logs,
+        not_exercised=sorted({w.shows for w in WORKLOADS.values()} - {ran.result.capability if ran else ""}),
+    )
+    return document, write_document(folder, document)
+
+
+#: The steps that show what a stack is worth; a stack becomes active only when all of them went well.
+PROOF = ("check", "run", "report")
+
+
+class StageResult(JsonRecord, frozen=True, kw_only=True):
+    """An assembled runtime; it is not active until `use` or `setup` says so."""
+
+    stack: str
+    digest: str
+    path: str
+    steps: tuple[FlowStep, ...]
+    exit_code: int = ExitCode.OK
+
+
+def stage(
+    ws: Workspace,
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    supplied: str = "",
+    force: bool = False,
+    for_: str = "",
+) -> StageResult:
+    """Fetch, unpack and assemble a stack; what is damaged, archives too, is replaced as the lock says."""
+    request = read_request(
+        stack=stack,
+        gpu=gpu,
+        with_=with_,
+        yes=yes,
+        offline=offline,
+        mirror=mirror,
+        supplied=supplied,
+        force=force,
+        system=for_,
+    )
+    flow = Flow(ws, request)
+    _lock, _selection, resolved = flow.select(flow.scan())
+    flow.distrust(resolved)
+    flow.confirm_downloads(resolved)
+    runtime = flow.runtime(resolved)
+    return StageResult(
+        stack=runtime.stack, digest=runtime.digest, path=str(runtime.path or ""), steps=tuple(flow.steps)
+    )
+
+
+class FetchResult(JsonRecord, frozen=True, kw_only=True):
+    """What is in the store now."""
+
+    stack: str
+    summary: DownloadSummary
+    blobs: tuple[str, ...]
+    steps: tuple[FlowStep, ...]
+    exit_code: int = ExitCode.OK
+
+    JSON = "stack bill=summary files=blobs steps"
+
+
+def fetch(
+    ws: Workspace,
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    for_: str = "",
+) -> FetchResult:
+    """Download what is missing; what is in the store already is verified again."""
+    request = read_request(
+        stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror, system=for_
+    )
+    flow = Flow(ws, request)
+    _lock, _selection, resolved = flow.select(flow.scan())
+    summary = flow.confirm_downloads(resolved)
+    cache = cache_of(ws)
+    with flow.step("fetch") as notes:
+        published = [a for a in resolved.artifacts if a.format is not ArtifactFormat.SUPPLIED]
+        blobs = [fetch_artifact(a, cache, options=request.fetching, progress=ws.progress) for a in published]
+        notes.detail = f"{len(blobs)} verified by hash"
+    return FetchResult(
+        stack=resolved.stack.id, summary=summary, blobs=tuple(map(str, blobs)), steps=tuple(flow.steps)
+    )

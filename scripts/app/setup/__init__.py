@@ -1,1 +1,0 @@
-"""The use case ``setup`` and its steps."""

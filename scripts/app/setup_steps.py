@@ -1,0 +1,375 @@
+"""The steps that `setup`, `fetch` and `stage` share: scan, select, summary, fetch, unpack, assemble.
+
+Each step is timed and named, so that a person sees where time went and which one failed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from scripts.app.context import Workspace, cache_of, host_of, lock_of
+from scripts.app.download_summary import (
+    DownloadRow,
+    DownloadSummary,
+    custom_settings,
+    require_consent,
+    summarize_downloads,
+)
+from scripts.app.evidence_lookup import worth_here
+from scripts.errors import FetchError, HostError, IntegrityError, StagedFileError, UsageError
+from scripts.host.hip_libraries import hip_libraries, kernels_for
+from scripts.lock.reader import Resolved, resolve
+from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
+from scripts.serialize import JsonRecord
+from scripts.staging.assemble import (
+    PlannedFile,
+    RuntimePlan,
+    assemble,
+    discard_runtime,
+    lay_out,
+    plan_runtime,
+)
+from scripts.staging.build import native_files
+from scripts.staging.foreign import select_for
+from scripts.staging.runtimes import load_runtime, read_history, verify_runtime
+from scripts.staging.select import Selection, fitting_root, select_stack
+from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
+from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
+
+
+class FlowStep(JsonRecord, frozen=True, kw_only=True):
+    """One step; ``status`` is ``done``, ``kept`` (it was so already), ``skipped`` or ``failed``."""
+
+    name: str
+    status: str
+    seconds: float
+    detail: str = ""
+
+
+class StepNotes(Struct):
+    """What a running step says about itself."""
+
+    status: str = "done"
+    detail: str = ""
+
+
+class SetupRequest(Struct, frozen=True, kw_only=True):
+    """What the person asked for, already read."""
+
+    stack: str = ""
+    gpu: str = ""
+    parts: tuple[str, ...] = ()
+    yes: bool = False
+    only_proven: bool = False
+    supplied: str = ""
+    force: bool = False
+    system: str = ""
+    fetching: FetchOptions = field(default_factory=FetchOptions)
+
+
+class Flow(Struct):
+    """One walk through the steps; every method is one step and adds its line."""
+
+    ws: Workspace
+    request: SetupRequest
+    steps: list[FlowStep] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[StepNotes]:
+        """Time a step; a step that raises is recorded as failed."""
+        notes, start = StepNotes(), time.perf_counter()
+        try:
+            yield notes
+        except BaseException:
+            notes.status = "failed"
+            raise
+        finally:
+            seconds = round(time.perf_counter() - start, 3)
+            self.steps.append(FlowStep(name=name, status=notes.status, seconds=seconds, detail=notes.detail))
+
+    def scan(self) -> Host:
+        """Look at the machine."""
+        with self.step("scan") as notes:
+            # With --for the GPU is another machine's, and nothing here is asked about it.
+            host = host_of(self.ws, gpu="" if self.request.system else self.request.gpu)
+            gpu = host.selected_gpu
+            notes.detail = (
+                f"{gpu.name} ({gpu.gfx or gpu.vendor})" if gpu else "no GPU that could run CUDA programs"
+            )
+            return host
+
+    def select(self, host: Host) -> tuple[Lock, Selection, Resolved]:
+        """Choose a stack, and look up all its parts."""
+        with self.step("select") as notes:
+            lock = lock_of(self.ws)
+            want = self.request.stack
+            if self.request.system:
+                return self._select_for(lock, notes)
+            selection = select_stack(
+                host,
+                lock,
+                worth_here(self.ws),
+                want=want,
+                only_proven=self.request.only_proven,
+                force=self.request.force,
+            )
+            notes.detail = f"{selection.stack_id}: {selection.reason}"
+            stack = lock.stacks[selection.stack_id]
+            selection = replace(selection, warnings=(*selection.warnings, *kernel_notes(stack, host)))
+            for warning in selection.warnings:
+                self.ws.progress.note(warning)
+            return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
+
+    def _select_for(self, lock: Lock, notes: StepNotes) -> tuple[Lock, Selection, Resolved]:
+        """Choose for another machine, of which only what was typed is known."""
+        selection = select_for(
+            lock,
+            worth_here(self.ws),
+            os=self.request.system,
+            gfx=self.request.gpu,
+            want=self.request.stack,
+        )
+        notes.detail = f"{selection.stack_id}: {selection.reason}"
+        for warning in selection.warnings:
+            self.ws.progress.note(warning)
+        return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
+
+    def confirm_downloads(self, resolved: Resolved) -> DownloadSummary:
+        """Show what will be downloaded, and ask for agreement; what is unpacked already costs nothing."""
+        with self.step("bill") as notes:
+            cache = cache_of(self.ws)
+            absent = [a for a in resolved.artifacts if load_tree(a, cache) is None]
+            summary = summarize_downloads(
+                resolved.stack.id,
+                tuple(plan_fetch(a, cache, self.request.fetching) for a in absent),
+                custom_settings(lock_of(self.ws), resolved.stack),
+            )
+            require_consent(summary, yes=self.request.yes, ask=self.ws.ask)
+            notes.status = "done" if summary.to_download else "kept"
+            notes.detail = f"{len(summary.to_download)} to download, {summary.known_bytes:,} bytes"
+            return summary
+
+    def runtime(self, resolved: Resolved) -> Runtime:
+        """Bring a stack's runtime here, every byte of it verified.
+
+        What changed or vanished since it was assembled is reported and made anew, from archives that are
+        read and hashed again: the same bytes may lie in the unpacked tree under another name.
+
+        Raises:
+            StagedFileError: files vanish or change as soon as they are there.
+        """
+        plan = self.plan(resolved, self.obtain(resolved))
+        try:
+            return self.assemble(plan)
+        except StagedFileError as error:
+            self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them anew")
+            self.steps[-1] = replace(
+                self.steps[-1], status="done", detail=f"{error.message}; made anew below"
+            )
+        cache = cache_of(self.ws)
+        discard_runtime(cache, plan.digest)
+        self.distrust(resolved)
+        self.confirm_downloads(resolved)
+        return self.assemble(self.plan(resolved, self.obtain(resolved)))
+
+    def distrust(self, resolved: Resolved) -> None:
+        """Remove what an earlier run fetched and has changed since; the next step fetches it again."""
+        for artifact in resolved.artifacts:
+            discard_changed(artifact, cache_of(self.ws), progress=self.ws.progress)
+
+    def obtain(self, resolved: Resolved) -> tuple[tuple[Artifact, UnpackedTree], ...]:
+        """Fetch and unpack every part that is not here yet."""
+        cache, progress = cache_of(self.ws), self.ws.progress
+        trees = {a.id: tree for a in resolved.artifacts if (tree := load_tree(a, cache)) is not None}
+        absent = [a for a in resolved.artifacts if a.id not in trees]
+        published = [a for a in absent if a.format is not ArtifactFormat.SUPPLIED]
+        # First what costs nothing: wrong files are reported before a download.
+        for artifact in absent:
+            if artifact.format is ArtifactFormat.SUPPLIED:
+                trees[artifact.id] = self._supplied(artifact, resolved.stack)
+        known = {a.id for a in published if a.sha256 and cache.blob_path(a.sha256).is_file()}
+        with self.step("fetch") as notes:
+            blobs = [fetch(a, cache, options=self.request.fetching, progress=progress) for a in published]
+            notes.status = "done" if blobs else "kept" if trees else "skipped"
+            notes.detail = f"{len(blobs)} verified by hash" if blobs else "nothing to download"
+        with self.step("unpack") as notes:
+            notes.status = "done" if absent else "kept" if trees else "skipped"
+            for artifact, blob in zip(published, blobs, strict=True):
+                hashed = artifact.id not in known  # just now, while it arrived
+                trees[artifact.id] = unpack(artifact, cache, blob, progress=progress, hashed=hashed)
+            notes.detail = f"{sum(len(t.files) for t in trees.values()):,} files" if trees else ""
+        return tuple((a, trees[a.id]) for a in resolved.artifacts)
+
+    def _supplied(self, artifact: Artifact, stack: Stack) -> UnpackedTree:
+        """Verify the files a person supplies for a part that is not published."""
+        with self.step("supplied") as notes:
+            tree = user_supplied_files(self.ws, artifact, stack, self.request.supplied)
+            notes.status = "done" if self.request.supplied else "kept"
+            notes.detail = f"{len(tree.files)} files are those the lock names"
+        return tree
+
+    def plan(self, resolved: Resolved, trees: tuple[tuple[Artifact, UnpackedTree], ...]) -> RuntimePlan:
+        """Compile what is ours, and lay everything out."""
+        with self.step("build") as notes:
+            built, notes.status = self._native(resolved.stack)
+            notes.detail = ", ".join(sorted(f.file.name for f in built)) or "nothing of ours in this stack"
+        parts = [part for artifact, tree in trees for part in lay_out(resolved.stack, artifact, tree)]
+        return plan_runtime(resolved.stack.id, parts, built)
+
+    def _native(self, stack: Stack) -> tuple[tuple[PlannedFile, ...], str]:
+        """Compile what is ours; a machine without a compiler gets one, if that is agreed to."""
+        ws = self.ws
+        build = partial(
+            native_files, ws.root, stack, cache_of(ws), ws.environ, ws.platform, progress=ws.progress
+        )
+        try:
+            return build()
+        except HostError as error:
+            if error.reference != "no-compiler" or self.request.fetching.offline:
+                raise
+        provide_compiler(ws, yes=self.request.yes)
+        return build()
+
+    def assemble(self, plan: RuntimePlan) -> Runtime:
+        """Make the runtime, hashing every byte that is taken over, or verify the one that is there."""
+        with self.step("assemble") as notes:
+            cache = cache_of(self.ws)
+            runtime, made = assemble(plan, cache, progress=self.ws.progress)
+            notes.status = "done" if made else "kept"
+            notes.detail = f"{len(runtime.files)} files, digest {runtime.digest[:12]}"
+        with self.step("verify") as notes:
+            if not made:
+                verify_runtime(runtime, progress=self.ws.progress)
+            notes.detail = "every byte read and hashed"
+        return runtime
+
+
+def read_request(
+    *,
+    stack: str = "",
+    gpu: str = "",
+    with_: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    only_proven: bool = False,
+    supplied: str = "",
+    force: bool = False,
+    system: str = "",
+) -> SetupRequest:
+    """Read the options as typed."""
+    parts = tuple(part.strip() for part in with_.split(",") if part.strip())
+    mirrors = (mirror,) if mirror else ()
+    options = FetchOptions(offline=offline, mirrors=mirrors)
+    return SetupRequest(
+        stack=stack,
+        gpu=gpu,
+        parts=parts,
+        yes=yes,
+        only_proven=only_proven,
+        supplied=supplied,
+        force=force,
+        system=system,
+        fetching=options,
+    )
+
+
+def user_supplied_files(ws: Workspace, artifact: Artifact, stack: Stack, supplied: str) -> UnpackedTree:
+    """Return the files of a supplied part: from the folder that was named, else from an earlier set-up.
+
+    Raises:
+        IntegrityError: files in the folder are missing or differ; each is named, and each surplus one.
+        UsageError: no folder was named, and no earlier set-up has the files.
+    """
+    if supplied:
+        tree = supplied_files(artifact, Path(supplied), progress=ws.progress)
+        for name in tree.surplus:
+            ws.progress.note(f"{name} is not part of {artifact.id} and was left out")
+        return tree
+    for folder in _earlier(ws, artifact, stack):
+        with suppress(IntegrityError):  # damaged since; `verify` says how
+            return supplied_files(artifact, folder, progress=ws.progress)
+    msg = f"{artifact.id} is not published anywhere: its files have to be supplied"
+    names = tuple(member.name for member in artifact.members)
+    raise UsageError("supply-files", msg, context=names, hint="name their folder: --supplied=FOLDER")
+
+
+def _earlier(ws: Workspace, artifact: Artifact, stack: Stack) -> list[Path]:
+    """Return folders of earlier set-ups that hold a part's files under their own names, newest first."""
+    if artifact.root or any(member.name != member.path for member in artifact.members):
+        return []
+    digests = [generation.digest for generation in read_history(ws.stage).of(stack.id)]
+    runtimes = [load_runtime(cache_of(ws), digest, stack=stack.id) for digest in dict.fromkeys(digests)]
+    return [runtime.path for runtime in runtimes if runtime is not None and runtime.path is not None]
+
+
+def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[str, ...]:
+    """Say which libraries have kernels for other GPUs only; nothing where it cannot be seen.
+
+    Args:
+        stack: its HIP is looked at.
+        host: its selected GPU is meant.
+        home: the HIP runtime that came with the stack; else the installed one.
+    """
+    gpu = host.selected_gpu
+    root = fitting_root(stack, host) if stack.hip.source is HipSource.SDK else None
+    folder = home if home is not None else root.path if root is not None else None
+    if gpu is None or not gpu.gfx or folder is None:
+        return ()
+    known = hip_libraries()
+    return tuple(
+        f"{known[name].label} in {folder} has kernels for other GPUs, none for {gpu.gfx}: "
+        f"{known[name].cuda} will fail"
+        for name, there in kernels_for(folder, gpu.gfx).items()
+        if there is False
+    )
+
+
+LOCK: Final = "requirements-zig.lock"
+#: The wheel for x86-64 Linux; the others are of the same order.
+BYTES: Final = 101_083_562
+SECONDS: Final = 1800
+
+
+def provide_compiler(ws: Workspace, *, yes: bool) -> None:
+    """Install the locked ``ziglang`` into the environment that runs us; pip refuses any other bytes.
+
+    Raises:
+        UsageError: the download was not agreed to.
+        FetchError: pip could not install it.
+    """
+    row = DownloadRow(
+        artifact="ziglang (a C compiler, from PyPI)",
+        action=FetchAction.FETCH,
+        bytes=BYTES,
+        license="MIT",
+        trust=Trust.UPSTREAM_DIGEST,
+        note="needed once to build the CPU reference; this machine has no C compiler",
+    )
+    require_consent(DownloadSummary(stack="the C compiler", rows=(row,)), yes=yes, ask=ws.ask)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    with ws.progress.task("install ziglang", None):
+        done = subprocess.run(
+            [*pip, "--require-hashes", "-r", str(ws.root / LOCK)],
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-5:]
+        msg = "pip could not install the C compiler ziglang"
+        hint = "install gcc or clang from your system instead, or connect to the package index"
+        raise FetchError("compiler-not-installed", msg, context=tuple(lines), hint=hint)
+    importlib.invalidate_caches()  # so that this process sees what pip has just put there

@@ -1,0 +1,263 @@
+"""``validate`` and ``validate-round``: every step for one stack, and what a round of them means."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scripts.app.check import check_program
+from scripts.app.context import Staged, Workspace, cache_of, lock_of
+from scripts.app.setup import check_noted, probes_noted, run_noted
+from scripts.app.setup_steps import Flow, read_request
+from scripts.app.validation_findings import Findings, write_papers
+from scripts.app.validation_steps import (
+    ValidationSubject,
+    copy_program,
+    look_inside,
+    run_all,
+    run_step,
+    subject_of,
+)
+from scripts.app.wrap.plan import named_program
+from scripts.errors import ExitCode, HostError, TargetError, UsageError, WorkspaceError
+from scripts.evidence.index import Regression
+from scripts.evidence.validation import (
+    Validation,
+    ValidationVerdict,
+    markdown,
+    problems_of,
+    read_validations,
+    unsatisfied,
+)
+from scripts.lock.reader import find_stack
+from scripts.model import StackKind
+from scripts.osal.fs import remove_tree
+from scripts.osal.text import utc_now
+from scripts.serialize import JsonRecord, pick
+
+#: Refusals that mean "not without a person": the stack is skipped, and the reason says what is missing.
+NEEDS_A_PERSON: Final = frozenset({"consent-needed", "declined", "supply-files"})
+
+
+class ValidateResult(Struct, frozen=True, kw_only=True):
+    """One stack, validated or skipped, and where its documents lie.
+
+    Attributes:
+        validation: what was done and shown.
+        regressions: what was better before.
+        missing: required stacks and architectures that nothing was shown for.
+        folder: the folder with evidence, JUnit file and logs.
+    """
+
+    validation: Validation
+    regressions: tuple[Regression, ...]
+    missing: tuple[str, ...]
+    folder: Path
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed, 3 failed or a required thing was skipped, 50 cannot be run here."""
+        if self.missing or self.validation.verdict is ValidationVerdict.FAILED:
+            return int(ExitCode.NEGATIVE)
+        return int(ExitCode.HOST if self.validation.verdict is ValidationVerdict.SKIPPED else ExitCode.OK)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            **self.validation.to_json(),
+            **pick(self, "missing folder"),
+        }
+
+
+def validate(
+    ws: Workspace,
+    *,
+    stack: str = "",
+    require: str = "",
+    exe: str = "",
+    report: str = "",
+    yes: bool = False,
+    offline: bool = False,
+    mirror: str = "",
+    supplied: str = "",
+) -> ValidateResult:
+    """Verify, assemble, check, run, wrap by every way, undo and prove the undo; nothing is made active.
+
+    Args:
+        ws: the workspace.
+        stack: its id; empty: the one that ``setup`` would choose.
+        require: stacks and architectures, comma separated; each must have been run, else it is a failure.
+        exe: a program of the user's, of whose folder a throw-away copy is used; empty: the stack's own check.
+        report: also write the result as JSON to this file.
+        yes: agree to downloads beforehand.
+        offline: connect to nothing.
+        mirror: asked first for every download.
+        supplied: the folder with files that are not published.
+
+    Raises:
+        UsageError: there is no such stack or program.
+        LockError: the lock is wrong.
+    """
+    created = utc_now()
+    program = named_program(ws, exe) if exe else None
+    lock = lock_of(ws)
+    if stack:
+        find_stack(lock, stack)  # an unknown one is refused before anything is written about it
+    request = read_request(stack=stack, yes=yes, offline=offline, mirror=mirror, supplied=supplied)
+    flow, found = Flow(ws, request), Findings()
+    with _throw_away_folder() as folder:
+        _run_steps(flow, found, program, folder)
+    papers = write_papers(flow, found, created, program=program, report=report)
+    return ValidateResult(
+        validation=papers.validation,
+        regressions=papers.regressions,
+        missing=unsatisfied([papers.validation], require),
+        folder=papers.folder,
+    )
+
+
+@contextmanager
+def _throw_away_folder() -> Iterator[Path]:
+    """Make a folder and take it away again; what a program still holds stays, in the system's own place."""
+    folder = Path(tempfile.mkdtemp(prefix="cuda-amd-validate-")).resolve()
+    try:
+        yield folder
+    finally:
+        try:
+            remove_tree(folder)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_steps(flow: Flow, found: Findings, program: Path | None, folder: Path) -> None:
+    """Go as far as possible; what stops it is written down, not raised."""
+    try:
+        staged = found.staged = _stage(flow)
+    except WorkspaceError as error:
+        skip = isinstance(error, HostError) or error.reference in NEEDS_A_PERSON
+        unmet = error.reference == "stack-unmet"  # its context says what is lacking, one a line
+        words = "; ".join((*(() if unmet else (f"{error.reference}: {error.message}",)), *error.context))
+        found.skip, found.failure = (words, "") if skip else ("", words)
+        flow.steps[-1:] = [
+            replace(step, status="skipped" if skip else "failed", detail=words) for step in flow.steps[-1:]
+        ]
+        return
+    with alone_on_its_gpu(flow.ws, staged):
+        _show(flow, found, staged, program, folder)
+    found.failure = "; ".join(f"{s.name}: {s.detail}" for s in flow.steps if s.status == "failed")
+
+
+def _stage(flow: Flow) -> Staged:
+    """Scan, select, fetch, verify and assemble, as ``setup`` does."""
+    host = flow.scan()
+    lock, _selection, resolved = flow.select(host)
+    flow.confirm_downloads(resolved)
+    runtime = flow.runtime(resolved)
+    return Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
+
+
+@contextmanager
+def alone_on_its_gpu(ws: Workspace, staged: Staged) -> Iterator[None]:
+    """Keep other validations off the same GPU meanwhile; those on the CPU disturb none."""
+    gpu = None if staged.stack.kind is StackKind.REFERENCE else staged.host.selected_gpu
+    cache = cache_of(ws)
+    cache.ensure()
+    with nullcontext() if gpu is None else cache.locked(f"gpu-{gpu.index}", timeout=6 * 3600.0):
+        yield
+
+
+def _show(flow: Flow, found: Findings, staged: Staged, program: Path | None, folder: Path) -> None:
+    """Look into the program, check, run, and wrap."""
+    found.subject = _copy(flow, staged, program, folder)
+    seen = look_inside(flow, found.subject) if found.subject is not None else None
+    with run_step(flow, "check") as notes:
+        found.checked = check_noted(flow, staged, notes)
+    why_not = "" if found.loads else "the core libraries do not load"
+    with run_step(flow, "run", why_not) as notes:
+        if not why_not:
+            found.ran = run_noted(flow, staged, notes)
+    with run_step(flow, "probes", why_not) as notes:
+        if not why_not:
+            probes_noted(flow, staged, notes)
+    if found.subject is not None and seen is not None:
+        run_all(flow, found.subject, seen, why_not=why_not if found.subject.own else "")
+
+
+def _copy(flow: Flow, staged: Staged, program: Path | None, folder: Path) -> ValidationSubject | None:
+    """Make the throw-away copy; ``None`` where its step has failed."""
+    with run_step(flow, "copy") as notes:
+        copy = copy_program(program or check_program(staged.runtime), folder, alone=program is None)
+        notes.detail = "a throw-away copy of " + ("its folder" if program else "the stack's own cuda_check")
+        return subject_of(flow.ws, staged, copy, own=program is None)
+    return None
+
+
+PAGE = "summary.md"
+
+
+class RoundResult(JsonRecord, frozen=True, kw_only=True):
+    """A judged round.
+
+    Attributes:
+        validations: one for each stack.
+        problems: why the round is no success; empty when it is one.
+        page: where the summary was written.
+    """
+
+    validations: tuple[Validation, ...]
+    problems: tuple[str, ...]
+    page: Path
+
+    JSON = "validations problems page"
+
+    @property
+    def exit_code(self) -> int:
+        """3 unless it is a success."""
+        return int(ExitCode.NEGATIVE if self.problems else ExitCode.OK)
+
+    @property
+    def skipped(self) -> dict[str, list[str]]:
+        """The skipped stacks by reason, in which each is ``it``, so that a reason is given once."""
+        found: dict[str, list[str]] = {}
+        for validation in self.validations:
+            if validation.verdict is ValidationVerdict.SKIPPED:
+                reason = validation.reason.replace(validation.stack, "it")
+                found.setdefault(reason, []).append(validation.stack)
+        return found
+
+
+def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> RoundResult:
+    """Read a round's documents, write its page, and judge it.
+
+    Args:
+        ws: the workspace.
+        folder: holds one document for each stack.
+        require: stacks and architectures, comma separated, that must really have been run.
+
+    Raises:
+        UsageError: no folder is named.
+        TargetError: it is not there.
+    """
+    if not folder:
+        hint = "name it: invoke validate-round --folder=FOLDER"
+        raise UsageError("folder-needed", "no folder of a round is named", hint=hint)
+    place = Path(folder)
+    if not place.is_dir():
+        msg = f"{folder} is not a folder"
+        raise TargetError("no-round", msg, hint="run a round: nox -s validate")
+    validations, faults = read_validations(place)
+    problems = problems_of(validations, require=require, faults=faults)
+    page = markdown(validations, problems)
+    (place / PAGE).write_text(page, encoding="utf-8", newline="\n")
+    if run_page := ws.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(run_page).open("a", encoding="utf-8", newline=os.linesep) as file:
+            file.write(page)
+    return RoundResult(validations=validations, problems=problems, page=place / PAGE)

@@ -1,1 +1,0 @@
-"""The use case ``validate`` and its steps."""

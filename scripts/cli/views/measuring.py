@@ -1,0 +1,285 @@
+"""What a person sees of ``check``, ``run``, ``precompile``, ``probe``, ``compare`` and ``ab``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from scripts.app.compare import percent
+from scripts.bench.judgement import FEWEST_PAIRS, CompareVerdict
+from scripts.bench.picture import signed
+from scripts.bench.trials import HIGHER, LOWER
+from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
+from scripts.model import Outcome, StackKind
+from scripts.probing.catalogue import probes
+from scripts.probing.matrix import ProbeChange
+
+if TYPE_CHECKING:
+    from scripts.app.ab import AbResult
+    from scripts.app.check import CheckResult
+    from scripts.app.compare import CompareResult
+    from scripts.app.precompile import PrecompileResult
+    from scripts.app.probe import ProbeResult
+    from scripts.app.run import RunResult
+    from scripts.bench.judgement import Comparison, PairFinding
+
+
+MARKS: Final = {
+    Outcome.PASS: "ok",
+    Outcome.UNAVAILABLE: "skip",
+    Outcome.NOT_REACHED: "unknown",
+    Outcome.HANG_AFTER_RESULT: "warn",
+    Outcome.CRASH_AFTER_RESULT: "warn",
+}
+
+
+def show_check(result: CheckResult, out: Out) -> None:
+    """Show every library, then what it means, then what to do."""
+    absent = [
+        r.capability for r in result.verdict.results if r.outcome is Outcome.UNAVAILABLE and not r.level
+    ]
+    for item in result.verdict.results:
+        if item.capability in absent:
+            continue
+        detail = f": {brief(item.detail)}" if item.detail else ""
+        out.mark(MARKS.get(item.outcome, "fail"), f"{item.capability} {item.outcome.value}{detail}")
+    if absent:
+        out.mark("skip", f"not here: {', '.join(absent)}")
+    for note in result.notes:
+        out.mark("warn", note)
+    for line in result.noise[:20]:
+        out.line(f"    {line}")
+    word = "The libraries load" if result.verdict.loads else "Not all libraries load"
+    out.line(f"{word} ({result.stack}, {seconds(result.seconds)}): {result.verdict.reason}.")
+    if result.simulated:
+        out.loud("This is the CPU reference stack: it proves the pipeline, not a GPU.")
+    if result.verdict.loads:
+        out.line("Loading is not working: this says nothing about numbers.")
+        out.now("see whether numbers are right: invoke run --workload=gemm")
+    else:
+        if result.kind is StackKind.TRANSLATION and result.verdict.outcome is Outcome.TIMEOUT:
+            out.line(
+                "A library that is missing opens a message box; without anybody to close it the check waits."
+            )
+        out.now("find out why: invoke doctor")
+
+
+#: So many last lines of the tool's output are shown where it failed.
+TAIL = 10
+
+
+def show_precompile(result: PrecompileResult, out: Out) -> None:
+    """Say whether the cache grew, which alone shows that something was compiled."""
+    for note in (*result.notes, *result.ending):
+        out.note(note)
+    grown = result.after - result.before
+    took = f"{result.path.name} with {result.stack}, {seconds(result.seconds)}"
+    if result.code:
+        out.mark("fail", f"{took}: the layer's tool failed")
+        for line in result.output.decode("utf-8", "replace").splitlines()[-TAIL:]:
+            out.line(f"    {line}")
+    elif grown > 0:
+        out.mark("ok" if result.code == 0 else "warn", f"{took}: the compile cache grew by {size(grown)}")
+    else:
+        out.mark("warn", f"{took}: nothing was added to the compile cache")
+        out.line("    Everything was there already, or there is no device code that the layer can read.")
+    if result.cache:
+        out.line(f"    {result.cache} ({size(result.after)})")
+    if result.code == 0:
+        out.now(f'run it: invoke wrap --exe="{result.path}"' if result.path.is_file() else RUN_ONE)
+    else:
+        out.now("find out why: invoke doctor")
+
+
+def show_run(result: RunResult, out: Out) -> None:
+    """Say whether the answer was right, and how far that goes."""
+    good = result.result.outcome is Outcome.PASS
+    level = f", {result.result.level.value}" if result.result.level else ""
+    simulated = " (simulated: this is the CPU, not a GPU)" if result.simulated else ""
+    word = f"{result.result.outcome.value}{level}{simulated}"
+    line = f"{result.workload} on {result.stack}: {word}, {seconds(result.seconds)}"
+    out.mark("ok" if good else "fail", line)
+    out.line(f"    {result.result.detail}")
+    for words in result.last_words:
+        out.line(f"    | {words}")
+    if result.native:
+        out.line(f"    beside it, the device's own: {native(result.native)}")
+    if result.record_path:
+        out.line(f"    {result.trials} trials in {result.record_path}")
+    if result.result.outcome is Outcome.REFUSED:
+        out.now("see what other stacks are for: invoke stacks")
+    elif result.result.outcome is Outcome.INCORRECT:
+        out.now("see whether the files are intact: invoke verify")
+    elif not good:
+        out.now("see which libraries load: invoke check")
+
+
+def native(found: Mapping[str, object]) -> str:
+    """Put the device's own product into a line."""
+    figure = next(
+        (f"{v:,.1f} GFLOP/s" for k, v in found.items() if k.startswith("gflops") and isinstance(v, float)), ""
+    )
+    words = (found.get("library"), figure or found.get("note"), "" if figure else found.get("detail"))
+    return ", ".join(str(word) for word in words if word)
+
+
+CHANGES: Final = {ProbeChange.BETTER: "ok", ProbeChange.WORSE: "fail"}
+
+
+def show_probe(result: ProbeResult, out: Out) -> None:
+    """Show what did not pass, the score, and what to do."""
+    if result.compared:
+        show_differences(result, out)
+        return
+    for item in result.results:
+        if item.outcome is Outcome.PASS:
+            out.mark("ok", f"{item.capability}: {item.detail}")
+    for item in result.results:
+        if item.outcome is not Outcome.PASS:
+            mark = MARKS.get(item.outcome, "fail")
+            out.mark(mark, f"{item.capability} {item.outcome.value}: {brief(item.detail)}")
+            if item.outcome not in {Outcome.UNAVAILABLE, Outcome.REFUSED}:
+                out.line(f"    {probes()[item.capability].why}")
+    _sum_up(result, out)
+    if result.evidence:
+        out.line(f"    {result.evidence}")
+        out.now(f"keep {result.evidence}: `invoke probe --compare` holds another stack's document against it")
+    else:
+        out.now("ask a stack: invoke probe")
+
+
+def _sum_up(result: ProbeResult, out: Out) -> None:
+    """Show the score, how far it goes, and which settings go around what failed."""
+    counted, percent = result.score, result.score.percent
+    share = "nothing was exercised" if percent is None else f"{percent:g} % passed"
+    figures = f"{counted.passed} passed, {counted.failed} failed, {counted.refused} refused"
+    out.line(f"{result.stack or 'the probes themselves'}: {share} ({figures}, {counted.absent} not here)")
+    if result.kept:
+        out.line(f"    {result.kept} of them were done before the interruption")
+    if result.simulated:
+        out.loud("This is the CPU reference stack: it proves the pipeline, not a GPU.")
+    for policy, names in result.policies.items():
+        out.line(f"    {policy} goes around {', '.join(names)} in PyTorch")
+
+
+def show_differences(result: ProbeResult, out: Out) -> None:
+    """Show what changed between two matrices, and count what did not."""
+    same = 0
+    for item in result.differences:
+        if item.change is ProbeChange.SAME:
+            same += 1
+            continue
+        words = [outcome.value if outcome else "not there" for outcome in (item.first, item.second)]
+        detail = f": {brief(item.detail)}" if item.change is ProbeChange.WORSE and item.detail else ""
+        out.mark(CHANGES.get(item.change, "unknown"), f"{item.probe} {words[0]} -> {words[1]}{detail}")
+    out.line(f"{same} are the same in {result.compared[0]} and {result.compared[1]}")
+    out.now("what each probe asks is in docs/probes.md")
+
+
+VERDICT_MARKS: Final = {CompareVerdict.BETTER: "ok", CompareVerdict.SAME: "ok", CompareVerdict.WORSE: "fail"}
+
+
+def show_compare(result: CompareResult, out: Out) -> None:
+    """Show every metric, then what the primary one means, then what to do."""
+    c = result.comparison
+    out.line(f"{c.workload}: {c.candidate} against {c.baseline} (warm-up {c.warmup})")
+    for finding in c.findings.values():
+        _metric(finding, out, decides=finding.metric == c.primary)
+    out.line()
+    show_verdict(c, out)
+    _conditions(c, out)
+    if result.picture:
+        out.line(f"Picture: {result.picture}")
+    primary = c.findings[c.primary]
+    if c.verdict is CompareVerdict.INCONCLUSIVE and primary.needed_pairs:
+        rounds = (primary.needed_pairs + 1) // 2  # A B B A are two pairs
+        if all(source.endswith(".json") for source in result.sources):  # our own name stacks
+            a, b = c.baseline.removesuffix("/a"), c.candidate.removesuffix("/b")
+            out.now(f"measure more: invoke ab --a={a} --b={b} --workload={c.workload} --rounds={rounds}")
+        else:
+            out.now(f"measure about {primary.needed_pairs} pairs where these came from")
+    else:
+        out.now("why it is judged like this: docs/comparing.md")
+
+
+def show_verdict(c: Comparison, out: Out) -> None:
+    """Say in one sentence what is known, and what is not."""
+    finding = c.findings[c.primary]
+    out.mark(VERDICT_MARKS.get(c.verdict, "unknown"), f"{c.verdict.value}: {sentence(c, finding)}")
+    if c.verdict is CompareVerdict.INCONCLUSIVE:
+        apart = max(c.spreads.items(), key=lambda item: item[1])
+        out.line(f"    Trials of {apart[0]} alone lie {apart[1]:.1f} % apart.")
+    if not c.answers_known:
+        out.line("    Whether the answers of these trials were right is not recorded.")
+
+
+def sentence(c: Comparison, finding: PairFinding) -> str:
+    """Put the primary metric's finding into words."""
+    pairs, margin = finding.interval.pairs, f"±{c.margin * 100:g} %"
+    if pairs < FEWEST_PAIRS:
+        need = f"; about {finding.needed_pairs} would be needed" if finding.needed_pairs else ""
+        return f"{pairs} pairs cannot tell {c.candidate} from {c.baseline} by {c.primary}{need}"
+    estimate, ends = signed(math.expm1(finding.interval.mean) * 100), _ends(finding)
+    if c.verdict is CompareVerdict.SAME:
+        return f"by {c.primary} they differ by less than {margin} ({estimate}, between {ends})"
+    if c.verdict is CompareVerdict.INCONCLUSIVE:
+        return f"{c.primary} changes by {estimate}, and anything between {ends} fits these {pairs} pairs"
+    return f"{c.primary} changes by {estimate}, between {ends} by {pairs} pairs"
+
+
+def _metric(finding: PairFinding, out: Out, *, decides: bool) -> None:
+    """Show one metric: what the pairs say, and the published definition beside it."""
+    pooled = finding.pooled
+    good = {HIGHER: "more is better", LOWER: "less is better"}.get(
+        finding.better, "which is better is not recorded"
+    )
+    out.line(f"{finding.metric}{' (decides)' if decides else ''}, {good}: {finding.verdict.value}")
+    if finding.ratios:
+        mean = signed(math.expm1(finding.interval.mean) * 100)
+        out.line(f"    {finding.interval.pairs} pairs: {mean}, between {_ends(finding)}")
+    old, new = pooled.baseline_median, pooled.candidate_median
+    line = f"    all iterations pooled: medians {_figure(old)} and {_figure(new)}"
+    if old and pooled.baseline_mean:
+        means = (pooled.candidate_mean / pooled.baseline_mean - 1) * 100
+        line += f", {signed((new / old - 1) * 100, 2)}; means {signed(means, 2)}"
+    out.line(line)
+
+
+def _figure(value: float) -> str:
+    """Write a measured value; four digits are enough for small ones."""
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.2f}"  # noqa: PLR2004 - how numbers look
+
+
+def _ends(finding: PairFinding) -> str:
+    """Write the interval."""
+    ends = [percent(finding.interval.low), percent(finding.interval.high)]
+    return " and ".join(signed(end) for end in ends if end is not None) if None not in ends else "unknown"
+
+
+def _conditions(c: Comparison, out: Out) -> None:
+    """Name the conditions that differ or are unknown."""
+    different, unknown = c.conditions["different"], c.conditions["unknown"]
+    if isinstance(different, dict) and different:
+        for name, pair in different.items():
+            out.line(f"    {name}: {pair['baseline']} against {pair['candidate']}")
+    if isinstance(unknown, list) and unknown:
+        out.line(f"    Unknown, and so perhaps different: {', '.join(unknown)}.")
+
+
+STOPPED = {
+    "width": "the interval is narrow enough",
+    "budget": "the rounds are used up",
+    "failure": "an answer was not right",
+}
+
+
+def show_ab(result: AbResult, out: Out) -> None:
+    """Say how it ended, show the comparison, name the files."""
+    out.line(f"{result.rounds} blocks of A B B A; stopped because {STOPPED[result.stopped]}.")
+    out.line(f"Record: {result.record}")
+    if result.result is None:
+        out.mark("fail", f"not compared: {result.failure}")
+        out.now("find out why: invoke doctor")
+        return
+    show_compare(result.result, out)

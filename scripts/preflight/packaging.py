@@ -1,0 +1,333 @@
+"""What a program ships: its files, its Python packages, and signs that it hides what it uses."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
+
+from scripts.guards import REFERENCE, WHY, GuardSign
+from scripts.osal.paths import home_folder
+from scripts.preflight.libraries import DATA
+from scripts.serialize import JsonRecord
+
+if TYPE_CHECKING:
+    from scripts.binary.image import FileBytes
+
+
+MAX_FILES: Final = 20_000
+MAX_DEPTH: Final = 6
+#: Folders that many programs share: what lies beside a program there is not the program's.
+SHARED: Final = frozenset(
+    {
+        *(
+            "bin",
+            "sbin",
+            "lib",
+            "lib64",
+            "usr",
+            "local",
+            "opt",
+            "tmp",
+            "temp",
+            "home",
+            "users",
+            "desktop",
+            "downloads",
+        ),
+        *("documents", "windows", "system32", "syswow64", "program files", "program files (x86)", "scripts"),
+        *("site-packages", "dist-packages"),
+    }
+)
+_NATIVE: Final = (".dll", ".pyd", ".exe", ".node", ".ofx", ".xll", ".plugin", ".ptx", ".cubin", ".fatbin")
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """Libraries by lower-case name, and what lies beside the program (folders end with ``/``).
+
+    ``complete`` is false where a limit ended the listing.
+    """
+
+    by_name: dict[str, tuple[Path, ...]] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every library, in a fixed order."""
+        return tuple(sorted({path for paths in self.by_name.values() for path in paths}))
+
+
+def list_folder(folder: Path, *, deep: bool) -> Listing:
+    """List a folder; ``deep`` also lists folders below, never through links.
+
+    What cannot be listed is left out and makes the listing incomplete.
+    """
+    found: dict[str, list[Path]] = {}
+    beside: list[str] = []
+    left, complete = MAX_FILES, True
+    pending = [(folder, 0)]
+    while pending:
+        here, depth = pending.pop()
+        try:
+            entries = sorted(os.scandir(here), key=lambda e: e.name)
+        except OSError:
+            complete = False
+            continue
+        for entry in entries:
+            left -= 1
+            if left < 0:
+                return Listing(by_name=_frozen(found), beside=tuple(beside), complete=False)
+            is_folder = _is_folder(entry)
+            if depth <= 1:
+                name = f"{here.name}/{entry.name}" if depth else entry.name
+                beside.append(f"{name}/" if is_folder else name)
+            if is_folder and deep and depth < MAX_DEPTH:
+                pending.append((Path(entry.path), depth + 1))
+            elif not is_folder and is_native(entry.name):
+                found.setdefault(entry.name.lower(), []).append(Path(entry.path))
+    return Listing(by_name=_frozen(found), beside=tuple(beside), complete=complete)
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether many programs live in a folder, so that its content says nothing about one of them."""
+    return folder.name.lower() in SHARED or folder == folder.parent or folder == home_folder()
+
+
+def is_native(name: str) -> bool:
+    """Whether a file of this name may be a library or device code; its bytes decide later."""
+    lower = name.lower()
+    return lower.endswith(_NATIVE) or ".so" in lower
+
+
+def merged(*listings: Listing) -> Listing:
+    """Put listings together."""
+    found: dict[str, list[Path]] = {}
+    for listing in listings:
+        for name, paths in listing.by_name.items():
+            found.setdefault(name, []).extend(paths)
+    beside = tuple(name for listing in listings for name in listing.beside)
+    return Listing(by_name=_frozen(found), beside=beside, complete=all(x.complete for x in listings))
+
+
+def _frozen(found: dict[str, list[Path]]) -> dict[str, tuple[Path, ...]]:
+    """Make it unchangeable."""
+    return {name: tuple(dict.fromkeys(paths)) for name, paths in found.items()}
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a real folder; links are not followed."""
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+#: Distributions whose native files use CUDA: names on PyPI, compared in their normal form.
+KNOWN: Final = (
+    r"torch|torchvision|torchaudio|cupy(-cuda\d+x|-cuda\d+)?|onnxruntime-gpu|ctranslate2|bitsandbytes",
+    r"llama-cpp-python|tensorflow(-gpu)?|jaxlib|jax-cuda\d+-(pjrt|plugin)|xformers|flash-attn|triton(-windows)?",
+    r"numba|numba-cuda|pycuda|cuda-(python|bindings|core)|faiss-gpu(-cu\d+)?|paddlepaddle-gpu|mxnet-cu\d+",
+    r"tensorrt(-.*)?|nvidia-.*|xgboost|lightgbm|catboost|opencv-contrib-python|spconv-cu\d+|auto-gptq|exllamav2",
+    r"vllm|sgl-kernel|deepspeed|taichi|warp-lang|open3d|pynvml|nvidia-ml-py|insightface|whisper-ctranslate2",
+)
+_PYTHON: Final = re.compile(r"python(w)?(\d(\.\d+)?t?)?(_d)?(\.exe)?", re.IGNORECASE)
+MAX_RECORD: Final = 1 << 23
+
+
+class Package(Struct, frozen=True, kw_only=True):
+    """One installed distribution and its native files."""
+
+    name: str
+    version: str
+    files: tuple[Path, ...]
+
+
+def is_python(program: Path) -> bool:
+    """Whether a program is a Python interpreter, by its name or by lying in an environment."""
+    return bool(_PYTHON.fullmatch(program.name))
+
+
+def environments(program: Path) -> tuple[Path, ...]:
+    """Return the package folders of the interpreter's environment, its own first."""
+    found: list[Path] = []
+    homes = dict.fromkeys(
+        home for path in (program, program.resolve()) for home in (path.parent, path.parent.parent)
+    )
+    for home in homes:
+        found += [home / "Lib" / "site-packages", *sorted(home.glob("lib/python3*/*-packages"))]
+        settings = _settings(home / "pyvenv.cfg")
+        base = settings.get("home", "")
+        if base and settings.get("include-system-site-packages", "").lower() == "true":
+            found += [Path(base) / "Lib" / "site-packages"]
+            found += sorted(Path(base).parent.glob("lib/python3*/site-packages"))
+    return tuple(dict.fromkeys(path for path in found if path.is_dir()))
+
+
+def roots_of(program: Path) -> tuple[Path, ...]:
+    """Return the folders that hold a program: its own and, in a virtual or conda environment, that one."""
+    own = program.resolve().parent
+    above = (folder.parent for folder in (program.parent.resolve(), own))
+    around = [root for root in above if (root / "pyvenv.cfg").is_file() or (root / "conda-meta").is_dir()]
+    return tuple(dict.fromkeys((own, *around)))
+
+
+def installed(folders: Sequence[Path]) -> tuple[Package, ...]:
+    """Return the distributions that are known to use CUDA, by what their RECORD lists."""
+    found: dict[str, Package] = {}
+    for folder in folders:
+        for info in sorted(folder.glob("*.dist-info")):
+            name, _, version = info.name.removesuffix(".dist-info").rpartition("-")
+            normal = re.sub(r"[-_.]+", "-", name).lower()
+            if normal not in found and re.fullmatch("|".join(KNOWN), normal):
+                files = tuple(_native(folder, info))
+                found[normal] = Package(name=normal, version=version, files=files)
+    return tuple(found.values())
+
+
+def _native(folder: Path, info: Path) -> Iterator[Path]:
+    """Yield the native files of one distribution; entries that leave the folder are ignored."""
+    try:
+        with (info / "RECORD").open(encoding="utf-8", errors="replace") as record:
+            text = record.read(MAX_RECORD)
+    except OSError:
+        return
+    for line in text.splitlines():
+        entry = line.rsplit(",", 2)[0].strip('"')
+        if not is_native(entry.rpartition("/")[2]) or ".." in entry.split("/") or entry.startswith("/"):
+            continue
+        path = folder / entry
+        if path.is_file():
+            yield path
+
+
+def _settings(path: Path) -> dict[str, str]:
+    """Read ``pyvenv.cfg``; empty where there is none."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {key.strip().lower(): value.strip() for key, _, value in pairs}
+
+
+#: A packed program's mark lies at its end, before a signature at most this long.
+TAIL: Final = 1 << 17
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """One kind; ``effect`` is ``unknown``, ``refuses`` or ``note``."""
+
+    id: str
+    what: str
+    effect: str
+    why: str
+    files: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    tail: tuple[str, ...] = ()
+    strings: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    needs_both: bool = False
+
+
+class Recognised(JsonRecord, frozen=True, kw_only=True):
+    """A kind, and the sign by which it was recognised."""
+
+    kind: Kind
+    sign: str
+
+    JSON = "kind=kind.id what=kind.what sign why=kind.why"
+
+    @property
+    def sentence(self) -> str:
+        """Say both."""
+        return f"{self.kind.what} (by {self.sign}): {self.kind.why}"
+
+
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """Read the table."""
+    import tomllib  # noqa: PLC0415 - only here, once
+
+    rows = tomllib.loads((DATA / "kinds.toml").read_text(encoding="utf-8"))["kind"]
+    return tuple(_kind(row) for row in rows)
+
+
+def _kind(row: dict[str, Any]) -> Kind:
+    """Take one row; ``except`` is no name in Python."""
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+    excluded = values.pop("except", ())
+    return Kind(**values, excluded=excluded)
+
+
+def guarded_kind(sign: GuardSign) -> Recognised:
+    """Return the kind of a program that an anti-cheat system guards: it is never run."""
+    kind = Kind(id=REFERENCE, what=f"a game guarded by {sign.guard}", effect="refuses", why=WHY)
+    return Recognised(kind=kind, sign=f"{sign.name} in {sign.folder}")
+
+
+@cache
+def byte_signs() -> dict[str, bytes]:
+    """Return what is looked for anywhere in a program's data, by the kind it shows."""
+    return {
+        kind.id: bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
+        for kind in kinds()
+        for text in kind.strings
+    }
+
+
+def tail_signs(source: FileBytes) -> tuple[str, ...]:
+    """Return the kinds whose mark lies at a file's end."""
+    start = max(0, source.size - TAIL)
+    end = source.read(start, TAIL)
+    return tuple(kind.id for kind in kinds() if any(bytes.fromhex(mark) in end for mark in kind.tail))
+
+
+def _matching(names: Sequence[str], pattern: str) -> list[str]:
+    """Return the names that a pattern means; how it begins rules out nearly all of them at once."""
+    head = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    return fnmatch.filter([name for name in names if name.startswith(head)], pattern)
+
+
+def recognise(
+    program: str, listing: Collection[str], sections: Collection[str], signs: Collection[str]
+) -> tuple[Recognised, ...]:
+    """Say which kinds a program is.
+
+    Args:
+        program: its file name.
+        listing: what lies beside it, relative, folders with ``/`` at the end; one level of folders is enough.
+        sections: names of its sections.
+        signs: kinds whose bytes were found in it.
+    """
+    names = [name.lower() for name in listing]
+    found = []
+    for kind in kinds():
+        beside = next((n for p in kind.files for n in _matching(names, p.lower())), "")
+        excluded = any(_matching(names, p.lower()) for p in kind.excluded)
+        inside = kind.id in signs
+        section = next((s for s in kind.sections if s in sections), "")
+        called = any(fnmatch.fnmatch(program.lower(), p) for p in kind.names)
+        if excluded or (kind.needs_both and not (beside and inside)):
+            continue
+        sign = (
+            (f"the file {beside} beside it" if not beside.endswith("/") else f"the folder {beside} beside it")
+            if beside
+            else f"its section {section}"
+            if section
+            else "a mark in its bytes"
+            if inside
+            else "its name"
+            if called
+            else ""
+        )
+        if sign:
+            found.append(Recognised(kind=kind, sign=sign))
+    return tuple(found)
