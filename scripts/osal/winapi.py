@@ -203,7 +203,7 @@ def creation_time(pid: int) -> int | None:
         return None
     try:
         if kernel32.WaitForSingleObject(process, 0) != STILL_RUNNING:
-            return None  # somebody else's handle keeps the number
+            return None  # another program's handle keeps the number
         made, other = ctypes.c_uint64(), ctypes.c_uint64()
         rest = [ctypes.byref(other)] * 3
         check(kernel32.GetProcessTimes(process, ctypes.byref(made), *rest))
