@@ -30,7 +30,7 @@ from scripts.evidence.document import AttemptFact, build_document
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
 from scripts.launch.injection import ViaFacts
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.osal.fs import parallel_map, write_atomic
+from scripts.osal.fs import parallel_map, read_bounded, write_atomic
 from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
 from scripts.probing import matrix as matrices
@@ -50,6 +50,8 @@ from scripts.serialize import JsonRecord, parse_json
 SCRIPT: Final = (*INSIDE, "probes", "probe.py")
 #: Where an interrupted matrix waits, below the stage.
 UNFINISHED: Final = "reports/unfinished-probes.json"
+#: Bytes of what waits there: a whole matrix has far fewer.
+MOST_BYTES: Final = 64 * 1024 * 1024
 DEVICES: Final = ("cuda", "cpu")
 #: What documents of a matrix speak about: a failing probe takes away no pass of a check or a program.
 SUBJECT: Final = "probes"
@@ -196,7 +198,7 @@ class ProbeRun:
     def _unfinished(self, begun: ProbeMatrix, names: set[str]) -> ProbeMatrix:
         """Take over what an interrupted run of the same things has left."""
         try:
-            found = matrices.from_json(parse_json(self._waiting.read_bytes()))
+            found = matrices.from_json(parse_json(read_bounded(self._waiting, MOST_BYTES)))
         except (OSError, ValueError):
             return begun
         if found.key != self.key:
