@@ -46,7 +46,6 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "pycxxfilt": ("preflight",),
     "zstandard": ("binary",),
     "isal": ("store",),
-    "psutil": ("osal",),
     "filelock": ("osal", "store", "staging"),
     "platformdirs": ("app",),
     "jsonschema": ("evidence", "bench"),

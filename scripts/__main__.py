@@ -30,7 +30,7 @@ NEEDED = (3, 11)
 #: Import names that tell whether an environment (a Nox session, uv, `.venv`) can run the tasks.
 PROBES = (
     *("invoke", "nox", "requests", "tomlkit", "rich", "msgspec", "filelock", "platformdirs"),
-    *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "psutil", "truststore", "numpy", "jsonschema"),
+    *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "truststore", "numpy", "jsonschema"),
     "cryptography",
     *("packaging", "pycxxfilt"),
 )

@@ -484,7 +484,6 @@ def test_the_noxfile_needs_nothing_but_nox() -> None:
         "invoke",
         "numpy",
         "jsonschema",
-        "psutil",
         "pefile",
         "elftools",
         "truststore",

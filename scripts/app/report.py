@@ -24,13 +24,16 @@ from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import FILE_NAME, content_hash, read_document, to_json, write_document
 from scripts.model import Host
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, read_end, write_atomic
 from scripts.osal.redaction import Redactor, redact_bytes
 from scripts.osal.text import file_stamp
 from scripts.serialize import JsonRecord, plain
 
 #: Bytes of one log that are kept: its end, where the failure is.
 LOG_CAP: Final = 2 * 1024 * 1024
+#: Bytes of a log's end that the doctor reads, and of a document.
+LOG_END: Final = 16 * 1024 * 1024
+MAX_DOCUMENT: Final = LOG_END
 #: Bytes of all logs together.
 TOTAL_CAP: Final = 24 * 1024 * 1024
 #: Every entry has this time, so that equal content makes equal bundles.
@@ -338,6 +341,8 @@ def _logs(ws: Workspace) -> Iterator[tuple[str, bytes]]:
         if file.is_symlink() or not file.is_file():
             continue
         try:
-            yield f"{file.parent.name}/{file.name}", file.read_bytes()
+            whole = file.suffix == ".json"
+            raw = read_bounded(file, MAX_DOCUMENT) if whole else read_end(file, LOG_END)
+            yield f"{file.parent.name}/{file.name}", raw
         except OSError:
             continue
