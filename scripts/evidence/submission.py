@@ -1,7 +1,7 @@
 """A document on its way to everybody: the issue that carries it, and what an issue from a stranger holds.
 
 ``submission_of`` fills the form ``.github/ISSUE_TEMPLATE/compatibility.yml``; ``read_issue`` takes an issue
-of that form apart again. In between anybody can type anything, so nothing of an issue is believed: the
+of that form apart again. In between anyone can type anything, so nothing of an issue is believed: the
 document has to pass as any imported one, it is filed as *reported*, and its name is made of checked facts.
 """
 
@@ -52,7 +52,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     query: str
 
 
-class Filed(Struct, frozen=True, kw_only=True):
+class IssueDocument(Struct, frozen=True, kw_only=True):
     """A document that an issue carried: the file's name and bytes, and one line about it."""
 
     name: str
@@ -70,14 +70,16 @@ def submission_of(document: Document, redactor: Redactor) -> Submission:
         what = "is simulated" if document.simulated else "was made under another lock"
         hint = "run one on the GPU first: invoke setup; then: invoke report --submit"
         raise UsageError(
-            "nothing-to-submit", f"the newest document {what}, so it helps nobody else", hint=hint
+            "nothing-to-submit",
+            f"the newest document {what}, so it says nothing about a GPU with this lock",
+            hint=hint,
         )
     clean = from_json(redactor.data(to_json(document)))
     text = json.dumps(to_json(clean), ensure_ascii=False, separators=(",", ":"))
     if len(text) > MOST_IN_ISSUE:
         msg = f"the document has {len(text):,} characters, and an issue takes {MOST_IN_ISSUE:,}"
         raise UsageError(
-            "document-too-long", msg, hint="bundle it and attach the file: invoke report --bundle"
+            "document-too-long", msg, hint="attach a bundle to the issue instead: invoke report --bundle"
         )
     fields = {"gpu": _gpu(clean), "stack": clean.subject.stack, "result": _result(clean)}
     title = f"{fields['stack']} on {fields['gpu']}: {fields['result']}"
@@ -87,8 +89,8 @@ def submission_of(document: Document, redactor: Redactor) -> Submission:
     return Submission(title=title, body=body, document=text, query=query[:MOST_IN_ADDRESS])
 
 
-def read_issue(body: str, *, number: int, url: str) -> Filed:
-    """Take the document out of an issue that anybody may have written.
+def read_issue(body: str, *, number: int, url: str) -> IssueDocument:
+    """Take the document out of an issue that anyone may have written.
 
     Args:
         body: the issue's text, as the form makes it.
@@ -106,7 +108,7 @@ def read_issue(body: str, *, number: int, url: str) -> Filed:
         _refuse("the field is no JSON", "paste the whole text that `invoke report --submit` wrote")
     document = from_json(data, origin=f"issue {number}")
     if Redactor().data(data) != data:
-        _refuse("something in it looks like a secret or a name", "make it anew: invoke report --submit")
+        _refuse("something in it looks like a secret or a name", "make it again: invoke report --submit")
     if document.simulated or document.lock is None or document.lock.custom:
         _refuse("it is simulated, or not made with this workspace's lock", "run one on a GPU: invoke setup")
     day = f"{document.created:%Y-%m-%d}"
@@ -117,7 +119,7 @@ def read_issue(body: str, *, number: int, url: str) -> Filed:
     name = "-".join(
         (*(_UNSAFE.sub("-", word.lower())[:60].strip("-.") for word in words), content_hash(filed)[:8])
     )
-    return Filed(name=f"{name}.json", content=dump(filed), summary=f"{_gpu(filed)}: {_result(filed)}")
+    return IssueDocument(name=f"{name}.json", content=dump(filed), summary=f"{_gpu(filed)}: {_result(filed)}")
 
 
 def _section(body: str, label: str) -> str:
