@@ -312,6 +312,20 @@ def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@scenario("damaged-history")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    del folder
+    (checkout.root / "stage" / "generations.json").write_text('{"format": 1, "current"', encoding="utf-8")
+    return checkout.run("status")
+
+
+@scenario("wrap-damaged-history")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    program = program_in(folder / "app folder")
+    (checkout.root / "stage" / "generations.json").write_text("[]", encoding="utf-8")
+    return checkout.run("wrap", f"--exe={program}")
+
+
 @scenario("wrap-left")
 def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     checkout.json("setup")

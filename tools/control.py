@@ -31,7 +31,7 @@ from tools.control_workloads import collect_records, run_workloads
 
 ROOT = Path(__file__).resolve().parents[1]
 STACK = "native-cuda"
-#: A small training run of PyTorch as somebody's own program: its loss after 60 steps is known.
+#: A small training run of PyTorch as a user's own program: its loss after 60 steps is known.
 OWN = """name = "torch-fit"
 command = ["{python}", "fit.py"]
 timeout = 120

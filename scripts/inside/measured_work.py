@@ -33,7 +33,7 @@ from hip_calls import Cpu, Hip
 
 
 class CudaApi(Api):
-    """A CUDA library; what it says it does not support is told apart from what fails."""
+    """A CUDA library; what it does not support is not what fails."""
 
     def __init__(self, library: Any, name: str) -> None:
         """Wrap a loaded library."""
