@@ -93,6 +93,7 @@ def test_the_control_names_records_for_the_folder_they_belong_to(tmp_path: Path)
             "said": {"record_file": str(tmp_path / "one.json")},
         },
         {"name": "scan", "command": "scan", "detail": "", "said": {}},
+        {"name": "run", "command": "run", "detail": "", "said": {"record": {"iterations": ["x" * 5000]}}},
     ]
     copied = collect_records(steps, tmp_path / "out", label="native-cuda", date="2026-12-01")
     assert [path.relative_to(tmp_path / "out").as_posix() for path in copied] == [

@@ -69,9 +69,10 @@ def collect_records(steps: list[dict[str, Any]], output: Path, *, label: str, da
     copied, rows = [], []
     for step in steps:
         said = step.get("said", {})
-        path = Path(str(said.get("record_file") or said.get("record") or ""))
-        if not path.is_file():
+        named = said.get("record_file") or said.get("record")  # a run without a file has its figures there
+        if not isinstance(named, str) or not named or not Path(named).is_file():
             continue
+        path = Path(named)
         folder = output / "evidence" / ("records" if two_sided(path) else "workloads")
         folder.mkdir(parents=True, exist_ok=True)
         copied.append(Path(shutil.copyfile(path, folder / f"{date}-{label}-{step['name']}.json")))
