@@ -78,7 +78,7 @@ def test_a_failed_comparison_is_not_judged() -> None:
 
 
 def test_the_control_names_records_for_the_folder_they_belong_to(tmp_path: Path) -> None:
-    two = write_record(tmp_path / "two.json", runs_of(pairs([1.0, 1.0])))
+    two = write_record(tmp_path / "two.json", runs_of(pairs([1.0, 1.0]), baseline="old"))
     data = json.loads(two.read_text(encoding="utf-8"))
     label = next(iter(data["runtimes"]))
     data["runtimes"] = {label: data["runtimes"][label]}
@@ -102,4 +102,6 @@ def test_the_control_names_records_for_the_folder_they_belong_to(tmp_path: Path)
     ]
     assert read_record(copied[0]).conditions
     rows = (tmp_path / "out" / "evidence" / "rows.md").read_text(encoding="utf-8").splitlines()
+    assert rows[0].startswith("| `2026-12-01-native-cuda-a-a.json` | ab | inconclusive: 2 pairs, ")
+    assert rows[1].startswith("| `2026-12-01-native-cuda-ppo.json` | run | right: ")
     assert len(rows) == 2
