@@ -75,7 +75,7 @@ class Network:
         self.optimizer.step()
         mark()
         seconds = {name + "_s": marks[i + 1] - marks[i] for i, name in enumerate(PHASES)}
-        return {**seconds, "update_s": marks[-1] - marks[0], "loss": float(loss)}
+        return {**seconds, "update_s": marks[-1] - marks[0], "loss": float(loss.detach())}
 
 
 def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
