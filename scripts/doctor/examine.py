@@ -77,7 +77,7 @@ def _driver(gpu: Gpu, machine: MachineState) -> Iterator[Line]:
 
 
 def _minimum(gpu: Gpu, machine: MachineState) -> Iterator[Line]:
-    """Hold a Windows driver against what the newest HIP here was said to need."""
+    """Hold a Windows driver against what a HIP runtime here was reported to need."""
     found = (driver_too_old(gpu.driver or "", root.version or "") for root in machine.host.hip_roots)
     if too_old := next(filter(None, found), ""):
         yield _line("warn", "driver", f"{gpu.name}: {too_old}", "the driver's number and AMD's prerequisites")
