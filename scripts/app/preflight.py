@@ -183,6 +183,7 @@ def _file_json(file: FileKernels, *, listed: bool) -> dict[str, object]:
         "instructions": one.instructions,
         "refused_instructions": one.refused,
         "operand_types_checked": False,
+        "operand_types_unchecked": one.types_unchecked,
         "unread": list(one.unread),
         "mentioned": len(mentioned),
         "kernels": [

@@ -218,6 +218,7 @@ def _report(
         not_exercised=sorted(
             {w.shows for w in workloads().values()} - {ran.result.capability if ran else ""}
         ),
+        figures=ran.figures if ran else (),
     )
     return document, write_document(folder, document)
 
