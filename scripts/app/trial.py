@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform as platform_module
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace, read_count
+from scripts.app.loader_look import lacking_cuda
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import redactor_of, revision_of, run_ours
 from scripts.app.wrap.plan import WrapRequest, plan_run
@@ -21,7 +23,7 @@ from scripts.bench.workload_record import Record, judge_run, parse_record
 from scripts.bench.workloads import OwnWorkload, Workload
 from scripts.host.facts import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.osal.process import capture
+from scripts.osal.process import capture, is_loaders
 from scripts.osal.processes import Captured, Command
 from scripts.osal.text import time_stamp
 
@@ -154,13 +156,19 @@ def planned(ws: Workspace, staged: Staged, exe: str, words: Sequence[str], *, cw
 def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attempt:
     """Start the user's program the way ``wrap`` starts it, and read its output."""
     words = [sys.executable if word == "{python}" else word for word in workload.command]
-    program = workload.folder / words[0] if len(Path(words[0]).parts) > 1 else Path(words[0])
+    named = any(mark in words[0] for mark in ("/", os.sep))  # ./app is a path and no name to look up
+    program = workload.folder / words[0] if named else Path(words[0])
     command = planned(ws, staged, str(program), words[1:], cwd=str(workload.folder))
     captured = capture(command, timeout=workload.timeout)
     text = captured.stdout.decode("utf-8", "replace") + "\n" + captured.stderr.decode("utf-8", "replace")
     record, iterations = _read_own(workload, text, captured)
+    result = _judge(record, captured, workload.name, application=True)
+    if not captured.timed_out and is_loaders(captured.returncode, ws.platform):
+        started = program if program.is_absolute() else command.program
+        lacking = lacking_cuda(started, command.env, ws.platform, staged.runtime)
+        result = replace(result, detail="; ".join((result.detail, *(one.inside for one in lacking))))
     return Attempt(
-        result=_judge(record, captured, workload.name, application=True),
+        result=result,
         iterations=iterations,
         data=record.data,
         output=transcript(captured),
