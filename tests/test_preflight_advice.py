@@ -92,7 +92,7 @@ def tarred() -> bytes:
         ("A.class", b"\xca\xfe\xba\xbe\0\0\0\x41" + b"\0" * 99, "a Java class", "name java itself"),
         ("libx.a", b"!<arch>\n" + b"\0" * 99, "a library for linking", "linked with it"),
         ("weights.bin", bytes(range(256)), "data of a kind that is not known", "that opens it"),
-        ("app", b"\x7fELF\x02\x01\x01" + b"\xff" * 60, "its ELF headers are damaged", "install it anew"),
+        ("app", b"\x7fELF\x02\x01\x01" + b"\xff" * 60, "its ELF headers are damaged", "install it again"),
         ("cut", b"\x7fEL", "data of a kind that is not known", "that opens it"),
     ],
     ids=[

@@ -1,4 +1,4 @@
-"""Write what is generated in README and docs anew from its sources; ``--check`` only compares.
+"""Write what is generated in README and docs from its sources; ``--check`` only compares.
 
 Usage: ``python -m tools.generated_docs [--check]``
 """

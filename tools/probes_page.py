@@ -32,7 +32,7 @@ failure either: it is counted apart. What the stack or machine does not have is 
 
 `invoke probe --only=cufft-*,!cufft-many` asks some of them, `--exe=PYTHON` by another Python (the
 `torch-` probes need PyTorch in it), `--compare A B` holds two documents side by side. An
-interrupted matrix goes on where it stopped; `--fresh` begins anew. `--device=cpu` asks PyTorch's
+interrupted matrix goes on where it stopped; `--fresh` starts again. `--device=cpu` asks PyTorch's
 CPU device instead, which shows whether the probes themselves are right."""
 MARKS = """
 Marked *quick*: part of `setup` and `validate`. Marked *GPU*: the CPU reference does not have it;

@@ -119,7 +119,7 @@ def _row(cells: Iterable[Cell], documents: Sequence[DocumentFact]) -> str:
 
 
 def _shown(cells: Sequence[Cell]) -> str:
-    """List what stands on a pass by level, highest first."""
+    """List what rests on a pass by level, highest first."""
     passes = [cell for cell in cells if cell.stands.passed and cell.level is not None]
     levels = sorted({cell.level for cell in passes if cell.level}, key=lambda level: -level.rank)
     return "; ".join(

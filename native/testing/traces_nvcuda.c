@@ -86,7 +86,7 @@ static void begin(void)
         WideCharToMultiByte(CP_UTF8, 0, folder, -1, utf8, sizeof utf8, NULL, NULL);
         remark("Created trace directory %s \n", utf8);
     }
-    /* By an address nobody redirects, as the real one asks for it. */
+    /* By an address that is not redirected, as the real one asks for it. */
     HMODULE(WINAPI *load)(const wchar_t *) =
         (HMODULE(WINAPI *)(const wchar_t *))(void *)GetProcAddress(GetModuleHandleW(L"kernel32.dll"), "LoadLibraryW");
     wchar_t library[PATHS];
@@ -132,10 +132,9 @@ EXPORT int cuDeviceGetCount(int *count)
     return hand_on("cuDeviceGetCount", "count: 0x1", count, NULL, NULL, NULL, NULL, NULL);
 }
 
-EXPORT int cuMemPrefetchAsync(void *pointer, size_t size, int device, void *stream)
+EXPORT int cuTexRefCreate(void **made)
 {
-    return hand_on("cuMemPrefetchAsync", "devPtr: 0x1, count: 64, dstDevice: 0, hStream: 0x0", pointer, (void *)size,
-                   (void *)(size_t)device, stream, NULL, NULL);
+    return hand_on("cuTexRefCreate", "pTexRef: 0x1", made, NULL, NULL, NULL, NULL, NULL);
 }
 
 EXPORT int cuModuleLoadData(void **module, const char *image)

@@ -133,6 +133,6 @@ def check_program(runtime: Runtime) -> Path:
         raise StagedFileError(
             "no-cuda-check",
             f"the files of {runtime.stack} hold no cuda_check",
-            hint=f"assemble it anew: invoke stage --stack={runtime.stack}",
+            hint=f"assemble it again: invoke stage --stack={runtime.stack}",
         )
     return runtime.path / found[0]

@@ -8,15 +8,15 @@ from typing import Final
 
 from scripts.app.context import Workspace
 from scripts.evidence.document import exercised
-from scripts.evidence.merging import Cell, strongest, why_not
-from scripts.evidence.store import EvidenceStore, open_store
+from scripts.evidence.merging import PROBES, Cell, strongest, why_not
+from scripts.evidence.store import EvidenceStore, open_store, store_of
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord
 
 #: Below the stage: the store of a folder with many documents, so that only new ones are read.
 STORE: Final = "evidence.sqlite"
-#: A folder with fewer files is read anew each time, which leaves nothing behind.
+#: A folder with fewer files is read each time, which leaves nothing behind.
 FEW: Final = 200
 
 
@@ -68,11 +68,10 @@ class Worth(JsonRecord, frozen=True, kw_only=True):
 
 def evidence_store(ws: Workspace) -> EvidenceStore:
     """Open the store of the committed documents; under another lock they prove nothing, so there are none."""
+    if ws.custom_lock:
+        return open_store()
     many = ws.evidence.is_dir() and len(os.listdir(ws.evidence)) > FEW  # noqa: PTH208 - counted, not read
-    store = open_store(ws.stage / STORE if many else None)
-    if not ws.custom_lock:
-        store.ingest(ws.evidence)
-    return store
+    return store_of(ws.evidence, ws.stage / STORE if many else None)
 
 
 def worth_here(ws: Workspace) -> Callable[[str, str], Level | None]:
@@ -89,7 +88,7 @@ def worth_here(ws: Workspace) -> Callable[[str, str], Level | None]:
 
 
 def levels_of(store: EvidenceStore) -> dict[tuple[str, str], Level | None]:
-    """Return the level of every pinned stack on every GPU where it stands on a pass."""
+    """Return the level of every pinned stack on every GPU where it rests on a pass."""
     best = {pair: strongest(cells) for pair, cells in _wholes(store).items()}
     return {pair: cell.level for pair, cell in best.items() if cell is not None and cell.stands.passed}
 
@@ -111,7 +110,7 @@ def known_by_stack(store: EvidenceStore, *, gpu: str = "") -> dict[str, tuple[li
                 outcome=document.outcome.value,
                 provenance=document.provenance.value,
                 path=kept.paths[0],
-                failed=failed_probes(document.results),
+                failed=failed_probes(document.results) if subject.application == PROBES else (),
             )
         )
     for (stack, name), cells in _wholes(store, gpu=gpu or None, observations=True).items():

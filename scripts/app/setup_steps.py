@@ -186,7 +186,7 @@ class Flow(Struct):
     def runtime(self, resolved: Resolved) -> Runtime:
         """Bring a stack's runtime here, every byte of it verified.
 
-        What changed or vanished since it was assembled is reported and made anew, from archives that are
+        What changed or vanished since it was assembled is reported and made again, from archives that are
         read and hashed again: the same bytes may lie in the unpacked tree under another name.
 
         Raises:
@@ -196,9 +196,9 @@ class Flow(Struct):
         try:
             return self.assemble(plan)
         except StagedFileError as error:
-            self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them anew")
+            self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them again")
             self.steps[-1] = replace(
-                self.steps[-1], status="done", detail=f"{error.message}; made anew below"
+                self.steps[-1], status="done", detail=f"{error.message}; made again below"
             )
         cache = cache_of(self.ws)
         discard_runtime(cache, plan.digest)

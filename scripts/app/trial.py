@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform as platform_module
 import sys
 from collections.abc import Mapping, Sequence
@@ -156,7 +155,7 @@ def planned(ws: Workspace, staged: Staged, exe: str, words: Sequence[str], *, cw
 def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attempt:
     """Start the user's program the way ``wrap`` starts it, and read its output."""
     words = [sys.executable if word == "{python}" else word for word in workload.command]
-    named = any(mark in words[0] for mark in ("/", os.sep))  # ./app is a path and no name to look up
+    named = any(mark in words[0] for mark in ("/", "\\")) or Path(words[0]).is_absolute()
     program = workload.folder / words[0] if named else Path(words[0])
     command = planned(ws, staged, str(program), words[1:], cwd=str(workload.folder))
     captured = capture(command, timeout=workload.timeout)

@@ -48,7 +48,7 @@ STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "dim", 
 _IN_STORE: Final = re.compile(r"(?:[A-Za-z]:)?[\\/][^\n;:]*?[\\/][0-9a-f]{64}[\\/]")
 #: The closing line where any program may be run.
 RUN_ONE: Final = "run a program with it: invoke --help wrap"
-#: Variables that make Rich paint even where nobody looks on.
+#: Variables that make Rich paint even where the output is not a terminal.
 PAINTED: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
@@ -68,7 +68,7 @@ class Out:
     ) -> None:
         """Write to the given streams, or to this process's own.
 
-        Without ``environ`` nobody knows whether colours are forced upon pipes, so Rich decides each line.
+        Without ``environ`` it is unknown whether colours are forced upon pipes, so Rich decides each line.
         """
         self._streams = (_softened(stdout or sys.stdout), _softened(stderr or sys.stderr))
         self._may_write = environ is not None and not any(environ.get(name) for name in PAINTED)

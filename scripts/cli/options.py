@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 #: Options whose parameter ends with an underscore, because Python needs the word itself.
-TAKEN: Final = frozenset({"all", "and", "compile", "for", "import", "set", "with"})
+TAKEN: Final = frozenset({"all", "and", "compile", "for", "import", "open", "set", "with"})
 
 
 class Option(NamedTuple):
@@ -175,7 +175,7 @@ SHARED: Final = {
             "cuda",
         ),
         Option("quick", "only the subset that `setup` and `validate` run"),
-        Option("fresh", "begin anew although an interrupted matrix could go on"),
+        Option("fresh", "start again although an interrupted matrix could go on"),
         Option("write", "write the change; without it only the difference is shown"),
         Option("artifact", "an artifact of pins.lock by its id", "ID"),
         Option("tag", "the release to look at instead of the newest", "TAG"),

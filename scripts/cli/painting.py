@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Console", "bars_on", "escape", "failure", "live_table", "open_console", "warning"]
 
-#: What a terminal obeys instead of showing it: escape sequences that overwrite what was said, and signs that
+#: What a terminal obeys instead of showing it: escape sequences that overwrite earlier output, and signs that
 #: turn a line's direction round. Tabs and line feeds do no harm, and Rich drops returns.
 _COMMANDS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

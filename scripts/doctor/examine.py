@@ -1,6 +1,6 @@
 """Whether a machine is in order: line by line, from what others have looked at. Pure.
 
-``unknown`` is never ``ok``: where nobody could look, the line says so.
+``unknown`` is never ``ok``: what could not be looked at is called so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scripts.model import Gpu, HipRoot, Host
 
 #: Below this much free space downloads and compile caches fail.
 LITTLE_SPACE: Final = 2 * 1024**3
-#: Libraries a translation layer stands on, beside the runtime itself.
+#: Libraries a translation layer calls, beside the runtime itself.
 _VERSION: Final = re.compile(r"(\d+\.\d+)")
 _MIB: Final = 1024**2
 #: What AMD says of a GPU with a HIP version, as a line; everything else is a warning.
@@ -77,7 +77,7 @@ def _driver(gpu: Gpu, machine: MachineState) -> Iterator[Line]:
 
 
 def _minimum(gpu: Gpu, machine: MachineState) -> Iterator[Line]:
-    """Hold a Windows driver against what the newest HIP here was said to need."""
+    """Hold a Windows driver against what the newest HIP here is reported to need."""
     found = (driver_too_old(gpu.driver or "", root.version or "") for root in machine.host.hip_roots)
     if too_old := next(filter(None, found), ""):
         yield _line("warn", "driver", f"{gpu.name}: {too_old}", "the driver's number and AMD's prerequisites")
@@ -199,10 +199,12 @@ def _folders(machine: MachineState) -> Iterator[Line]:
         yield _line("ok", "folders", "all names are plain ASCII", ", ".join(machine.folders))
     for text in odd:
         if machine.windows:
-            said = f"{text} has letters outside ASCII, which some libraries cannot open"
+            said = f"{text} has characters outside ASCII, which some libraries cannot open"
             yield _line("warn", "folders", said, "the paths' letters")
         else:
-            yield _line("ok", "folders", f"{text}: Linux opens letters outside ASCII", "the paths' letters")
+            yield _line(
+                "ok", "folders", f"{text}: Linux opens characters outside ASCII", "the paths' letters"
+            )
 
 
 def _space(machine: MachineState) -> Iterator[Line]:

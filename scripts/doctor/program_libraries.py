@@ -109,7 +109,7 @@ def _whose(library: FoundLibrary, maker: Maker, pinned: Mapping[str, str]) -> Li
         return _line(Status.OK, f"{library.path}: NVIDIA's{version}")
     if maker is Maker.ZLUDA:
         return _line(Status.WARN, f"{library.path}: ZLUDA's, of a release that is not pinned here")
-    return _line(Status.UNKNOWN, f"{library.path}: nobody's known{version}")
+    return _line(Status.UNKNOWN, f"{library.path}: unknown origin{version}")
 
 
 def _changed(libraries: Iterable[FoundLibrary], placed: Mapping[str, str]) -> Iterator[Line]:

@@ -74,7 +74,7 @@ def load_first(names: Sequence[str]) -> Tuple[ctypes.CDLL, str]:
     """Load the first of several names: by the system's loader, then from packages.
 
     Raises:
-        NotFound: none loads; says what the loader said.
+        NotFound: none loads; with the loader's own words.
     """
     files = (folder.absolute() / name for folder in package_folders() for name in names)
     problems = []

@@ -108,7 +108,7 @@ def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the updates and return the exit code."""
     parser = argparse.ArgumentParser(prog="warm_torch.py", description="one update, and a few more")
-    parser.add_argument("--updates", type=int, default=6, help="how many; the first one is told apart")
+    parser.add_argument("--updates", type=int, default=6, help="how many; the first one is reported apart")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--seed", type=int, default=20260101)
     options = parser.parse_args(argv)

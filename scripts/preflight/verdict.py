@@ -172,7 +172,7 @@ def _backends(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     if item.absent:
         driver = item.need.named.library.id == "nvcuda"
         hip = stack.hip or "HIP"
-        text = f"{title}: {_list(item.absent)}, which {item.provided_by} stands on, is not in {hip}"
+        text = f"{title}: {_list(item.absent)}, which {item.provided_by} needs, is not in {hip}"
         refuses = Verdict.REFUSES if driver else Verdict.PARTIAL
         then = "install what is missing: `invoke doctor` says how"
         yield replace(_reason(refuses, 80 if driver else 55, text, asker), then=then)
@@ -180,7 +180,7 @@ def _backends(item: Covered, stack: StackFacts) -> Iterator[Reason]:
         text = f"{title}: {_list(item.kernelless)} has no kernels for {stack.gfx}"
         yield _reason(Verdict.PARTIAL, 75, text, asker)
     if item.unsure:
-        text = f"whether {_list(item.unsure)} is there is unknown here; {title} stands on it"
+        text = f"whether {_list(item.unsure)} is there is unknown here; {title} needs it"
         yield _reason(Verdict.UNKNOWN, 10, text, asker)
 
 

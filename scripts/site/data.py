@@ -5,7 +5,7 @@ scripts and nothing else. Words stand once in ``start``; everything else names t
 lists:
 
 * ``start``: GPUs, stacks, what was asked (program, capability), levels, outcomes. Part of the first view.
-* ``gpu-GPU``: what stands on one GPU, one row a cell, in the order of the page; and its figures over time.
+* ``gpu-GPU``: what is known of one GPU, one row a cell, in the order of the page; and its figures over time.
 * ``on-GPU--STACK``: the documents behind the cells of one GPU and stack.
 """
 
@@ -54,14 +54,14 @@ class SiteContent(Struct, frozen=True, kw_only=True, dict=True):
         matrix: what the documents show.
         models: the list of GPUs, newest family first.
         stacks: the stacks of the lock, in its order.
-        advice: sentences for the page of a GPU, by architecture.
+        advice: what to use, in one sentence for each architecture.
         filler: words of a product's name that people leave out.
     """
 
     matrix: Matrix
     models: tuple[GpuModel, ...] = ()
     stacks: tuple[Stack, ...] = ()
-    advice: Mapping[str, tuple[str, ...]] = {}
+    advice: Mapping[str, str] = {}
     filler: frozenset[str] = frozenset()
 
     @cached_property
@@ -168,7 +168,7 @@ def _start(content: SiteContent, drawn: Container[str]) -> dict[str, object]:
             "names": content.names.get(gpu, []),
             "cells": on_gpu[gpu],
             "figures": gpu in drawn,
-            "advice": list(content.advice.get(gpu, ())),
+            "advice": content.advice.get(gpu, ""),
         }
         for gpu in content.gpus
     ]

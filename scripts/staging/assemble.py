@@ -305,7 +305,7 @@ def _linked(source: Path, destination: Path) -> bool:
 
 
 def discard_runtime(cache: Cache, digest: str) -> None:
-    """Take a runtime away so that it is assembled anew; the manifest goes first."""
+    """Take a runtime away so that it is assembled again; the manifest goes first."""
     folder = cache.runtime_path(digest)
     with cache.making(folder):
         clear_away(folder)

@@ -176,7 +176,7 @@ def _contents(path: Path) -> ZipContents:
         size = path.stat().st_size
         return read_contents(path, replace(Limits(members=MOST_MEMBERS), total=size, ratio=1, floor=0))
     except ArchiveError as error:
-        hint = "make it anew with `invoke fetch --bundle=FILE`; nothing of it was taken"
+        hint = "make it again with `invoke fetch --bundle=FILE`; nothing of it was taken"
         raise ArchiveError(error.reference, error.message, context=(str(path),), hint=hint) from error
     except OSError as error:
         raise _unreadable(path, str(error)) from error
@@ -234,7 +234,7 @@ def _foreign(path: Path, name: str) -> ArchiveError:
 
 
 def _unreadable(path: Path, why: str) -> ArchiveError:
-    hint = "make it anew with `invoke fetch --bundle=FILE`; nothing of it was taken"
+    hint = "make it again with `invoke fetch --bundle=FILE`; nothing of it was taken"
     return ArchiveError(
         "bundle-unreadable", f"this is no whole bundle: {why[:200]}", context=(str(path),), hint=hint
     )

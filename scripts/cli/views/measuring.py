@@ -62,9 +62,7 @@ def show_check(result: CheckResult, out: Out) -> None:
         out.now("see whether numbers are right: invoke run --workload=gemm")
     else:
         if result.kind is StackKind.TRANSLATION and result.verdict.outcome is Outcome.TIMEOUT:
-            out.line(
-                "A library that is missing opens a message box; without anybody to close it the check waits."
-            )
+            out.line("A library that is missing opens a message box; the check waits until it is closed.")
         out.now("find out why: invoke doctor")
 
 

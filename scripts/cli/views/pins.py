@@ -38,7 +38,7 @@ def show_pins_check(result: PinsCheckResult, out: Out) -> None:
         )
     if PinStatus.UNREACHABLE in found:
         out.mark(
-            "unknown", f"{found.count(PinStatus.UNREACHABLE)} could not be asked; nothing is said about them"
+            "unknown", f"{found.count(PinStatus.UNREACHABLE)} could not be asked; what they hold is unknown"
         )
     if set(found) <= {PinStatus.SAME, PinStatus.SUPPLIED}:
         out.mark("ok", f"{found.count(PinStatus.SAME)} downloads are what pins.lock says")
@@ -87,7 +87,7 @@ def show_pins_add(result: PinsAddResult, out: Out) -> None:
     if item.trust is Trust.UPSTREAM_DIGEST:
         out.mark("ok", "the release's own digest is the same")
     else:
-        out.mark("warn", "nobody else has confirmed this hash: compare it with somebody on another network")
+        out.mark("warn", "no other source confirms this hash: compare it with one made on another network")
     if result.written:
         out.now(f"{item.id} is in pins.lock; add its root and members, and name it in a stack")
     else:

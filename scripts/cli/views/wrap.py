@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def show_wrap(result: WrapResult, out: Out) -> None:
     """Show an explanation on stdout; after a run, what was notable about its end on stderr.
 
-    What was known before the start has been said then.
+    What was known before the start was shown then.
     """
     if result.exit is None:
         _explain(result, out)
@@ -128,9 +128,9 @@ def _table(check: TableCheck) -> Iterator[str]:
 def _why(trace: TraceSummary, load: Load) -> str:
     """Return the first thing that is known to be wrong with device code."""
     sentences = [s for name in load.unparsed for s in trace.errors.get(f"{load.log}/{name}", ())]
-    said = [*sentences, *load.remarks]
-    more = f" and {len(said) - 1} more" if len(said) > 1 else ""
-    return f"; {_cut(said[0])}{more}" if said else ""
+    all_of_it = [*sentences, *load.remarks]
+    more = f" and {len(all_of_it) - 1} more" if len(all_of_it) > 1 else ""
+    return f"; {_cut(all_of_it[0])}{more}" if all_of_it else ""
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -201,7 +201,7 @@ def show_shim(result: ShimResult, out: Out) -> None:
     for path in result.removed:
         out.mark("ok", f"removed {path}")
     for path in result.kept:
-        out.mark("warn", f"left alone, because somebody changed it: {path}")
+        out.mark("warn", f"left alone, because it was changed since: {path}")
     if result.written is None:
         out.now(f'start it without the script: invoke wrap --exe="{result.program}"')
         return
