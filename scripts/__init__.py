@@ -38,6 +38,7 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "urllib3": ("net",),
     "truststore": ("net",),
     "tomlkit": ("lock",),
+    "cryptography": ("lock",),
     "rich": ("cli",),
     "pefile": ("binary",),
     "elftools": ("binary",),

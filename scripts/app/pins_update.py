@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from scripts.app.context import Workspace
+from scripts.app.context import Workspace, lock_of
 from scripts.app.pins import chosen, github, transport
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock import update
 from scripts.lock.package_index import indexed
 from scripts.lock.proposals import Proposal, completed, fits, proposals
-from scripts.lock.reader import parse_lock, read_lock
+from scripts.lock.reader import parse_lock
 from scripts.lock.update import LockDiff, PinFinding, diff
 from scripts.lock.values import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
@@ -95,7 +95,7 @@ def pins_update(
         FetchError: a server did not answer; nothing was written.
         UsageError: an artifact is unknown.
     """
-    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    lock = lock_of(ws)
     text = format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path)
     work = _Work(lock=lock, text=text, server=github(ws))
     if gpu:
