@@ -156,11 +156,14 @@ def _content(ws: Workspace) -> SiteContent:
 
 
 def _advice(store: EvidenceStore, lock: Lock, gfx: str) -> tuple[str, ...]:
-    """Return the sentences for one architecture: what to use by these documents, and where to ask for more."""
+    """Return the sentences for one architecture: what to use, and where to ask for more."""
     verdict = advise(store, lock, gfx=gfx, os="windows").verdict
     return (
         f"{verdict[0].upper()}{verdict[1:]}.",
-        f"More on your machine: `invoke stacks --for-gpu={gfx}`; without translation: `invoke native --gpu={gfx}`.",
+        (
+            f"More on your machine: `invoke stacks --for-gpu={gfx}`; "
+            f"without translation: `invoke native --gpu={gfx}`."
+        ),
     )
 
 

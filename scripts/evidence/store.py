@@ -1,7 +1,7 @@
 """The evidence store: documents of folders, checked, each content once, merged into cells.
 
-SQLite is underneath. What it keeps in a file is a copy that can be made again at any time: a file of another
-make, or a damaged one, is made again. Documents are known by a hash of their content, so spacing, the order of
+SQLite is underneath. What it keeps in a file is a copy: a file of another make, or a damaged one, is made
+again. Documents are known by a hash of their content, so spacing, the order of
 keys and the names of files do not make one document two.
 """
 

@@ -102,7 +102,7 @@ def driver_notes(gfx: str) -> tuple[str, ...]:
 
 
 def driver_too_old(driver: str, hip_version: str) -> str:
-    """Say that a Windows display driver is older than a HIP release is reported to need; empty where it is not.
+    """Say that a Windows display driver is older than a HIP release needs; empty where it is not.
 
     Only the first three parts of a driver's number decide.
     """

@@ -27,7 +27,7 @@ def columns(images: Any) -> Any:
     return np.stack(seen, axis=2).reshape(len(images), DEPTH, EDGE * EDGE)
 
 
-class Convolution(Work):
+class ConvolutionWork(Work):
     """Images, filters, and what comes out in double precision."""
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
@@ -42,7 +42,7 @@ class Convolution(Work):
         self.amount, self.device = 2.0 * DEPTH * self.exact.size, device
 
 
-class Dnn(Convolution):
+class CudnnWork(ConvolutionWork):
     """The convolution by cuDNN."""
 
     library = "cudnn"
@@ -93,7 +93,7 @@ class Dnn(Convolution):
         self.device.free(self.held)
 
 
-class ByNumpy(Convolution):
+class NumpyConvolution(ConvolutionWork):
     """The convolution as NumPy's matrix product."""
 
     library = "NumPy " + np.__version__
@@ -109,7 +109,7 @@ class ByNumpy(Convolution):
 
 def make(device: Any, options: argparse.Namespace) -> Work:
     """Choose the way."""
-    return ByNumpy(device, options) if options.backend == "cpu" else Dnn(device, options)
+    return NumpyConvolution(device, options) if options.backend == "cpu" else CudnnWork(device, options)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class Planned(Transforms):
         self.device.free([self.source, self.target])
 
 
-class ByNumpy(Transforms):
+class NumpyTransforms(Transforms):
     """Transforms by NumPy."""
 
     library = "NumPy " + np.__version__
@@ -82,7 +82,7 @@ class ByNumpy(Transforms):
 
 def make(device: Any, options: argparse.Namespace) -> Work:
     """Choose the way."""
-    return ByNumpy(device, options) if options.backend == "cpu" else Planned(device, options)
+    return NumpyTransforms(device, options) if options.backend == "cpu" else Planned(device, options)
 
 
 if __name__ == "__main__":

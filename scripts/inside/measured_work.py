@@ -54,7 +54,7 @@ class CudaApi(Api):
             raise
 
 
-class Cuda(Driver):
+class CudaDevice(Driver):
     """The CUDA device, and the libraries that work on it."""
 
     def library(self, stem: str) -> Any:
@@ -64,7 +64,7 @@ class Cuda(Driver):
         return CudaApi(library, stem)
 
 
-DEVICES: Dict[str, Callable[[], Any]] = {"cuda": Cuda, "hip": Hip, "cpu": Cpu}
+DEVICES: Dict[str, Callable[[], Any]] = {"cuda": CudaDevice, "hip": Hip, "cpu": Cpu}
 Make = Callable[[Any, argparse.Namespace], "Work"]
 
 

@@ -66,7 +66,7 @@ def module() -> bytes:
     return (".version 6.3\n.target sm_75\n.address_size 64\n" + "\n".join(texts)).encode()
 
 
-class Memory:
+class FilledMemory:
     """The device's memory, piece by piece."""
 
     def __init__(self, machine: Driver, size: int) -> None:
@@ -133,7 +133,7 @@ class Memory:
         self.held = []
 
 
-def one(memory: Memory, slowdown: float) -> Dict[str, float]:
+def one(memory: FilledMemory, slowdown: float) -> Dict[str, float]:
     """Take, fill, count, give back: seconds and rates of each."""
     marks = [time.perf_counter()]
     steps = (
@@ -158,7 +158,7 @@ def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
     machine = Driver()
     report["device"] = machine.device
     report["libraries"].update(machine.files)
-    memory = Memory(machine, options.size * MEBIBYTE)
+    memory = FilledMemory(machine, options.size * MEBIBYTE)
     report["taken_mib"], report["free_mib"] = memory.wanted // MEBIBYTE, memory.free // MEBIBYTE
     report["first"] = one(memory, options.slowdown)
     report["iterations"] = [one(memory, options.slowdown) for _ in range(options.iterations)]

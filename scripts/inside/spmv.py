@@ -39,7 +39,7 @@ class Product(Work):
         self.amount, self.size, self.device = 2.0 * count, n, device
 
 
-class Sparse(Product):
+class CusparseProduct(Product):
     """The product by a library on the device."""
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
@@ -82,7 +82,7 @@ class Sparse(Product):
         self.device.free(self.held)
 
 
-class ByNumpy(Product):
+class NumpyProduct(Product):
     """The product by NumPy."""
 
     library = "NumPy " + np.__version__
@@ -98,7 +98,7 @@ class ByNumpy(Product):
 
 def make(device: Any, options: argparse.Namespace) -> Work:
     """Choose the way."""
-    return ByNumpy(device, options) if options.backend == "cpu" else Sparse(device, options)
+    return NumpyProduct(device, options) if options.backend == "cpu" else CusparseProduct(device, options)
 
 
 if __name__ == "__main__":
