@@ -30,7 +30,8 @@ NEEDED = (3, 11)
 #: Import names that tell whether an environment (a Nox session, uv, `.venv`) can run the tasks.
 PROBES = (
     *("invoke", "nox", "requests", "tomlkit", "rich", "msgspec", "filelock", "platformdirs"),
-    *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "psutil", "truststore", "numpy", "jsonschema"),
+    *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "truststore", "numpy", "jsonschema"),
+    "cryptography",
     *("packaging", "pycxxfilt"),
 )
 #: And whether it can run the tests.
@@ -42,6 +43,7 @@ TEST_PROBES = (
     "xdist",
     "pytest_timeout",
     "axe_core_python",
+    "cyclonedx",
 )
 CODE_USAGE, CODE_HOST, CODE_FETCH, CODE_INTERRUPTED = 2, 50, 20, 130
 TEST = "test"

@@ -129,6 +129,12 @@ class JournalError(WorkspaceError):
     code = ExitCode.JOURNAL
 
 
+class HistoryError(WorkspaceError):
+    """The list of what was active here cannot be trusted; nothing was touched."""
+
+    code = ExitCode.JOURNAL
+
+
 class UndoIncompleteError(WorkspaceError):
     """An undo kept files that it did not dare to change; the context lists them."""
 

@@ -163,13 +163,18 @@ class Stack(Struct, frozen=True, kw_only=True):
 
 
 class Lock(Struct, frozen=True, kw_only=True):
-    """A whole ``pins.lock``. ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours."""
+    """A whole ``pins.lock``.
+
+    ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours; ``signer`` is the fingerprint of
+    the key that signed it, or empty.
+    """
 
     path: Path
     digest: str
     artifacts: Mapping[str, Artifact]
     stacks: Mapping[str, Stack]
     custom: bool = False
+    signer: str = ""
 
 
 class RuntimeFile(Struct, frozen=True, kw_only=True):

@@ -107,10 +107,13 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
-        self.ask("Page.navigate", url="about:blank")
-        self._loads = 0
+        self._go("about:blank")  # or an address that differs in its fragment only would load nothing
         self.console.clear()
         self.requests.clear()
+        self._go(url)
+
+    def _go(self, url: str) -> None:
+        self._loads = 0
         self.ask("Page.navigate", url=url)
         deadline = time.monotonic() + 60
         while not self._loads:

@@ -150,24 +150,6 @@ PROOFS = frozenset(
 )
 
 
-#: Tests that fail on Windows CPython under Wine and are not understood yet; docs/windows-tests.md says so.
-#: They are run all the same, and pytest counts them apart. The list only gets shorter.
-OPEN_ON_WINDOWS = (
-    "test_a_bad_entry_of_the_registry_hides_no_other[21]",
-    "test_a_link_to_a_guarded_program_is_as_guarded",
-    "test_a_program_that_is_no_path_is_a_sentence",
-    "test_a_short_run_loads_little[wrap]",
-    "test_a_system_folder_is_refused_in_every_spelling",
-    "test_a_trace_is_what_the_layers_own_libraries_wrote",
-    "test_listing_while_others_place_and_undo_never_fails",
-    "test_many_processes_place_and_leave_at_once",
-    "test_the_engine_gives_the_bits_of_a_gpu",
-    "test_what_is_no_path_is_a_sentence",
-    "test_what_is_no_program_is_unknown",
-    "test_what_tools_left_in_the_checkout_goes_and_its_environment_is_named",
-)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the slow proofs; skip what belongs to the other system, and say so."""
@@ -175,9 +157,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name in PROOFS:
             item.add_marker(pytest.mark.proof)
-        if windows and item.name.startswith(OPEN_ON_WINDOWS):
-            reason = "open under Wine, see docs/windows-tests.md"
-            item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         if windows and item.get_closest_marker("posix_only"):
             item.add_marker(pytest.mark.skip(reason="Linux only"))
         if not windows and item.get_closest_marker("windows_only"):

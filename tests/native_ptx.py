@@ -80,12 +80,12 @@ class PtxError(Exception):
         super().__init__(f"{self.kind}: {self.text} (line {self.line})")
 
 
-def sources() -> tuple[str, ...]:
-    """Everything the engine is built from, and the host for tests."""
-    outputs = read_recipe(NATIVE, windows=WINDOWS).outputs
+def engine(*, windows: bool = WINDOWS) -> Output:
+    """Return what the engine is built from and named, the host for tests included."""
+    outputs = read_recipe(NATIVE, windows=windows).outputs
     driver = next(output for output in outputs if output.provides == "nvcuda")
     own = [name for name in driver.sources if name.startswith(("cpu/ptx/", "cpu/common/"))]
-    return (*own, HOST)
+    return Output(name="ptx.dll" if windows else "libptx.so", sources=(*own, HOST))
 
 
 @cache
@@ -96,10 +96,9 @@ def library() -> ctypes.CDLL:
         return _typed(ctypes.CDLL(ready))
     place = Path(tempfile.mkdtemp(prefix="native-ptx-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    output = Output(name="ptx.dll" if WINDOWS else "libptx.so", sources=sources())
-    line = command_line(host_compiler(), output, place, ("-Werror",))
+    line = command_line(host_compiler(), engine(), place, ("-Werror",))
     subprocess.run(line, cwd=NATIVE, check=True, capture_output=True, timeout=600)
-    return _typed(ctypes.CDLL(str(place / output.name)))
+    return _typed(ctypes.CDLL(str(place / engine().name)))
 
 
 def _typed(lib: ctypes.CDLL) -> ctypes.CDLL:

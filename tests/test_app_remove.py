@@ -133,7 +133,7 @@ def test_what_tools_left_in_the_checkout_goes_and_its_environment_is_named(tmp_p
     assert {str(tmp_path / name) for name in IN_CHECKOUT} < set(shown.paths)
     result = remove(ws, yes=True)
     assert names(tmp_path) == [".venv/x", "mine/x", "scripts/own.py", "stage/.gitignore", "stage/README.md"]
-    assert [line.partition(":")[0] for line in result.kept] == [str(tmp_path / ".venv")]
+    assert [line.startswith(f"{tmp_path / '.venv'}: ") for line in result.kept] == [True]
 
 
 def test_an_environment_that_runs_us_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,8 +101,10 @@ def test_architectures_are_judged_apart_and_other_locks_prove_nothing(known: Kno
 def test_probes_that_failed_are_named_with_their_document(known: Known) -> None:
     failed = ("cufft-1d", Level.LOADABLE, Outcome.REFUSED)
     absent = ("cufft-2d", None, Outcome.UNAVAILABLE)
-    worths, proofs = known(document(GOOD, failed, absent, day=1))["a"]
-    assert [proof.failed for proof in proofs] == [("cufft-1d (refused)",)]
+    matrix = document(GOOD, failed, absent, day=1, application="probes")
+    check = document(GOOD, ("nvml", Level.LOADABLE, Outcome.ERROR), day=2)  # a library, no probe
+    worths, proofs = known(matrix, check)["a"]
+    assert sorted(proof.failed for proof in proofs) == [(), ("cufft-1d (refused)",)]
     row = StackRow(
         stack=Stack(id="a", kind=StackKind.TRANSLATION),
         obstacles=(),
@@ -253,9 +255,9 @@ def test_advice_names_what_to_use_how_far_it_is_shown_by_whom_and_what_fails(tmp
         ),
         (
             "gfx1150",
-            "no pass is known on gfx1150; untried: zluda-v6-linux, zluda-v7p10-sdk72, zluda-v7p11-sdk72",
+            "no pinned stack has a pass on gfx1150; untried: zluda-v6-linux, zluda-v7p10-sdk72, zluda-v7p11-",
         ),
-        ("gfx1031", "no pass is known on gfx1031; untried: zluda-v6-linux"),
+        ("gfx1031", "no pinned stack has a pass on gfx1031; untried: zluda-v6-linux"),
         ("gfx906", "AMD's packages that stacks here are made of do not list gfx906"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.binary.imports import AskedName, ImportWalk, ReachedFile, WindowsFolders
+from scripts.binary.imports import AskedName, ImportWalk, ReachedFile, WindowsFolders, asked_name
 
 Table = Mapping[str, Sequence[tuple[str, int]]]
 
@@ -76,3 +76,8 @@ def test_windows_folders_are_searched_in_order_and_without_regard_to_case(tmp_pa
     order = [None, tmp_path / "nowhere", tmp_path / "one", tmp_path / "two"]
     found = [folders.find(name, order) for name in ("a.dll", "B.dll", "c.dll")]
     assert found == [tmp_path / "one" / "A.DLL", tmp_path / "two" / "b.dll", None]
+
+
+@pytest.mark.parametrize("text", ["a.dll", r"C:\x\a.dll", "x/a.dll", r"..\x/a.dll", r"\\?\C:\a.dll"])
+def test_a_librarys_name_is_found_in_every_spelling(text: str) -> None:
+    assert asked_name(text) == "a.dll"

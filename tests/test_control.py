@@ -67,6 +67,11 @@ def test_the_documents_of_real_cuda_were_measured_at_a_clean_commit() -> None:
         assert {a.capability for a in document.attempts} == {r.capability for r in document.results}
 
 
+@pytest.fixture(scope="module")
+def passed() -> set[str]:
+    return set(passed_on_cuda())
+
+
 @pytest.mark.parametrize("probe", probes().values(), ids=lambda probe: probe.name)
-def test_every_probe_passes_on_real_cuda_or_says_why_not(probe: Probe) -> None:
-    assert (probe.name in passed_on_cuda()) is not bool(probe.unshown)
+def test_every_probe_passes_on_real_cuda_or_says_why_not(probe: Probe, passed: set[str]) -> None:
+    assert (probe.name in passed) is not bool(probe.unshown)

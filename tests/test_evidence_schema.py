@@ -53,6 +53,8 @@ JSON = st.recursive(
 PARTS: tuple[dict[str, Any], ...] = (
     *({"type": name} for name in ("object", "array", "string", "boolean", "null", "number", "integer")),
     {"type": ["string", "null"]},
+    {"type": "string", "minLength": 1, "maxLength": 2, "pattern": "a", "not": {"pattern": "b"}},
+    {"type": "string", "not": {"pattern": "^a"}},
     {"const": 1}, {"const": True}, {"const": "a"}, {"enum": ["a", "b", None]}, {"pattern": "^a"},
     {"minLength": 2}, {"maxLength": 1}, {"minItems": 1}, {"maxItems": 1}, {"minimum": 1}, {"maximum": 0.5},
     {"items": {"type": "integer"}}, {"required": ["a", "b"]},
@@ -85,6 +87,7 @@ def test_every_keyword_is_among_the_parts() -> None:
         {"additionalProperties": {"type": "string"}},
         {"properties": {"a": {"anyOf": [{}]}}},
         {"enum": [1, 2]},
+        {"type": "string", "not": {"const": "a"}},
     ],
     ids=lambda schema: next(iter(schema)),
 )

@@ -32,7 +32,7 @@ from scripts.evidence.document import (
 from scripts.evidence.evidence_io import content_hash, dump, write_document
 from scripts.evidence.matrix import Matrix, matrix
 from scripts.evidence.merging import Cell, CellKey, Observation, merge, strongest
-from scripts.evidence.store import EvidenceStore, open_store
+from scripts.evidence.store import EvidenceStore, open_store, store_of
 from scripts.model import CapabilityResult, Level, Outcome
 from tools.many_documents import many_documents
 from tools.readme_table import EMPTY, between_markers, refresh, status_table
@@ -369,6 +369,25 @@ def test_a_damaged_store_is_made_anew(folder: Path, tmp_path: Path, content: byt
     assert whole(folder, kept) == whole(folder)
 
 
+def test_a_store_that_is_damaged_inside_or_locked_is_left_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(folder, [doc(1, OK)])
+    kept = tmp_path / "kept.sqlite"
+    whole(folder, kept)
+    monkeypatch.setattr("scripts.evidence.store.PATIENCE", 0.05)
+    held = sqlite3.connect(kept, isolation_level=None)
+    held.execute("BEGIN EXCLUSIVE")
+    with store_of(folder, kept) as store:
+        assert matrix(store) == whole(folder)
+    held.execute("DROP TABLE observation")
+    held.execute("COMMIT")
+    held.close()
+    fill(folder, [doc(1, OK), doc(2, WRONG)])
+    with store_of(folder, kept) as store:
+        assert matrix(store) == whole(folder)
+
+
 def test_a_store_of_another_version_is_made_anew(folder: Path, tmp_path: Path) -> None:
     fill(folder, [doc(1, OK)])
     kept = tmp_path / "kept.sqlite"
@@ -557,8 +576,8 @@ PATCHED = "ZLUDA v7-preview.10 with the patches of CUDA-for-AMD-Windows"
             {
                 "conv2d without cuDNN": RIGHT,
                 "driver-probes": LOADED,
-                "device-registration": LOADED,
-                "inference": (None, Outcome.ERROR),
+                "llama.cpp device registration": LOADED,
+                "llama.cpp inference": (None, Outcome.ERROR),
                 "sdpa-memory-efficient": REFUSED,
             },
         ),

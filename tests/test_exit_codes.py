@@ -122,6 +122,13 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("run", "--size=64", env={"CUDA_AMD_CPU_FAULT": "wrong"})
 
 
+@scenario("over-budget")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    """One pair leaves everything open, so that no budget can be shown to be kept."""
+    checkout.json("setup")
+    return checkout.run("run", "--size=64", "--budget=0", "--trials=1")
+
+
 @scenario("known-failure")
 def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     log = folder / "program.log"
@@ -303,6 +310,20 @@ def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     done = checkout.run("unwrap", f"--target={library.parent}")
     assert library.exists()
     return done
+
+
+@scenario("damaged-history")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    del folder
+    (checkout.root / "stage" / "generations.json").write_text('{"format": 1, "current"', encoding="utf-8")
+    return checkout.run("status")
+
+
+@scenario("wrap-damaged-history")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    program = program_in(folder / "app folder")
+    (checkout.root / "stage" / "generations.json").write_text("[]", encoding="utf-8")
+    return checkout.run("wrap", f"--exe={program}")
 
 
 @scenario("wrap-left")

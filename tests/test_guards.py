@@ -137,14 +137,20 @@ def test_what_is_installed_for_all_games_guards_no_other_program(program: str, s
     assert guard_near([PureWindowsPath(program)], names) is None
 
 
+def make_link(link: Path, target: Path) -> None:
+    try:
+        link.symlink_to(target)
+    except OSError:
+        pytest.skip("this user may make no links here")
+    if not link.is_symlink():
+        pytest.skip("Wine 8 reports success and makes no link")
+
+
 def test_a_link_to_a_guarded_program_is_as_guarded(tmp_path: Path) -> None:
     program = lay_out(tmp_path / "game", "unreal-above", "EasyAntiCheat/")
     link = tmp_path / "elsewhere" / "deep" / "tool.exe"
     link.parent.mkdir(parents=True)
-    try:
-        link.symlink_to(program)
-    except OSError:
-        pytest.skip("this system makes no links")
+    make_link(link, program)
     assert guard_of(link) is not None
     assert guard_of(tmp_path / "elsewhere" / "deep" / ".." / ".." / "game" / "x.exe") is not None
 
@@ -155,10 +161,7 @@ def test_a_link_that_lies_in_a_guarded_folder_is_as_guarded(tmp_path: Path) -> N
     real.write_bytes(b"")
     link = tmp_path / "game" / "tool.exe"
     put(link.parent, "BEService.exe")
-    try:
-        link.symlink_to(real)
-    except OSError:
-        pytest.skip("this system makes no links")
+    make_link(link, real)
     assert guard_of(real) is None
     assert guard_of(link) is not None
 

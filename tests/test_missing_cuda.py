@@ -74,7 +74,7 @@ def test_a_package_is_named_only_where_it_would_help(name: str, package: str) ->
 
 @pytest.fixture
 def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    active = SimpleNamespace(active=SimpleNamespace(stack="zluda-v6p69-sdk64"))
+    active = SimpleNamespace(active=SimpleNamespace(stack="zluda-v6p69-sdk64"), generations=())
     monkeypatch.setattr(doctor_look, "read_history", lambda _stage: active)
     monkeypatch.setattr(doctor_module, "host_of", lambda _ws: Host(os="windows", machine="x86_64"))
     ws = workspace_from_environ(dict(os.environ), root=ROOT)

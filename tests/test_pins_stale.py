@@ -11,8 +11,11 @@ from pytest_httpserver import HTTPServer
 from scripts.app.context import Workspace
 from scripts.app.pins import pins_check
 from scripts.app.pins_stale import PinAge
+from scripts.app.pins_update import pins_update
 from scripts.cli.views.pins import show_pins_check
 from scripts.lock.package_index import family_of, index_of, versions
+from scripts.lock.reader import read_lock
+from scripts.model import Trust
 from tests.test_pins_tasks import (
     NEW,
     NEW_NAME,
@@ -164,7 +167,39 @@ def test_versions_are_compared_as_versions_and_early_ones_only_with_early_ones()
 
 
 def test_every_amd_package_of_our_own_lock_has_an_index() -> None:
-    from scripts.lock.reader import read_lock  # noqa: PLC0415 - for this alone
-
     lock = read_lock(Path(__file__).resolve().parents[1] / "pins.lock")
     assert all(index_of(a.urls[0]) for a in lock.artifacts.values() if a.format.value == "wheel")
+
+
+def test_update_confirms_wheels_by_the_digest_in_their_index(ws: Workspace, server: HTTPServer) -> None:
+    serve(server, "v7-preview.1", OLD_NAME, OLD)
+    serve_tags(server, "v7-preview.1")
+    pin_wheels(ws, server, wheel("10.0.0"), wheel("10.1.0"), wheel("10.2.0"))
+    text = ws.lock_path.read_text(encoding="utf-8").replace(
+        'trust = "independent"', 'trust = "single-report"'
+    )
+    text = text.replace('trust = "single-report"\n', 'trust = "single-report"\nnote = "One project."\n')
+    text = text.replace('note = "One project."\nnote', "note")
+    ws.lock_path.write_text(text, encoding="utf-8", newline="\n")
+    other = f'<a href="{wheel("10.1.0")}#sha256={"0" * 64}">x</a><a href="{wheel("10.2.0")}">x</a>'
+    same = f'<a href="{wheel("10.0.0")}#sha256={sha(wheel("10.0.0").encode())}">x</a>'
+    server.expect_request(INDEX).respond_with_data(same + other, content_type="text/html")
+    result = pins_update(ws, write=True)
+    found = {row.artifact: row.status for row in result.asked}
+    assert (found["core-0"], found["core-1"], found["core-2"]) == ("confirmed", "differs", "no-digest")
+    assert result.exit_code == 3
+    pins = read_lock(ws.lock_path).artifacts
+    assert pins["core-0"].trust is Trust.UPSTREAM_DIGEST
+    assert pins["core-0"].note.startswith("The package index gives this digest.")
+    assert pins["core-1"].trust is Trust.SINGLE_REPORT, "what upstream contradicts is never changed"
+    assert pins["core-1"].sha256 == sha(wheel("10.1.0").encode())
+
+
+def test_an_index_that_is_silent_is_no_confirmation(ws: Workspace, server: HTTPServer) -> None:
+    serve(server, "v7-preview.1", OLD_NAME, OLD)
+    serve_tags(server, "v7-preview.1")
+    pin_wheels(ws, server, wheel("10.0.0"))
+    server.expect_request(INDEX).respond_with_data("gone", status=404)
+    result = pins_update(ws)
+    assert {row.artifact: row.status for row in result.asked}["core-0"] == "unreachable"
+    assert result.exit_code == 20

@@ -148,7 +148,8 @@ def test_a_bad_entry_of_the_registry_hides_no_other(tmp_path: Path, number: int)
     entry.with_name("0.json").write_bytes(ENTRIES[number].encode("utf-8", "surrogatepass"))
     found = [status.target for status in placements(registry)]
     assert world.target in found
-    assert [path for path in found if path not in {world.target, Path("/x/y")}] == []
+    real = {world.target, Path("/x/y"), *([Path("C:\\x")] if sys.platform == "win32" else [])}
+    assert set(found) <= real
 
 
 def test_an_entry_that_is_a_folder_or_huge_hides_no_other(tmp_path: Path) -> None:
@@ -261,6 +262,7 @@ def test_a_system_folder_is_refused_in_every_spelling(tmp_path: Path, prefix: st
         assert plain_spelling(str(spelled)).upper() == folder.upper()
         with pytest.raises(Exception, match="belongs to the operating system"):
             place(spelled, world.items, **STACK, fs=FS, user=GONE, system_folders=(Path(root),))  # type: ignore[arg-type]  # by name
+        assert not [name for name in os.listdir(folder) if "cuda-amd" in name]  # noqa: PTH208 - names alone
 
 
 def test_listing_while_others_place_and_undo_never_fails(tmp_path: Path) -> None:
@@ -279,10 +281,12 @@ def test_listing_while_others_place_and_undo_never_fails(tmp_path: Path) -> None
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    for _ in range(30):
-        do_place(world, registry=registry).leave()
-    stop.set()
-    watcher.join()
+    try:
+        for _ in range(30):
+            do_place(world, registry=registry).leave()
+    finally:
+        stop.set()
+        watcher.join()
     assert failed == []
     assert registry.entries(PLACEMENTS) == ()
     assert tree(world.target) == world.start

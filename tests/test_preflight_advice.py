@@ -155,7 +155,7 @@ def test_bare_device_code_is_read_and_called_so(tmp_path: Path) -> None:
         ({"engine.dll": dll(GEMM)}, "windows", "it is a library: name the program that loads it"),
         ({"app": elf(program=True)}, "linux", "name a stack for Linux: `invoke stacks` lists them"),
         ({"app": elf(program=True)}, "windows", "name a stack for Linux: `invoke stacks` lists them"),
-        ({"app.exe": exe(GEMM, machine=0x14C)}, "windows", "look for a build of it for x86_64"),
+        ({"app.exe": exe(GEMM, machine=0x14C)}, "windows", "use its 64-bit version"),
         (
             {"app.exe": exe(sections={".nv_fatb": container(sass())})},
             "windows",

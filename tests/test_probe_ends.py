@@ -89,8 +89,8 @@ def test_a_right_answer_with_a_bad_end_is_kept_apart(mine: Checkout, fault: str,
 
 def test_the_whole_tree_of_a_probe_ends_with_it(place: Workspace, stand_in: Path) -> None:
     grown = stand_in.with_name("grown")
-    stand_in.write_text(BEGIN + TREE.format(str(grown)), encoding="utf-8")
-    result = task.probe(place, only="driver-api", timeout="5")
+    stand_in.write_text(BEGIN + TREE.format(grown.as_posix()), encoding="utf-8")
+    result = task.probe(place, only="driver-api", timeout="20" if sys.platform == "win32" else "5")
     assert [r.outcome for r in result.results] == [Outcome.HANG_AFTER_RESULT]
     size = grown.stat().st_size
     time.sleep(0.5)

@@ -11,7 +11,7 @@ from tests.checkout import Checkout
 #: Each of these costs about as much as a whole short run without it.
 HEAVY = frozenset(
     {
-        *("invoke", "rich", "requests", "urllib3", "jsonschema", "tomlkit", "numpy", "psutil", "matplotlib"),
+        *("invoke", "rich", "requests", "urllib3", "jsonschema", "tomlkit", "numpy", "matplotlib"),
         *("pefile", "elftools", "filelock", "truststore", "lz4", "zstandard", "isal"),
         *("asyncio", "unittest", "email", "http", "ssl", "zipfile", "tarfile", "concurrent", "logging"),
     }

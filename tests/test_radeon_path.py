@@ -255,8 +255,8 @@ def test_a_trace_is_what_the_layers_own_libraries_wrote(
     [log] = [Path(name) for name in traced["trace"]["logs"]]
     assert log.parent.name == exe.name
     assert log.is_relative_to(machine.checkout.root / "stage" / "traces")
-    assert traced["trace"]["first_failure"]["function"] == "cuMemPrefetchAsync"
-    assert traced["trace"]["refused"] == {"cuMemPrefetchAsync": 1, "cuModuleLoadData": 1}
+    assert traced["trace"]["first_failure"]["function"] == "cuTexRefCreate"
+    assert traced["trace"]["refused"] == {"cuTexRefCreate": 1}
     [broken] = traced["trace"]["broken"]
     assert (broken["call"], broken["files"]) == ("cuModuleLoadData", ["module_0001.ptx"])
     assert list(traced["trace"]["errors"].values()) == [['Unrecognized statement "nanosleep.u32 %r101;"']]
@@ -264,7 +264,7 @@ def test_a_trace_is_what_the_layers_own_libraries_wrote(
     assert (shown.stdout, shown.returncode) == (plain.stdout, plain.returncode), "it sees the same answers"
     assert "words of its own\n[ZLUDA is no mark\n" in shown.stderr
     assert "[ZLUDA_TRACE]" not in shown.stderr
-    assert "  failed   first cuMemPrefetchAsync -> CUDA_ERROR_NOT_SUPPORTED" in shown.stderr
+    assert "  failed   first cuTexRefCreate -> CUDA_ERROR_NOT_SUPPORTED" in shown.stderr
 
 
 def test_the_layers_own_tool_compiles_beforehand(machine: Radeon, program: Path, tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -337,6 +340,36 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         matrix(ws, output=str(other))
     assert caught.value.reference == "not-a-site"
     assert snapshot(other) == {"index.html": b"mine"}
+
+
+def type_matrix(folder: Path, *more: str, seed: str = "1") -> str:
+    """Type the task in this checkout and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts", "matrix", f"--output={folder}", *more],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONUTF8": "1"},
+        capture_output=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.stdout.decode("utf-8")
+
+
+def test_the_task_says_what_it_wrote(tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    shown = type_matrix(folder)
+    assert "the first build in this folder" in shown
+    assert str(folder / "index.html") in shown
+    again = json.loads(type_matrix(folder, "--json"))
+    assert again["changes"] is None
+    assert again["first_view"] < 300_000
+    assert again["files"] == len(snapshot(folder))
+
+
+def test_the_bytes_do_not_depend_on_the_order_of_sets(tmp_path: Path) -> None:
+    for seed in "12":
+        type_matrix(tmp_path / seed, seed=seed)
+    assert snapshot(tmp_path / "1") == snapshot(tmp_path / "2")
 
 
 def test_what_is_no_document_is_named(build: Callable[..., MatrixResult], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.errors import StagedFileError, UsageError
+from scripts.errors import HistoryError, UsageError
 from scripts.staging.runtimes import (
     activate,
     forget_stage,
@@ -116,20 +116,23 @@ def test_nothing_to_go_back_to_is_said(tmp_path: Path, count: int, to: int | Non
         edited(number=10**400),
         '{"format":1,"current":Infinity,"generations":[]}',
         '{"format":1,"current":true,"generations":[]}',
+        '{"format":1,"current":2,"generations":[]}',
+        '{"format":1,"current":-1,"generations":[]}',
     ],
     ids=[
         *("empty", "cut off", "a list", "nothing in it", "newer", "an empty entry", "too deep"),
         *("digest leads away", "digest is a number", "no digest", "number is a word"),
         *("stack is a list", "document is a number", "an option is a number"),
         *("a NUL", "half a character", "too long", "a huge number", "infinity", "a truth value"),
+        *("a current one that is not listed", "a current one below zero"),
     ],
 )
 def test_a_damaged_list_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "generations.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(StagedFileError) as caught:
+    with pytest.raises(HistoryError) as caught:
         activate(tmp_path, stack="one", digest=A, lock="l", reason="setup")
-    assert caught.value.reference == "generations-unreadable"
+    assert (caught.value.reference, int(caught.value.code)) == ("generations-unreadable", 40)
     assert path.read_text(encoding="utf-8") == text
 
 

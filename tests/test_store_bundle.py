@@ -165,6 +165,29 @@ def test_one_machine_fetches_and_another_sets_up_without_network(checkout: Check
     assert staged["stack"] == "small", "the bundle says which stack is meant"
     assert {s["name"]: s["status"] for s in staged["steps"]}["bundle"] == "done"
     assert (Path(staged["path"]) / "cuda_check").is_file()
+    third = {**small.env, "CUDA_AMD_CACHE": str(tmp_path / "a third store")}
+    done = checkout.run("setup", "--offline", "--yes", f"--supplied={target}", env=third)
+    assert "1 archives of small verified by hash" in done.stdout + done.stderr, "setup takes it as well"
+    assert list((tmp_path / "a third store" / "runtimes-v1").iterdir())
+
+
+def test_a_lab_bundles_a_stack_for_a_machine_of_another_kind(checkout: Checkout, tmp_path: Path) -> None:
+    small, target = small_stack(tmp_path), tmp_path / "lab.bundle"
+    foreign = """
+[[stack]]
+id = "layer-windows"
+kind = "translation"
+parts = ["layer"]
+hip = { from = "none" }
+requires = { os = "windows", gfx = ["gfx1100"] }
+"""
+    small.lock.write_text(small.lock.read_text(encoding="utf-8") + foreign, encoding="utf-8", newline="\n")
+    meant = ("--for=windows", "--gpu=gfx1100", "--yes")
+    fetched = checkout.json("fetch", *meant, f"--mirror={small.mirror}", f"--bundle={target}", env=small.env)
+    assert fetched["stack"] == read_facts(target).stack == "layer-windows"
+    there = {**small.env, "CUDA_AMD_CACHE": str(tmp_path / "their store")}
+    staged = checkout.json("stage", *meant, "--offline", f"--supplied={target}", env=there)
+    assert staged["stack"] == "layer-windows"
 
 
 def test_a_folder_that_a_person_brings_may_hold_archives(checkout: Checkout, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from scripts.app.cleanup import CacheListResult
 from scripts.app.context import workspace_from_environ
 from scripts.cli.console import Out
 from scripts.cli.views.status import show_cache_list as show
-from scripts.errors import ConflictError, HostError, StagedFileError, UsageError
+from scripts.errors import ConflictError, HistoryError, HostError, UsageError
 from scripts.model import NoProgress
 from scripts.osal import fs
 from scripts.staging.runtimes import remember_stage
@@ -173,7 +173,7 @@ def test_another_checkout_s_damaged_list_stops_pruning_and_not_listing(cache: Ca
     remember_stage(ws.state_root, other)
     assert len(pruning.cache_list(ws).entries) == 6
     assert notes.lines == [f"the list of generations cannot be read: {other / 'generations.json'}"]
-    with pytest.raises(StagedFileError, match="generations"):
+    with pytest.raises(HistoryError, match="generations"):
         pruning.cache_prune(ws)
     assert len(cache.entries()) == 6
 

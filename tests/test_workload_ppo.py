@@ -249,7 +249,7 @@ def test_products_of_tensor_cores_are_beyond_the_tolerance(parts: Any) -> None:
         bits = (whole >> (COARSE + 1)) << (COARSE + 1)
         return bits.astype(np.uint32).view(np.float32).astype(np.float64)
 
-    class Coarse(reference.DoublePolicy):  # type: ignore[name-defined,misc]  # loaded by path
+    class Coarse(reference.DoublePolicy):  # type: ignore[name-defined,misc]  # its module is loaded by a fixture
         def _forward(self, layers: Any, seen: Any) -> Any:
             values = [seen]
             for number, (weights, biases) in enumerate(policy.matrices(self.row, layers)):

@@ -193,6 +193,8 @@ def describe(data: dict[str, Any]) -> str:
         wrong = [r for r in data["results"] if r["outcome"] not in ("pass", "unavailable")]
         named = "; ".join(f"{r['capability']} {r['outcome']}: {r['detail'][:300]}" for r in wrong)
         return f"{data['percent']} % passed, {data['score']}; {data['evidence']}; {named}"
+    if data.get("overhead"):
+        data["outcome"] += f", overhead {json.dumps(data['overhead'])}"
     words = [str(data[key]) for key in ("level", "outcome", "reason", "detail", "evidence") if data.get(key)]
     return "; ".join(words)
 

@@ -57,7 +57,8 @@ def lines() -> Iterator[str]:
 def _row(row: Mapping[str, Any]) -> str:
     ways = {w.id: w for os in ("windows", "linux") for w in _own_ways(row["id"], os)}
     native = (
-        "<br>".join(_cell(way.what) for way in ways.values()) or "none is known: a layer is the way to try"
+        "<br>".join(dict.fromkeys(_cell(way.what) for way in ways.values()))
+        or "none is known: a layer is the way to try"
     )
     signs = [f"`{name}`" for key in ("names", "files", "packages", "kinds") for name in row.get(key, ())]
     if together := row.get("together"):
@@ -65,6 +66,7 @@ def _row(row: Mapping[str, Any]) -> str:
     entries = [*row.get("set", ()), *row.get("note", ())]
     gpus = _families(ways.values(), entries)
     settings = dict.fromkeys(f"`{_name(entry)}`" for entry in row.get("set", ()))
+    settings |= dict.fromkeys(f"what {_called(other)} gets" for other in row.get("also", ()))
     sources = dict.fromkeys(_cell(entry["source"]) for entry in entries)
     cells = (
         row["what"],
@@ -88,6 +90,10 @@ def _families(ways: Iterable[NativeWay], entries: Iterable[Mapping[str, Any]]) -
     more = sorted({gfx for entry in entries for gfx in entry.get("gfx", ())})
     cells = list(dict.fromkeys(said)) or ["those of a stack"]
     return "; ".join([*cells, *([f"on a layer more for {', '.join(more)}"] if more else [])])
+
+
+def _called(program: str) -> str:
+    return next(str(row["what"]) for row in document() if row["id"] == program)
 
 
 def _own_ways(program: str, os: str) -> tuple[Any, ...]:

@@ -48,6 +48,8 @@ function h(tag, attributes, ...children) {
   return element;
 }
 
+/** A sentence of ours; what stands between backticks is code. */
+const prose = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 const route = (...parts) => `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
 /** A figure with four digits that mean something. */
 const figure = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });

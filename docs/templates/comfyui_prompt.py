@@ -1,7 +1,7 @@
 """Start ComfyUI, run one workflow several times, each with another seed, and end it again.
 
-Standard library only; run by the Python that ComfyUI runs with. Prints one JSON line a prompt, ``prompt_s``,
-the seconds until ComfyUI had done it, and at last ``status``: ``success``, or what went wrong.
+Standard library only; run by the Python that ComfyUI runs with. Prints one JSON line a prompt, ``prompt_s``
+being the seconds until ComfyUI had done it, and at last ``status``: ``success``, or what went wrong.
 """
 
 import argparse

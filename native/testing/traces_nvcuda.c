@@ -132,10 +132,9 @@ EXPORT int cuDeviceGetCount(int *count)
     return hand_on("cuDeviceGetCount", "count: 0x1", count, NULL, NULL, NULL, NULL, NULL);
 }
 
-EXPORT int cuMemPrefetchAsync(void *pointer, size_t size, int device, void *stream)
+EXPORT int cuTexRefCreate(void **made)
 {
-    return hand_on("cuMemPrefetchAsync", "devPtr: 0x1, count: 64, dstDevice: 0, hStream: 0x0", pointer, (void *)size,
-                   (void *)(size_t)device, stream, NULL, NULL);
+    return hand_on("cuTexRefCreate", "pTexRef: 0x1", made, NULL, NULL, NULL, NULL, NULL);
 }
 
 EXPORT int cuModuleLoadData(void **module, const char *image)

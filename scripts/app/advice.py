@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -129,13 +129,13 @@ class GpuAdvice(JsonRecord, frozen=True, kw_only=True):
             shown = f"{first.best.word} ({first.best.what}), {first.best.who}"
             return f"use {first.stack}: {shown}" if first.whole else f"{first.stack} works in part: {shown}"
         if self.untried:
-            return f"no pass is known on {self.gfx}; untried: {', '.join(self.untried)}"
+            return f"no pinned stack has a pass on {self.gfx}; untried: {', '.join(self.untried)}"
         return f"no pinned stack is for {self.gfx}"
 
 
 def advise(store: EvidenceStore, lock: Lock, *, gfx: str, os: str, names: Sequence[str] = ()) -> GpuAdvice:
     """Answer for one architecture from the evidence, the lock, and the table of native ways."""
-    facts = {kept.content: document_fact(kept) for kept in store.documents(gpu=gfx)}
+    facts = _Facts(store)
     known = [
         _about(stack, pinned, list(cells), facts)
         for (pinned, stack), cells in groupby(sorted(store.cells(gpu=gfx), key=_stack_of), key=_stack_of)
@@ -158,11 +158,26 @@ def advise(store: EvidenceStore, lock: Lock, *, gfx: str, os: str, names: Sequen
     )
 
 
+class _Facts(dict[str, DocumentFact]):
+    """The documents that cells rest on, each read when it is asked for."""
+
+    def __init__(self, store: EvidenceStore) -> None:
+        super().__init__()
+        self._store = store
+
+    def __missing__(self, content: str) -> DocumentFact:
+        kept = self._store.document(content)
+        if kept is None:
+            raise KeyError(content)
+        self[content] = document_fact(kept)
+        return self[content]
+
+
 def _stack_of(cell: Cell) -> tuple[bool, str]:
     return cell.pinned, cell.stack
 
 
-def _about(stack: str, pinned: bool, cells: Iterable[Cell], facts: Mapping[str, DocumentFact]) -> StackAdvice:  # noqa: FBT001 - a key's part
+def _about(stack: str, pinned: bool, cells: Iterable[Cell], facts: _Facts) -> StackAdvice:  # noqa: FBT001 - a key's part
     """Sort what is shown of one stack."""
     best = strongest(cell for cell in cells if not cell.capability)
     tried = [cell for cell in cells if cell.capability and cell.outcome not in IDLE]
@@ -176,7 +191,7 @@ def _about(stack: str, pinned: bool, cells: Iterable[Cell], facts: Mapping[str, 
     )
 
 
-def _shown(cell: Cell, facts: Mapping[str, DocumentFact]) -> Shown:
+def _shown(cell: Cell, facts: _Facts) -> Shown:
     """Add to a cell who says so, and where."""
     fact = facts[cell.document]
     when = f" {fact.seen}" if fact.seen else ", undated"

@@ -19,7 +19,7 @@ from scripts.app.compile_cache import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.stack_process import running_here
 from scripts.app.wrap.placing import placed_here, shims_here, still_placed
-from scripts.errors import ConflictError, ExitCode, HostError, StagedFileError, WorkspaceError
+from scripts.errors import ConflictError, ExitCode, HistoryError, HostError, WorkspaceError
 from scripts.evidence.document import Provenance
 from scripts.evidence.evidence_io import FILE_NAME, read_document
 from scripts.osal.fs import is_link, remove_tree
@@ -120,7 +120,7 @@ def references(ws: Workspace, *, skip_unreadable: bool = False) -> dict[str, str
     with it, so that a file an antivirus program takes can be put back without a download.
 
     Raises:
-        StagedFileError: the list of a checkout cannot be read, so that nothing of it may be removed; with
+        HistoryError: the list of a checkout cannot be read, so that nothing of it may be removed; with
             ``skip_unreadable`` this is noted instead.
     """
     needed: dict[str, str] = {}
@@ -140,7 +140,7 @@ def _runtimes(ws: Workspace, *, skip_unreadable: bool) -> Iterator[tuple[str, st
     for stage in dict.fromkeys((ws.stage, *known_stages(ws.state_root))):
         try:
             generations = read_history(stage).generations
-        except StagedFileError as error:
+        except HistoryError as error:
             if not skip_unreadable:
                 raise
             ws.progress.note(f"{error.message}: {error.context[0]}")

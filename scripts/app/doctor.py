@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from msgspec.structs import replace
 
@@ -32,6 +33,7 @@ from scripts.doctor.program_libraries import Beside, judge_folder, missing_lines
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.host.gpu import AMD
 from scripts.model import Host
+from scripts.osal.fs import read_end
 from scripts.serialize import JsonRecord
 from scripts.statuses import explain
 
@@ -91,9 +93,7 @@ def _ending(failed: object) -> Iterator[str]:
 def _end_of(path: Path) -> bytes:
     """Return the end of a log; nothing where it cannot be read."""
     try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, 2) - LOG_END))
-            return stream.read()
+        return read_end(path, LOG_END)
     except OSError:
         return b""
 
@@ -200,19 +200,24 @@ def _not_found(event: Event) -> list[ObjectSighting]:
 
 
 def _read(name: str) -> bytes:
-    """Read a log, of an enormous one its start and end."""
+    """Read a log, of an enormous file its start and end; what cannot be read twice must not be longer."""
     try:
         if name == "-":
-            return sys.stdin.buffer.read() if sys.stdin else b""
-        with Path(name).open("rb") as stream:
-            size = stream.seek(0, 2)
-            stream.seek(0)
-            if size <= 2 * HALF:
-                return stream.read()
-            start = stream.read(HALF)
-            stream.seek(-HALF, 2)
-            return start + stream.read()  # no line feed between: characters may be wide
+            return _all_of(sys.stdin.buffer) if sys.stdin else b""
+        path = Path(name)
+        with path.open("rb") as stream:
+            start = stream.read(HALF) if path.is_file() else _all_of(stream)
+            left = path.stat().st_size - HALF if path.is_file() else 0
+        return start + read_end(path, min(left, HALF)) if left > 0 else start  # characters may be wide
     except OSError as error:
         msg = f"{name} cannot be read"
         hint = "name the file that holds the program's output, or - for standard input"
         raise UsageError("log-unreadable", msg, context=(str(error),), hint=hint) from error
+
+
+def _all_of(stream: BinaryIO) -> bytes:
+    """Read a stream to its end, which must not be further than a file's two halves."""
+    data = stream.read(2 * HALF + 1)
+    if len(data) > 2 * HALF:
+        raise OSError(errno.EFBIG, f"larger than {2 * HALF:,} bytes: write it to a file first, of any size")
+    return data

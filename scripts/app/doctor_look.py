@@ -30,7 +30,7 @@ from scripts.host.windows_scan import WinRegistry
 from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.lock.reader import find_stack
 from scripts.model import Host, StackKind
-from scripts.osal.fs import free_space, hash_file
+from scripts.osal.fs import free_space, hash_file, read_bounded
 from scripts.osal.paths import home_folder
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout
@@ -277,9 +277,7 @@ def _records(sites: set[Path]) -> dict[str, str]:
     found: dict[str, str] = {}
     for record in (path for site in sites for path in site.glob("torch-*.dist-info/RECORD")):
         with suppress(OSError, ValueError, csv.Error):
-            if record.stat().st_size > MAX_RECORD:
-                continue
-            text = record.read_text(encoding="utf-8")
+            text = read_bounded(record, MAX_RECORD).decode()
             for row in csv.reader(text.splitlines()):
                 if len(row) > 1 and row[1].startswith("sha256="):
                     found[row[0].casefold()] = _hex(row[1].removeprefix("sha256="))

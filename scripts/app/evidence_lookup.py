@@ -8,8 +8,8 @@ from typing import Final
 
 from scripts.app.context import Workspace
 from scripts.evidence.document import exercised
-from scripts.evidence.merging import Cell, strongest, why_not
-from scripts.evidence.store import EvidenceStore, open_store
+from scripts.evidence.merging import PROBES, Cell, strongest, why_not
+from scripts.evidence.store import EvidenceStore, open_store, store_of
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord
@@ -68,11 +68,10 @@ class Worth(JsonRecord, frozen=True, kw_only=True):
 
 def evidence_store(ws: Workspace) -> EvidenceStore:
     """Open the store of the committed documents; under another lock they prove nothing, so there are none."""
+    if ws.custom_lock:
+        return open_store()
     many = ws.evidence.is_dir() and len(os.listdir(ws.evidence)) > FEW  # noqa: PTH208 - counted, not read
-    store = open_store(ws.stage / STORE if many else None)
-    if not ws.custom_lock:
-        store.ingest(ws.evidence)
-    return store
+    return store_of(ws.evidence, ws.stage / STORE if many else None)
 
 
 def worth_here(ws: Workspace) -> Callable[[str, str], Level | None]:
@@ -111,7 +110,7 @@ def known_by_stack(store: EvidenceStore, *, gpu: str = "") -> dict[str, tuple[li
                 outcome=document.outcome.value,
                 provenance=document.provenance.value,
                 path=kept.paths[0],
-                failed=failed_probes(document.results),
+                failed=failed_probes(document.results) if subject.application == PROBES else (),
             )
         )
     for (stack, name), cells in _wholes(store, gpu=gpu or None, observations=True).items():

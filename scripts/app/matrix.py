@@ -15,10 +15,9 @@ from scripts.app.advice import FILLER, advise
 from scripts.app.context import Workspace, within
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.matrix import matrix as matrix_of
-from scripts.evidence.store import EvidenceStore, IngestFault, open_store
+from scripts.evidence.store import IngestFault, open_store
 from scripts.host.gpu import TABLE
 from scripts.lock.reader import read_lock
-from scripts.model import Lock
 from scripts.osal.fs import write_atomic
 from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord, jsonable
@@ -148,22 +147,13 @@ def _content(ws: Workspace) -> SiteContent:
     models = tuple(GpuModel(name=row["name"], gfx=row["gfx"], family=row["generation"]) for row in rows)
     with open_store() as store:
         store.ingest(ws.evidence)
-        advice = {gfx: _advice(store, lock, gfx) for gfx in dict.fromkeys(model.gfx for model in models)}
+        advice = {
+            gfx: advise(store, lock, gfx=gfx, os="windows").verdict
+            for gfx in sorted({model.gfx for model in models})
+        }
         shown = matrix_of(store)
     return SiteContent(
         matrix=shown, models=models, stacks=tuple(lock.stacks.values()), advice=advice, filler=FILLER
-    )
-
-
-def _advice(store: EvidenceStore, lock: Lock, gfx: str) -> tuple[str, ...]:
-    """Return the sentences for one architecture: what to use, and where to ask for more."""
-    verdict = advise(store, lock, gfx=gfx, os="windows").verdict
-    return (
-        f"{verdict[0].upper()}{verdict[1:]}.",
-        (
-            f"More on your machine: `invoke stacks --for-gpu={gfx}`; "
-            f"without translation: `invoke native --gpu={gfx}`."
-        ),
     )
 
 

@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from scripts.app.context import Workspace
+from scripts.app.context import Workspace, lock_of
 from scripts.app.download_summary import DownloadRow, DownloadSummary
 from scripts.app.pins_stale import AgedPin, PinAge, ages
 from scripts.errors import ConflictError, ExitCode, FetchError, IntegrityError, UsageError
-from scripts.lock.reader import parse_lock, read_lock, unknown_name
+from scripts.lock.reader import parse_lock, unknown_name
 from scripts.lock.update import CONFIRMED, LockDiff, diff
 from scripts.lock.values import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact
@@ -80,7 +80,7 @@ def pins_check(
         msg = "pins.check asks servers, which --offline forbids"
         hint = "leave --offline out; `invoke verify --deep` hashes what is already here"
         raise UsageError(reference="offline", message=msg, hint=hint)
-    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    lock = lock_of(ws)
     if stale:
         return PinsCheckResult(ages=ages(ws, github(ws), transport(ws), chosen(lock, only)))
     agree(ws, chosen(lock, only))
@@ -221,7 +221,7 @@ def pins_add(
         LockError: the lock is wrong, or the new entry would make it so.
     """
     _acceptable(url, license)
-    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    lock = lock_of(ws)
     server = github(ws)
     ref = server.ref(url)
     name = id or _identifier(url, ref)

@@ -7,22 +7,24 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from scripts.app.context import Workspace
+from scripts.app.context import Workspace, lock_of
 from scripts.app.pins import chosen, github, transport
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock import update
-from scripts.lock.package_index import indexed
+from scripts.lock.package_index import index_of, indexed
 from scripts.lock.proposals import Proposal, completed, fits, proposals
-from scripts.lock.reader import parse_lock, read_lock
+from scripts.lock.reader import parse_lock
 from scripts.lock.update import LockDiff, PinFinding, diff
 from scripts.lock.values import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
-from scripts.model import Artifact, Lock
+from scripts.model import Artifact, Lock, Trust
 from scripts.net.github import AssetRef, GitHub, Release
 from scripts.net.request import read_url
 from scripts.net.session import Transport
+from scripts.net.sources import last_component
 from scripts.serialize import JsonRecord
 
+BY_INDEX: Final = "The package index gives this digest."
 #: Why an artifact's host was not asked.
 NO_METADATA = "no-metadata"
 #: A proposal's index did not answer, or does not list the file with a digest.
@@ -95,7 +97,7 @@ def pins_update(
         FetchError: a server did not answer; nothing was written.
         UsageError: an artifact is unknown.
     """
-    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    lock = lock_of(ws)
     text = format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path)
     work = _Work(lock=lock, text=text, server=github(ws))
     if gpu:
@@ -108,7 +110,7 @@ def pins_update(
     for item in chosen(lock, artifact):
         ref = work.server.ref(item.urls[0]) if item.urls else None
         if ref is None:
-            work.say(item.id, NO_METADATA, "this host publishes no digests")
+            _confirm_by_index(ws, work, item)
             continue
         _confirm(work, item, ref)
         families[ref.owner, ref.repo, update.shape(ref.name, ref.tag)].append((item, ref))
@@ -123,6 +125,33 @@ def _confirm(work: _Work, item: Artifact, ref: AssetRef) -> None:
     work.say(item.id, judged.finding.value, judged.detail)
     if judged.fields:
         work.text = with_fields(work.text, item.id, judged.fields)
+
+
+def _confirm_by_index(ws: Workspace, work: _Work, item: Artifact) -> None:
+    """Hold a wheel's pin against the digest in its package index; other hosts publish none."""
+    url = item.urls[0] if item.urls else ""
+    base = index_of(url) if url else ""
+    if not base:
+        work.say(item.id, NO_METADATA, "this host publishes no digests")
+        return
+    try:
+        page = _page(transport(ws), base)
+    except FetchError as error:
+        work.say(item.id, UNREACHABLE, " ".join((error.message, *error.context)))
+        return
+    found = indexed(page, base=base, file=last_component(url))
+    if found is None:
+        work.say(item.id, PinFinding.NO_DIGEST.value, f"{base} names no SHA-256 for it")
+        return
+    if found.sha256 != item.sha256:
+        detail = f"sha256 {found.sha256}, pinned {item.sha256}"
+        work.say(item.id, PinFinding.DIFFERS.value, detail)
+        return
+    work.say(item.id, PinFinding.CONFIRMED.value, "the index gives this digest")
+    if item.trust is not Trust.UPSTREAM_DIGEST:
+        note = f"{BY_INDEX} {item.note}".strip()
+        fields: dict[str, str | int] = {"trust": Trust.UPSTREAM_DIGEST.value, "note": note}
+        work.text = with_fields(work.text, item.id, fields)
 
 
 def _bring_in(

@@ -32,7 +32,7 @@ from scripts.evidence.merging import PROBES
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import torch_policies
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.osal.fs import parallel_map, write_atomic
+from scripts.osal.fs import parallel_map, read_bounded, write_atomic
 from scripts.osal.paths import user_path
 from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
@@ -54,6 +54,8 @@ from scripts.serialize import JsonRecord, parse_json
 SCRIPT: Final = (*INSIDE, "probes", "probe.py")
 #: Where an interrupted matrix waits, below the stage.
 UNFINISHED: Final = "reports/unfinished-probes.json"
+#: Bytes of what waits there: a whole matrix has far fewer.
+MOST_BYTES: Final = 64 * 1024 * 1024
 DEVICES: Final = ("cuda", "cpu")
 TWO: Final = 2
 #: Probes on the CPU reference share no GPU: so many at once, if the machine has the cores.
@@ -203,7 +205,7 @@ class ProbeRun:
     def _unfinished(self, begun: ProbeMatrix, names: set[str]) -> ProbeMatrix:
         """Take over what an interrupted run of the same things has left."""
         try:
-            found = matrices.from_json(parse_json(self._waiting.read_bytes()))
+            found = matrices.from_json(parse_json(read_bounded(self._waiting, MOST_BYTES)))
         except (OSError, ValueError):
             return begun
         if found.key != self.key:

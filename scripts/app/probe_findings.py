@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from scripts.app.context import Staged, Workspace, within
+from scripts.app.evidence_lookup import evidence_store
 from scripts.errors import WorkspaceError
 from scripts.evidence.evidence_io import FILE_NAME, read_document
 from scripts.evidence.regressions import Filed
@@ -18,10 +19,15 @@ from scripts.probing.failures import FailedProbe, ProbeWarning, failures_of, war
 NO_TORCH: Final = "nothing is set, because no PyTorch was found for this program"
 
 
-def documents_here(ws: Workspace) -> Iterator[Filed]:
-    """Yield every document of this workspace: what was committed, then what was made here."""
-    own = sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}"))
-    for path in (*sorted(ws.evidence.glob("*.json")), *own):
+def documents_here(ws: Workspace, *, stack: str = "", gfx: str = "") -> Iterator[Filed]:
+    """Yield the documents of this workspace: what was committed, then what was made here.
+
+    ``stack`` and ``gfx`` leave committed ones about others out; under another lock there are none.
+    """
+    with evidence_store(ws) as store:
+        for kept in store.documents(stack=stack, gpu=gfx):
+            yield Filed(path=kept.paths[0], document=kept.document)
+    for path in sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}")):
         try:
             yield Filed(path=within(ws, path), document=read_document(path))
         except WorkspaceError:
@@ -35,7 +41,7 @@ def failed_here(ws: Workspace, stack: str, gfx: str) -> tuple[FailedProbe, ...]:
     """
     if not gfx or ws.custom_lock:
         return ()
-    return failures_of(documents_here(ws), stack=stack, gfx=gfx)
+    return failures_of(documents_here(ws, stack=stack, gfx=gfx), stack=stack, gfx=gfx)
 
 
 def probe_warnings(ws: Workspace, stack: str, gfx: str, examined: Examined) -> tuple[ProbeWarning, ...]:

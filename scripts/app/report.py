@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import webbrowser
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,20 +17,23 @@ from msgspec import Struct, field
 
 from scripts.app.context import Workspace, host_of, lock_of
 from scripts.app.doctor_look import facts_of, look_around
-from scripts.app.stack_process import redactor_of
+from scripts.app.stack_process import home_of, redactor_of
 from scripts.doctor.diagnose import diagnose
 from scripts.doctor.examine import examine
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import FILE_NAME, content_hash, read_document, to_json, write_document
 from scripts.model import Host
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, read_end, write_atomic
 from scripts.osal.redaction import Redactor, redact_bytes
 from scripts.osal.text import file_stamp
 from scripts.serialize import JsonRecord, plain
 
 #: Bytes of one log that are kept: its end, where the failure is.
 LOG_CAP: Final = 2 * 1024 * 1024
+#: Bytes of a log's end that the doctor reads, and of a document.
+LOG_END: Final = 16 * 1024 * 1024
+MAX_DOCUMENT: Final = LOG_END
 #: Bytes of all logs together.
 TOTAL_CAP: Final = 24 * 1024 * 1024
 #: Every entry has this time, so that equal content makes equal bundles.
@@ -146,6 +150,20 @@ class MachineSeen(Struct, frozen=True, kw_only=True):
         return {"path": str(self.path), "document": to_json(self.document)}
 
 
+class Prepared(Struct, frozen=True, kw_only=True):
+    """An issue that a person can send: its title and text, the files they lie in, and the form's address.
+
+    ``address`` is empty where this checkout comes from nowhere on GitHub; ``opened`` if a browser shows it.
+    """
+
+    title: str
+    body: str
+    issue: Path
+    document: Path
+    address: str
+    opened: bool = False
+
+
 class ReportResult(JsonRecord, frozen=True, kw_only=True):
     """What ``report`` found or did.
 
@@ -154,6 +172,7 @@ class ReportResult(JsonRecord, frozen=True, kw_only=True):
         imported: documents from others: not measured here, whatever they claim.
         added: the documents that were just imported.
         bundle: the bundle that was just written, and ``bundle_names`` what it holds.
+        submission: what was prepared for the project's issue form; nothing is sent.
         faults: files in the folders that are no valid documents.
     """
 
@@ -162,21 +181,30 @@ class ReportResult(JsonRecord, frozen=True, kw_only=True):
     added: tuple[MachineSeen, ...] = ()
     bundle: Path | None = None
     bundle_names: tuple[str, ...] = ()
+    submission: Prepared | None = None
     faults: tuple[str, ...] = ()
     exit_code: int = ExitCode.OK
 
 
 def report(
-    ws: Workspace, *, import_: str = "", bundle: bool = False, findings: Sequence[object] = ()
+    ws: Workspace,
+    *,
+    import_: str = "",
+    bundle: bool = False,
+    submit: bool = False,
+    open_: bool = False,
+    findings: Sequence[object] = (),
 ) -> ReportResult:
-    """Show the newest documents; file a stranger's documents; write a bundle.
+    """Show the newest documents; file a stranger's documents; write a bundle; prepare a submission.
 
     An imported document goes to ``stage/reports/imported``, never to ``evidence``: committing it there
     is a person's decision. A folder is imported file by file, and what is no document in it is named.
-    ``findings`` go into the bundle before what the doctor says of the logs there.
+    ``findings`` go into the bundle before what the doctor says of the logs there. A submission is shown and
+    written, never sent; ``open_`` shows the project's form in a browser, its short fields filled in.
 
     Raises:
-        UsageError: the file to import cannot be read or is no valid document, or a folder has none.
+        UsageError: the file to import cannot be read or is no valid document, or a folder has none; or
+            nothing here is worth a submission.
     """
     faults: list[str] = []
     added = _import(ws, Path(import_), faults) if import_ else ()
@@ -184,7 +212,41 @@ def report(
     imported = tuple(_read_all(sorted((_reports(ws) / IMPORTED).glob("*.json")), faults))
     path, names = _write_bundle(ws, findings) if bundle else (None, ())
     return ReportResult(
-        own=own, imported=imported, added=added, bundle=path, bundle_names=names, faults=tuple(faults)
+        own=own,
+        imported=imported,
+        added=added,
+        bundle=path,
+        bundle_names=names,
+        submission=_prepare(ws, own, open_=open_) if submit or open_ else None,
+        faults=tuple(faults),
+    )
+
+
+def _prepare(ws: Workspace, own: Sequence[MachineSeen], *, open_: bool) -> Prepared:
+    """Fill the issue form with the newest document that says something about a GPU."""
+    from scripts.evidence.submission import submission_of  # noqa: PLC0415 - only a submission needs it
+
+    telling = [seen.document for seen in own if not seen.document.simulated]
+    documents = telling or [seen.document for seen in own]
+    if not documents:
+        raise UsageError(
+            "nothing-to-submit", "this machine has no document yet", hint="make one: invoke setup"
+        )
+    made = submission_of(documents[0], redactor_of(ws))
+    folder = _reports(ws) / "submission"
+    folder.mkdir(parents=True, exist_ok=True)
+    issue, document = folder / "issue.md", folder / "document.json"
+    write_atomic(issue, made.body.encode())
+    write_atomic(document, f"{made.document}\n".encode())
+    home = home_of(ws)
+    address = f"{home}/issues/new?{made.query}" if home else ""
+    return Prepared(
+        title=made.title,
+        body=made.body,
+        issue=issue,
+        document=document,
+        address=address,
+        opened=bool(open_ and address) and webbrowser.open(address),
     )
 
 
@@ -279,6 +341,8 @@ def _logs(ws: Workspace) -> Iterator[tuple[str, bytes]]:
         if file.is_symlink() or not file.is_file():
             continue
         try:
-            yield f"{file.parent.name}/{file.name}", file.read_bytes()
+            whole = file.suffix == ".json"
+            raw = read_bounded(file, MAX_DOCUMENT) if whole else read_end(file, LOG_END)
+            yield f"{file.parent.name}/{file.name}", raw
         except OSError:
             continue

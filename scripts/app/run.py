@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -23,8 +24,9 @@ from scripts.app.overhead import (
 from scripts.app.stack_process import read_seconds
 from scripts.app.trial import Attempt, TrialJob, attempt, conditions_here, new_runs, read_size, trial_of
 from scripts.bench.trials import Runs, write_record
-from scripts.bench.workloads import Workload, find_workload, read_own_workload
+from scripts.bench.workloads import Workload, find_workload, read_own_workload, workloads
 from scripts.errors import ExitCode, UsageError
+from scripts.evidence.document import FigureFact
 from scripts.evidence.evidence_io import report_folder
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.text import printable, utc_now
@@ -69,6 +71,20 @@ class RunResult(JsonRecord, frozen=True, kw_only=True):
             kept = self.overhead is None or self.overhead.verdict is BudgetVerdict.WITHIN
             return ExitCode.OK if kept else ExitCode.NEGATIVE
         return ExitCode.TIMEOUT if self.result.outcome is Outcome.TIMEOUT else ExitCode.NEGATIVE
+
+    @property
+    def figures(self) -> tuple[FigureFact, ...]:
+        """What the workload measures, of a run whose answer was right, for a document."""
+        known = workloads().get(self.workload)
+        if known is None or self.result.outcome is not Outcome.PASS:
+            return ()
+        return tuple(
+            FigureFact(
+                capability=self.result.capability, metric=metric.name, value=float(value), unit=metric.unit
+            )
+            for metric in known.metrics
+            if isinstance(value := self.data.get(metric.name), (int, float)) and math.isfinite(value)
+        )
 
     @property
     def data_first(self) -> object:
@@ -147,7 +163,9 @@ def _against_native(ws: Workspace, staged: Staged, job: TrialJob, *, count: int,
                 trial = trial_of(ws, staged, found, runtime=side, number=number)
                 runs = replace(runs, trials=(*runs.trials, trial))
                 advance(1)
-            failed = next((each for each in made.values() if not each.right), None)
+                if not found.right:
+                    failed = found
+                    break
             if failed is not None:
                 break
             pairs.append((made[label], made[NATIVE]))

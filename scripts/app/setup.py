@@ -218,6 +218,7 @@ def _report(
         not_exercised=sorted(
             {w.shows for w in workloads().values()} - {ran.result.capability if ran else ""}
         ),
+        figures=ran.figures if ran else (),
     )
     return document, write_document(folder, document)
 
@@ -322,6 +323,9 @@ def fetch(
         with flow.step("bundle") as notes:
             facts = BundleFacts(stack=resolved.stack.id, options=request.parts, lock=lock.digest)
             pairs = zip(published, blobs, strict=True)
+            for artifact in resolved.artifacts:
+                if artifact not in published:
+                    ws.progress.note(f"{artifact.id} is not in the bundle: its files are brought by a person")
             size = write_bundle(target, facts, pairs, progress=ws.progress)
             notes.detail = f"{len(blobs)} archives, {size:,} bytes"
     return FetchResult(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
+
+from msgspec import field
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, read_count, staged_runtime
 from scripts.app.evidence_lookup import Proof, Worth, evidence_store, known_by_stack
 from scripts.errors import ExitCode, StagedFileError, UsageError
 from scripts.evidence.store import EvidenceStore
+from scripts.lock.reader import unknown_name
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.serialize import JsonRecord, pick
 from scripts.staging.runtimes import Generation, activate, go_back, load_runtime, read_history, verify_runtime
@@ -51,32 +55,43 @@ class StackRow(JsonRecord, frozen=True, kw_only=True):
 
 
 class StacksResult(JsonRecord, frozen=True, kw_only=True):
-    """All stacks of the lock, in its order; with ``advice`` for the GPU that was asked about."""
+    """All stacks of the lock, in its order; with ``advice`` for the GPU that was asked about.
 
-    rows: tuple[StackRow, ...]
-    gfx: str
+    ``sbom`` is a CycloneDX document where one was asked for; it is then the whole result.
+    """
+
+    rows: tuple[StackRow, ...] = ()
+    gfx: str = ""
     advice: tuple[GpuAdvice, ...] = ()
+    sbom: Mapping[str, object] = field(default_factory=dict)
     exit_code: int = ExitCode.OK
 
     JSON = "gfx? advice stacks=rows"
 
+    def to_json(self) -> dict[str, object]:
+        """Return the document that was asked for, or the list."""
+        return dict(self.sbom) or super().to_json()
 
-def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
+
+def stacks(ws: Workspace, *, for_gpu: str = "", sbom: str = "") -> StacksResult:
     """List the stacks; with ``for_gpu`` those for that GPU, whatever is in this machine, and what to use.
 
     Args:
         ws: where we are.
+        sbom: the stack whose bill of materials is wanted instead.
         for_gpu: a product's name, an architecture, what hipInfo printed, a file with it, or ``-`` for
             standard input.
 
     Raises:
-        UsageError: it names no GPU, or too many.
+        UsageError: it names no GPU, or too many; or there is no such stack.
     """
     lock, history = lock_of(ws), read_history(ws.stage)
+    if sbom:
+        return StacksResult(sbom=_sbom(lock, sbom))
     with evidence_store(ws) as store:
-        known = known_by_stack(store)
         advice = _advice(ws, store, lock, for_gpu) if for_gpu else ()
-    wanted = tuple(each.gfx for each in advice)
+        wanted = tuple(each.gfx for each in advice)
+        known = known_by_stack(store, gpu=wanted[0] if len(wanted) == 1 else "")
     host: Host | None = None if for_gpu else host_of(ws)
     staged = {g.stack for g in history.generations}
     rows = tuple(
@@ -92,6 +107,15 @@ def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
         if not wanted or any(_is_for(stack, gfx) for gfx in wanted)
     )
     return StacksResult(rows=rows, gfx=" ".join(wanted), advice=advice)
+
+
+def _sbom(lock: Lock, name: str) -> Mapping[str, object]:
+    """Return a stack's bill of materials."""
+    from scripts.lock.sbom import sbom_of  # noqa: PLC0415 - the plain list has no use for it
+
+    if name not in lock.stacks:
+        raise unknown_name("stack", name, tuple(lock.stacks))
+    return sbom_of(lock, lock.stacks[name])
 
 
 def _advice(ws: Workspace, store: EvidenceStore, lock: Lock, text: str) -> tuple[GpuAdvice, ...]:

@@ -154,7 +154,8 @@ def planned(ws: Workspace, staged: Staged, exe: str, words: Sequence[str], *, cw
 def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attempt:
     """Start the user's program the way ``wrap`` starts it, and read its output."""
     words = [sys.executable if word == "{python}" else word for word in workload.command]
-    program = workload.folder / words[0] if len(Path(words[0]).parts) > 1 else Path(words[0])
+    named = any(mark in words[0] for mark in ("/", "\\")) or Path(words[0]).is_absolute()
+    program = workload.folder / words[0] if named else Path(words[0])
     command = planned(ws, staged, str(program), words[1:], cwd=str(workload.folder))
     captured = capture(command, timeout=workload.timeout)
     text = captured.stdout.decode("utf-8", "replace") + "\n" + captured.stderr.decode("utf-8", "replace")

@@ -103,6 +103,7 @@ def _evidence(
         application=program.name if program else "",
         attachments=[*found.logs, "junit.xml", "validation.json"],
         not_exercised=sorted({w.shows for w in workloads().values()} - {r.capability for r in found.results}),
+        figures=found.ran.figures if found.ran else (),
     )
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.errors import UsageError
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
 from scripts.serialize import parse_json, pick
 
 if TYPE_CHECKING:
@@ -218,9 +218,7 @@ def read_text(path: Path) -> str:
         UsageError: ``record-unreadable``.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            _refuse(path, "it is larger than 64 MiB")
-        return path.read_text(encoding="utf-8-sig")
+        return read_bounded(path, MAX_BYTES, named=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{path} cannot be read: {error.strerror if isinstance(error, OSError) else 'not UTF-8'}"
         raise UsageError("record-unreadable", msg, hint="name a run record (.json) or a CSV file") from error

@@ -39,6 +39,7 @@ from msgspec import Struct, convert, field
 
 from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
+from scripts.osal.fs import read_bounded
 from scripts.serialize import MAX_NUMBER
 
 FILE: Final = Path(__file__).resolve().parents[1] / "data" / "workloads.toml"
@@ -100,6 +101,8 @@ def find_workload(name: str) -> Workload:
 KEYS: Final = {"name", "command", "timeout", "warmup", "primary", "metrics", "answer"}
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}", re.IGNORECASE)
 SECONDS: Final = 300.0
+#: Bytes of a description.
+MOST_BYTES: Final = 1024 * 1024
 
 
 class Finder(Struct, frozen=True, kw_only=True):
@@ -179,7 +182,7 @@ def read_own_workload(path: Path) -> OwnWorkload:
         UsageError: ``workload-unreadable`` or ``workload-invalid``, naming the key.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(read_bounded(path, MOST_BYTES, named=True).decode())
     except (OSError, ValueError, RecursionError) as error:  # a TOML or Unicode error is a ValueError
         hint = "see docs/comparing.md for how such a file is written"
         raise UsageError("workload-unreadable", f"{path} cannot be read: {error}", hint=hint) from error

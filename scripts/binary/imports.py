@@ -27,6 +27,11 @@ def is_api_set(name: str) -> bool:
     return name.lower().startswith(_API_SETS)
 
 
+def asked_name(text: str) -> str:
+    """Return the file name of a library as it is asked for, with or without folders of either system."""
+    return text.replace("\\", "/").rpartition("/")[2]
+
+
 class WindowsFolders:
     """Folders as Windows searches them: in order, and names without regard to case. Each is listed once."""
 

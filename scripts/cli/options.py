@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 #: Options whose parameter ends with an underscore, because Python needs the word itself.
-TAKEN: Final = frozenset({"all", "and", "compile", "for", "import", "set", "with"})
+TAKEN: Final = frozenset({"all", "and", "compile", "for", "import", "open", "set", "with"})
 
 
 class Option(NamedTuple):

@@ -34,6 +34,9 @@ _REMOVE_YES: Final = SHARED["yes"]._replace(help="remove them; without it they a
 _INTO_BUNDLE: Final = Option(
     "bundle", "also write them into one file, which `setup --supplied=FILE` takes on another machine", "FILE"
 )
+_SBOM: Final = Option("sbom", "print what this stack brings as a CycloneDX document, and nothing else", "ID")
+_SUBMIT: Final = Option("submit", "show and write what the project's issue form would get; nothing is sent")
+_OPEN: Final = Option("open", "the same, and open that form in the browser, its short fields filled in")
 _READ_LOG: Final = SHARED["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
 )
@@ -129,8 +132,8 @@ _ALL: Final = (
     Verb(
         "report",
         MACHINE,
-        "Show this machine's newest documents, file one from elsewhere, or bundle all for a bug report.",
-        take("import bundle"),
+        "Show this machine's newest documents, file one from elsewhere, prepare one to send, or bundle all.",
+        take("import bundle", _SUBMIT, _OPEN),
         view="report",
         example="--bundle",
     ),
@@ -138,9 +141,9 @@ _ALL: Final = (
         "stacks",
         STACKS,
         "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
-        take("for-gpu"),
+        take("for-gpu", _SBOM),
         view="stacks",
-        example='--for-gpu="RX 9060 XT"',
+        example="--for-gpu=gfx1200",
     ),
     Verb(
         "use",

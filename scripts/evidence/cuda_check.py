@@ -21,6 +21,9 @@ from scripts.osal.text import without_ansi
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
 OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
 
+#: Behind which only newer layers have something: earlier ones answer that they do not support it.
+NEWER: Final = ("cufft",)
+
 #: Of one group, the outcome that decides: a failing version is not hidden by a good one, but a version
 #: that this stack does not have says nothing about the others.
 DECIDES: Final = (Outcome.ERROR, Outcome.NOT_REACHED, Outcome.PASS, Outcome.UNAVAILABLE)
@@ -90,7 +93,7 @@ def judge(
             outcome=Outcome.NOT_REACHED,
             detail="the check printed no line for it",
         )
-    required = _required(wanted, kind)
+    required = _required(wanted, kind) - _without_backend(found.values())
     clean = not timed_out and exit_code in {0, None}
     groups = _groups(found.values(), required, clean=clean)
     unreached = sorted({n for n, r in found.items() if r.outcome is Outcome.NOT_REACHED})
@@ -103,6 +106,12 @@ def judge(
         level = Level.LOADABLE if loads else None
         results.append(CapabilityResult(capability="cuda_check", level=level, outcome=end[0], detail=end[1]))
     return CheckVerdict(results=tuple(results), groups=groups, loads=loads, outcome=outcome, reason=reason)
+
+
+def _without_backend(results: Iterable[CapabilityResult]) -> set[str]:
+    """Name the groups that only newer layers put something behind, where HIP does not have it."""
+    lost = [r for r in results if group_of(r.capability) in NEWER]
+    return {group_of(r.capability) for r in lost if r.outcome is Outcome.UNAVAILABLE}
 
 
 def _required(wanted: set[str], kind: StackKind) -> set[str]:
@@ -123,7 +132,7 @@ def _result(line: CheckLine, kind: StackKind, wanted: set[str], behind: frozense
             capability=line.name, level=Level.LOADABLE, outcome=Outcome.PASS, detail=detail
         )
     backend = _backend(line)
-    optional = group in OPTIONAL or (line.loading and line.name not in wanted)
+    optional = group in OPTIONAL or (backend and group in NEWER) or (line.loading and line.name not in wanted)
     absent = (backend or line.loading) and line.code != 193 and optional  # noqa: PLR2004 - a bad file
     unchecked = group == "nvapi" and not line.loading and line.code == 0
     return CapabilityResult(

@@ -244,6 +244,7 @@ def build_document(
     files: Iterable[FileFact] | None = None,
     notes: Iterable[str] = (),
     attempts: Iterable[AttemptFact] = (),
+    figures: Iterable[FigureFact] = (),
 ) -> Document:
     """Make the document of one run on this machine.
 
@@ -275,6 +276,7 @@ def build_document(
         attachments=tuple(attachments),
         notes=tuple(redactor.text(_one_line(n)) for n in notes),
         attempts=tuple(replace(a, detail=redactor.text(_one_line(a.detail))) for a in attempts),
+        figures=tuple(figures),
     )
 
 

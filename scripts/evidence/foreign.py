@@ -207,9 +207,9 @@ def _gpu(reports: ForeignReports, data: Data) -> tuple[GpuKey, str | None, str]:
     """Say which GPU it was, with its driver, and a note where its architecture was only guessed."""
     chosen = _dict(reports.scan.get("selected_gpu"))
     told = _dict(data.get("gpu")) or _dict(reports.config.get("gpu"))
-    name = (_text(told.get("name")) or _text(chosen.get("name")))[:100]
+    name = _line(told.get("name")) or _line(chosen.get("name"))
     gfx = _GFX.match(_text(told.get("arch")) or _text(chosen.get("gfx")))
-    same = _text(chosen.get("name"))[:100] == name
+    same = _line(chosen.get("name")) == name
     if not name and not gfx:
         raise UsageError(
             "foreign-without-gpu",
@@ -221,7 +221,7 @@ def _gpu(reports: ForeignReports, data: Data) -> tuple[GpuKey, str | None, str]:
         name=name or f"AMD {gfx[0] if gfx else ''}", gfx=None if guessed or not gfx else gfx[0], vendor=AMD
     )
     note = "the architecture was guessed from the product's name, so it is left out" if guessed else ""
-    return key, (_text(chosen.get("driver_version")) or None) if same else None, note
+    return key, (_line(chosen.get("driver_version")) or None) if same else None, note
 
 
 def _stack(config: Data, data: Data, hip: str, lock: Lock) -> tuple[str, str]:
@@ -268,7 +268,7 @@ def _results(name: str, data: Data, redactor: Redactor) -> Iterator[CapabilityRe
     listed = [entries] if isinstance(entries, dict) else entries if isinstance(entries, list) else []
     seen: dict[str, CapabilityResult] = {}
     for entry in map(_dict, listed):
-        if capability := _text(entry.get("test"))[:200]:
+        if capability := _line(entry.get("test")):
             seen[capability] = _redacted(_probe(capability, entry), redactor)
     yield from seen.values()
 
@@ -283,11 +283,12 @@ def _check(data: Data) -> Iterable[CapabilityResult]:
         return judge(output, expected=(), exit_code=code, timed_out=timed_out).results
     return [
         CapabilityResult(
-            capability=_text(library),
+            capability=_line(library),
             level=Level.LOADABLE if ok is True else None,
             outcome=Outcome.PASS if ok is True else Outcome.NOT_REACHED,
         )
         for library, ok in data["checks"].items()
+        if _line(library)
     ]
 
 
@@ -344,7 +345,7 @@ def _moment(value: object) -> datetime | None:
 def _redacted(result: CapabilityResult, redactor: Redactor) -> CapabilityResult:
     """Clean what a stranger's program printed."""
     return CapabilityResult(
-        capability=printable(result.capability),
+        capability=_line(result.capability),
         level=result.level,
         outcome=result.outcome,
         detail=_clean(result.detail, redactor)[:MAX_DETAIL],
@@ -357,6 +358,11 @@ def _clean(text: str, redactor: Redactor) -> str:
 
 def _dict(value: object) -> Data:
     return value if isinstance(value, dict) else {}
+
+
+def _line(value: object) -> str:
+    """Keep a name to one short line."""
+    return " ".join(printable(_text(value)).split())[:100]
 
 
 def _text(value: object) -> str:

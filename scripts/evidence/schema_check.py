@@ -8,6 +8,7 @@ says yes or no only: the words about a document that is refused come from ``json
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -26,6 +27,10 @@ def compile_schema(schema: Mapping[str, Any]) -> Check:
     return _Compiler(schema).check(schema)
 
 
+#: What restricts a text. Most of a document is texts, so these are checked in one step.
+OF_TEXT: Final = SILENT | {"type", "minLength", "maxLength", "pattern", "not"}
+
+
 class _Compiler:
     """Turns a schema's parts into functions; what is referred to several times is made once."""
 
@@ -35,6 +40,8 @@ class _Compiler:
 
     def check(self, schema: Mapping[str, Any]) -> Check:
         """Return the function for one schema: everything in it must hold."""
+        if schema.get("type") == "string" and schema.keys() <= OF_TEXT:
+            return _text(schema)
         checks = [
             self._one(word, value, schema)
             for word, value in schema.items()
@@ -89,6 +96,26 @@ class _Compiler:
         asks = self.check(test)
         then, otherwise = (self.check(schema.get(word, {})) for word in ("then", "else"))
         return lambda found: then(found) if asks(found) else otherwise(found)
+
+
+def _text(schema: Mapping[str, Any]) -> Check:
+    """Hold a text against everything that restricts it."""
+    least, most = schema.get("minLength", 0), schema.get("maxLength", sys.maxsize)
+    wanted, never = re.compile(schema.get("pattern", "")).search, schema.get("not", {"pattern": r"(?!)"})
+    if never.keys() != {"pattern"}:
+        msg = "a text that must not be anything else than a pattern cannot be compiled"
+        raise ValueError(msg)
+    refused = re.compile(never["pattern"]).search
+
+    def hold(found: Any) -> bool:  # noqa: ANN401 - JSON of any shape
+        return (
+            isinstance(found, str)
+            and least <= len(found) <= most
+            and refused(found) is None
+            and wanted(found) is not None
+        )
+
+    return hold
 
 
 def _all(checks: list[Check]) -> Check:

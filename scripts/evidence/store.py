@@ -1,7 +1,7 @@
 """The evidence store: documents of folders, checked, each content once, merged into cells.
 
-SQLite is underneath. What it keeps in a file is a copy: a file of another make, or a damaged one, is made
-again. Documents are known by a hash of their content, so spacing, the order of
+SQLite is underneath. What it keeps in a file is a copy that can be made again at any time: a file of another
+make, or a damaged one, is replaced. Documents are known by a hash of their content, so spacing, the order of
 keys and the names of files do not make one document two.
 """
 
@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -50,6 +50,9 @@ OUTCOMES: Final = {each.value: each for each in Outcome}
 #: Seconds to wait for another process that writes.
 PATIENCE: Final = 30.0
 
+#: KiB of memory for pages of the file: taking in many documents touches all of them again and again.
+CACHE: Final = 64 * 1024
+
 TABLES: Final = """
 CREATE TABLE file (
     folder TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL, time INTEGER NOT NULL,
@@ -58,7 +61,9 @@ CREATE INDEX file_document ON file (document);
 CREATE TABLE document (
     id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, observed TEXT NOT NULL, provenance TEXT NOT NULL,
     gpu TEXT NOT NULL, stack TEXT NOT NULL, body BLOB NOT NULL);
-CREATE INDEX document_gpu ON document (gpu, stack);
+CREATE INDEX document_gpu ON document (gpu, observed DESC, hash);
+CREATE INDEX document_stack ON document (stack, observed DESC, hash);
+CREATE INDEX document_observed ON document (observed DESC, hash);
 CREATE TABLE cell (
     id INTEGER PRIMARY KEY, gpu TEXT NOT NULL, stack TEXT NOT NULL, application TEXT NOT NULL,
     capability TEXT NOT NULL, pinned INTEGER NOT NULL, stands INTEGER, newest TEXT, conflict INTEGER,
@@ -68,7 +73,6 @@ CREATE INDEX cell_application ON cell (application, capability);
 CREATE TABLE observation (
     cell INTEGER NOT NULL, document INTEGER NOT NULL, level TEXT, outcome TEXT NOT NULL, detail TEXT NOT NULL,
     PRIMARY KEY (cell, document)) WITHOUT ROWID;
-CREATE INDEX observation_document ON observation (document);
 """
 _KEY: Final = "cell.gpu, cell.stack, cell.application, cell.capability"
 _SEEN: Final = (
@@ -123,6 +127,10 @@ class EvidenceStore:
 
     def __exit__(self, *_: object) -> None:
         """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
         self._base.close()
 
     def ingest(self, folder: Path, *, label: str = "") -> Ingested:
@@ -183,44 +191,61 @@ class EvidenceStore:
 
     def document(self, content: str) -> Kept | None:
         """Return a document by its hash, ``None`` where there is none."""
-        return next(self._kept("document.hash = ?1", content), None)
+        return next(self._kept("hash = ?", content), None)
 
-    def documents(self, *, gpu: str = "", stack: str = "") -> Iterator[Kept]:
-        """Yield documents, newest first; those about one GPU, or one stack, if it is named."""
-        return self._kept("(?1 = '' OR gpu = ?1) AND (?2 = '' OR stack = ?2)", gpu, stack)
+    def documents(self, *, gpu: str = "", stack: str = "", limit: int = -1) -> Iterator[Kept]:
+        """Yield documents, newest first; about one GPU or stack if it is named, and so many at most."""
+        named = {"gpu": gpu, "stack": stack}
+        asked = {name: value for name, value in named.items() if value}
+        return self._kept(" AND ".join(f"{name} = ?" for name in asked) or "1", *asked.values(), limit=limit)
 
-    def _kept(self, where: str, *values: str) -> Iterator[Kept]:
+    def _kept(self, where: str, *values: str, limit: int = -1) -> Iterator[Kept]:
         """Yield documents with the files that hold them; no path has two strokes in a row."""
         rows = self._base.execute(
-            "SELECT hash, body, group_concat(folder || '/' || name, '//') FROM document "  # noqa: S608 - see CELLS
-            f"JOIN file ON file.document = document.id WHERE {where} GROUP BY document.id "
-            "ORDER BY observed DESC, hash",
-            values,
+            "SELECT hash, body, (SELECT group_concat(folder || '/' || name, '//') FROM file "  # noqa: S608 - see CELLS
+            f"WHERE file.document = document.id) FROM document WHERE {where} "
+            "ORDER BY observed DESC, hash LIMIT ?",
+            (*values, limit),
         )
         for content, body, paths in rows:
             document = msgspec.msgpack.decode(body, type=Document)
             yield Kept(content=content, paths=tuple(sorted(paths.split("//"))), document=document)
 
 
+def store_of(folder: Path, path: Path | None = None) -> EvidenceStore:
+    """Open a store, up to date with a folder; in memory where its file turns out to be of no use."""
+    store = open_store(path)
+    try:
+        store.ingest(folder)
+    except sqlite3.DatabaseError:  # damaged inside, locked for long, or the disk is full
+        store.close()
+        store = open_store()
+        store.ingest(folder)
+    return store
+
+
 def open_store(path: Path | None = None) -> EvidenceStore:
     """Open a store: in memory, or kept in a file, so that only what has changed is read next time.
 
-    A file that cannot be used, or that another version made, is made again; where none can be made, the store
-    is in memory.
+    A file that is no store, or that another version made, is made again; where none can be used, the store is
+    in memory.
     """
-    if path is not None:
-        for attempt in ("as it is", "again"):
-            with suppress(sqlite3.DatabaseError, OSError):
-                if attempt == "again":
-                    path.unlink(missing_ok=True)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                return EvidenceStore(_connected(str(path)))
+    for file in () if path is None else (path, path):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            return EvidenceStore(_connected(str(file)))
+        except (sqlite3.OperationalError, OSError):
+            break  # another process writes, or nothing can be written here
+        except sqlite3.DatabaseError:
+            with suppress(OSError):
+                file.unlink()
     return EvidenceStore(_connected(":memory:"))
 
 
 def _connected(name: str) -> sqlite3.Connection:
     """Connect, and make the tables where they are not those of this version."""
     base = sqlite3.connect(name, timeout=PATIENCE, isolation_level=None)
+    base.execute(f"PRAGMA cache_size = -{CACHE}")
     make = zlib.crc32(f"{FORMAT} {__version__} ".encode() + SCHEMA.read_bytes()) & 0x7FFFFFFF
     try:
         if base.execute("PRAGMA user_version").fetchone()[0] != make:
@@ -261,7 +286,7 @@ class _Intake:
 
     def __init__(self, base: sqlite3.Connection) -> None:
         self._base = base
-        self._rows: dict[CellKey, int] = {}
+        self._rows: dict[tuple[str, str, str], dict[str, int]] = {}
         self._changed: set[int] = set()
 
     def forget(self, names: Iterator[tuple[str, str]]) -> None:
@@ -294,31 +319,28 @@ class _Intake:
         values = (content, seen[""].observed, document.provenance.value, gpu, stack, body)
         row = self._insert("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?, ?)", values)
         if not why_not(document):
-            application, pinned = document.subject.application, bool(document.subject.stack)
-            self._base.executemany(
-                "INSERT INTO observation VALUES (?, ?, ?, ?, ?)",
-                (
-                    (
-                        self._cell_row(CellKey(gpu, stack, application, name), pinned=pinned),
-                        row,
-                        *_columns(one),
-                    )
-                    for name, one in seen.items()
-                ),
-            )
+            cells = self._cells_of(document, seen)
+            rows = ((cells[name], row, *_columns(one)) for name, one in seen.items())
+            self._base.executemany("INSERT INTO observation VALUES (?, ?, ?, ?, ?)", rows)
         return row, True
 
+    def _cells_of(self, document: Document, capabilities: Iterable[str]) -> Mapping[str, int]:
+        """Return the rows of a document's cells by capability, made if they must be; all are merged later."""
+        key = (gpu_key(document), stack_key(document), document.subject.application)
+        known = self._rows.setdefault(key, {})
+        for name in capabilities:
+            if name not in known:
+                known[name] = self._cell_row(CellKey(*key, name), pinned=bool(document.subject.stack))
+            self._changed.add(known[name])
+        return known
+
     def _cell_row(self, key: CellKey, *, pinned: bool) -> int:
-        """Return a cell's row, which is made if there is none, and merged at the end."""
-        row = self._rows.get(key, 0)
-        if not row:
-            where = "gpu = ? AND stack = ? AND application = ? AND capability = ?"
-            found = self._base.execute(f"SELECT id FROM cell WHERE {where}", key).fetchone()  # noqa: S608 - see CELLS
-            columns = "gpu, stack, application, capability, pinned"
-            insert = f"INSERT INTO cell ({columns}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608 - see CELLS
-            row = self._rows[key] = found[0] if found else self._insert(insert, (*key, pinned))
-        self._changed.add(row)
-        return row
+        """Return a cell's row, which is made if there is none."""
+        where = "gpu = ? AND stack = ? AND application = ? AND capability = ?"
+        found = self._base.execute(f"SELECT id FROM cell WHERE {where}", key).fetchone()  # noqa: S608 - see CELLS
+        columns = "gpu, stack, application, capability, pinned"
+        insert = f"INSERT INTO cell ({columns}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608 - see CELLS
+        return found[0] if found else self._insert(insert, (*key, pinned))
 
     def _insert(self, statement: str, values: tuple[object, ...]) -> int:
         """Insert a row and return its number."""
@@ -326,15 +348,15 @@ class _Intake:
 
     def drop_documents_without_file(self) -> int:
         """Drop documents that no file holds any more; return how many."""
-        orphans = (
-            "SELECT id FROM document WHERE id NOT IN (SELECT document FROM file WHERE document NOT NULL)"
-        )
-        rows = self._base.execute(orphans).fetchall()
-        for row in rows:
-            cells = self._base.execute("SELECT cell FROM observation WHERE document = ?", row)
-            self._changed.update(cell for (cell,) in cells)
-        self._base.executemany("DELETE FROM observation WHERE document = ?", rows)
-        self._base.executemany("DELETE FROM document WHERE id = ?", rows)
+        held = "SELECT document FROM file WHERE document NOT NULL"
+        rows = self._base.execute(f"SELECT id, body FROM document WHERE id NOT IN ({held})").fetchall()  # noqa: S608 - see CELLS
+        for row, body in rows:
+            document = msgspec.msgpack.decode(body, type=Document)
+            if not why_not(document):
+                cells = self._cells_of(document, ("", *(result.capability for result in document.results)))
+                gone = ((cell, row) for cell in cells.values())
+                self._base.executemany("DELETE FROM observation WHERE cell = ? AND document = ?", gone)
+            self._base.execute("DELETE FROM document WHERE id = ?", (row,))
         return len(rows)
 
     def merge_changed_cells(self) -> None:

@@ -12,10 +12,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from scripts.osal.fs import read_bounded
 from scripts.osal.text import printable
 from scripts.serialize import parse_json, plain
 
 FORMAT: Final = 1
+#: Bytes of a validation; its steps need far fewer.
+MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class ValidationVerdict(StrEnum):
@@ -107,7 +110,7 @@ def read_validation(path: Path) -> Validation:
         ValueError: it cannot be read or is something else.
     """
     try:
-        return from_json(parse_json(path.read_bytes()))
+        return from_json(parse_json(read_bounded(path, MOST_BYTES)))
     except OSError as error:
         msg = f"it cannot be read: {error.strerror}"
         raise ValueError(msg) from error

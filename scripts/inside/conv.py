@@ -27,7 +27,7 @@ def columns(images: Any) -> Any:
     return np.stack(seen, axis=2).reshape(len(images), DEPTH, EDGE * EDGE)
 
 
-class ConvolutionWork(Work):
+class ImageConvolution(Work):
     """Images, filters, and what comes out in double precision."""
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
@@ -42,15 +42,15 @@ class ConvolutionWork(Work):
         self.amount, self.device = 2.0 * DEPTH * self.exact.size, device
 
 
-class CudnnWork(ConvolutionWork):
+class DnnConvolution(ImageConvolution):
     """The convolution by cuDNN."""
 
     library = "cudnn"
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
         """Describe everything, and poison the output."""
-        super().__init__(device, options)
         self.api, self.handle = device.library("cudnn"), ctypes.c_void_p()
+        super().__init__(device, options)
         self.api.call("cudnnCreate", ctypes.byref(self.handle))
         shape = self.images.shape
         tensors = [self._made("TensorDescriptor") for _ in range(2)]
@@ -93,7 +93,7 @@ class CudnnWork(ConvolutionWork):
         self.device.free(self.held)
 
 
-class NumpyConvolution(ConvolutionWork):
+class NumpyConvolution(ImageConvolution):
     """The convolution as NumPy's matrix product."""
 
     library = "NumPy " + np.__version__
@@ -109,7 +109,7 @@ class NumpyConvolution(ConvolutionWork):
 
 def make(device: Any, options: argparse.Namespace) -> Work:
     """Choose the way."""
-    return NumpyConvolution(device, options) if options.backend == "cpu" else CudnnWork(device, options)
+    return NumpyConvolution(device, options) if options.backend == "cpu" else DnnConvolution(device, options)
 
 
 if __name__ == "__main__":

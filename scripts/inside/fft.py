@@ -38,14 +38,14 @@ class Transforms(Work):
         self.device = device
 
 
-class Planned(Transforms):
+class PlannedTransforms(Transforms):
     """Transforms by a library on the device."""
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
         """Make the plan, and poison the output."""
-        super().__init__(device, options)
         self.library = LIBRARY[options.backend]
         self.api, self.plan = device.library(self.library), PLAN[options.backend]()
+        super().__init__(device, options)
         self.api.call(self.library + "Plan1d", ctypes.byref(self.plan), options.size, COMPLEX, len(self.data))
         self.source = device.upload(self.data)
         self.target = device.upload(np.full_like(self.data, np.nan))
@@ -82,7 +82,9 @@ class NumpyTransforms(Transforms):
 
 def make(device: Any, options: argparse.Namespace) -> Work:
     """Choose the way."""
-    return NumpyTransforms(device, options) if options.backend == "cpu" else Planned(device, options)
+    return (
+        NumpyTransforms(device, options) if options.backend == "cpu" else PlannedTransforms(device, options)
+    )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ INDEX_32, FROM_ZERO, SINGLE, DEFAULT, AS_IT_IS = 2, 0, 0, 0, 0
 LIBRARY = {"cuda": "cusparse", "hip": "hipsparse"}
 
 
-class Product(Work):
+class SparseProduct(Work):
     """The matrix in rows (CSR), the vector, and their product in double precision."""
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
@@ -30,7 +30,6 @@ class Product(Work):
         self.starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         count = int(self.starts[-1])
         self.columns = rng.integers(0, n, count).astype(np.int32)
-        self.columns = self.columns[np.lexsort((self.columns, np.repeat(np.arange(n), lengths)))]
         self.values, self.x = (rng.uniform(-1, 1, k).astype(np.float32) for k in (count, n))
         parts = self.values.astype(np.float64) * self.x[self.columns]
         self.exact = np.add.reduceat(parts, self.starts[:-1])
@@ -39,14 +38,14 @@ class Product(Work):
         self.amount, self.size, self.device = 2.0 * count, n, device
 
 
-class CusparseProduct(Product):
+class LibraryProduct(SparseProduct):
     """The product by a library on the device."""
 
     def __init__(self, device: Any, options: argparse.Namespace) -> None:
         """Describe matrix and vectors, and poison the output."""
-        super().__init__(device, options)
         self.library = name = LIBRARY[options.backend]
         self.api = device.library(name)
+        super().__init__(device, options)
         self.handle, self.space = ctypes.c_void_p(), ctypes.c_size_t()
         self.api.call(name + "Create", ctypes.byref(self.handle))
         arrays = (self.starts, self.columns, self.values, self.x, np.full(self.size, np.nan, np.float32))
@@ -82,7 +81,7 @@ class CusparseProduct(Product):
         self.device.free(self.held)
 
 
-class NumpyProduct(Product):
+class NumpyProduct(SparseProduct):
     """The product by NumPy."""
 
     library = "NumPy " + np.__version__
@@ -98,7 +97,7 @@ class NumpyProduct(Product):
 
 def make(device: Any, options: argparse.Namespace) -> Work:
     """Choose the way."""
-    return NumpyProduct(device, options) if options.backend == "cpu" else CusparseProduct(device, options)
+    return NumpyProduct(device, options) if options.backend == "cpu" else LibraryProduct(device, options)
 
 
 if __name__ == "__main__":

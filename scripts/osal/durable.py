@@ -105,6 +105,10 @@ if sys.platform == "win32":
     _GENERIC_WRITE: Final = 0x4000_0000
     _OPEN_EXISTING: Final = 3
     _OPEN_REPARSE_POINT: Final = 0x0020_0000
+    #: FILE_ADD_FILE and FILE_ADD_SUBDIRECTORY; every way of sharing; what a handle of a folder needs.
+    _FILL: Final = 0x2 | 0x4
+    _SHARE_ALL: Final = 0x7
+    _BACKUP_SEMANTICS: Final = 0x0200_0000
     _HELD: Final = frozenset({5, 32, 33, 1224})
     _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
     _kernel.MoveFileExW.argtypes = (wintypes.LPCWSTR, wintypes.LPCWSTR, wintypes.DWORD)
@@ -145,6 +149,14 @@ if sys.platform == "win32":
         """Windows has no such step."""
         del path, name
         return False
+
+    def may_fill(folder: str) -> bool:
+        """Whether this user may add files and folders: the system checks that when the folder is opened."""
+        handle = _kernel.CreateFileW(folder, _FILL, _SHARE_ALL, None, _OPEN_EXISTING, _BACKUP_SEMANTICS, None)
+        if handle == wintypes.HANDLE(-1).value:
+            return False
+        _kernel.CloseHandle(handle)
+        return True
 
     def held(files: Sequence[Path]) -> frozenset[Path]:
         """Open without sharing: this fails while any process has the file open, loaded or running."""

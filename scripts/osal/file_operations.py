@@ -123,20 +123,12 @@ class Fs:
     def writable(self, folder: Path) -> bool:
         """Say whether names in ``folder`` can be changed; its times stay as they are.
 
-        Windows is asked by trying, because ``os.access`` says yes even for System32.
+        Nothing is written: ``os.access`` says yes on Windows even for System32, so there the folder is opened
+        for what would be done in it.
         """
-        if sys.platform != "win32":
-            return os.access(folder, os.W_OK | os.X_OK)
-        times = os.stat(extended_path(folder))
-        probe = extended_path(folder / f".cuda-amd-probe-{os.getpid()}")
-        try:
-            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except OSError:
-            return False
-        os.unlink(probe)
-        with contextlib.suppress(OSError):
-            os.utime(extended_path(folder), ns=(times.st_atime_ns, times.st_mtime_ns))
-        return True
+        if sys.platform == "win32":
+            return durable.may_fill(extended_path(folder))
+        return os.access(folder, os.W_OK | os.X_OK)
 
     def in_use(self, files: Sequence[Path]) -> frozenset[Path]:
         """Return those that a running program has open or mapped (on Linux: mapped)."""
@@ -152,7 +144,7 @@ class Fs:
         """Make a folder, for this user alone unless ``mode`` says more; return whether it is new."""
         self.before("mkdir", folder)
         try:
-            os.mkdir(extended_path(folder), mode)
+            retry_on_sharing_violation(lambda: os.mkdir(extended_path(folder), mode))
         except FileExistsError:
             return False
         return True

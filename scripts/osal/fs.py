@@ -18,8 +18,9 @@ from typing import Final, TypeVar
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
 
+_READ_NAMED: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 #: Opening a pipe does not wait for its writer.
-_READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_READ: Final = _READ_NAMED | getattr(os, "O_NONBLOCK", 0)
 
 #: The bit of a reparse tag that means "this name stands for another place" (Windows, ntifs.h).
 _NAME_SURROGATE: Final = 0x2000_0000
@@ -49,21 +50,60 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     return digest.hexdigest()
 
 
-def read_bounded(path: Path, most: int) -> bytes:
+def read_bounded(path: Path, most: int, *, named: bool = False) -> bytes:
     """Return the bytes of a regular file of at most ``most`` bytes; others may be endless or never answer.
+
+    ``named`` is for what a person named for this: a pipe or device is then read, and waited for, as well.
 
     Raises:
         OSError: it is a folder, device or pipe (``EINVAL``), larger (``EFBIG``), or cannot be read.
     """
-    with os.fdopen(os.open(long_path(path), _READ), "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with _open_to_read(path, named=named) as file:
         data = bytearray()
         while block := file.read(min(CHUNK, most + 1 - len(data))):
             data += block
         if len(data) > most:
             raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
         return bytes(data)
+
+
+def read_end(path: Path, most: int) -> bytes:
+    """Return the last ``most`` bytes of a regular file.
+
+    Raises:
+        OSError: as for ``read_bounded``, whatever its size.
+    """
+    with _open_to_read(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+        data = bytearray()
+        while block := file.read(min(CHUNK, most - len(data))):
+            data += block
+        return bytes(data)
+
+
+def _open_to_read(path: Path, *, named: bool = False) -> io.FileIO:
+    """Open a regular file, or (``named``) whatever else can be read."""
+    descriptor = _open_patiently(path, _READ_NAMED if named else _READ)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode) or (named and not stat.S_ISDIR(mode)):
+        return io.FileIO(descriptor, "r")
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def _open_patiently(path: Path, flags: int) -> int:
+    """Open a file; on Windows one that another process replaces right now is waited for, under a second.
+
+    There the C library tells neither that from a lack of rights nor a folder from a file.
+    """
+    for wait in _READ_WAITS if sys.platform == "win32" else ():
+        try:
+            return os.open(long_path(path), flags)
+        except PermissionError as error:
+            if long_path(path).is_dir():
+                raise OSError(errno.EINVAL, "not a regular file", str(path)) from error
+        time.sleep(wait)
+    return os.open(long_path(path), flags)
 
 
 def replace(source: Path, destination: Path) -> None:
@@ -244,6 +284,8 @@ T = TypeVar("T")
 PASSING: Final = frozenset({5, 32, 33})
 #: 5 s in all; a virus scan of a large DLL takes about that.
 WAITS: Final = tuple(0.01 * 2**n for n in range(9))
+#: 0.6 s in all, for reading what another process of ours replaces.
+_READ_WAITS: Final = WAITS[:6]
 _LONG: Final = 240
 
 
@@ -251,6 +293,7 @@ def extended_path(path: Path) -> str:
     """Return a path as the operating system takes it; Windows needs a prefix beyond 260 characters."""
     text = str(path)
     if sys.platform == "win32" and len(text) > _LONG and not text.startswith("\\\\?\\"):
+        text = os.path.abspath(text)  # noqa: PTH100 - behind the prefix Windows reads neither . nor ..
         text = "\\\\?\\UNC" + text[1:] if text.startswith("\\\\") else "\\\\?\\" + text
     return text
 

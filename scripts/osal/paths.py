@@ -13,12 +13,13 @@ import sys
 import unicodedata
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from msgspec import Struct
 
 from scripts.errors import ArchiveError, UsageError
+from scripts.osal.fs import extended_path
 
 #: Names that Windows gives to devices in every folder, whatever ending is added.
 #: Source: Microsoft's "Naming Files, Paths, and Namespaces".
@@ -27,6 +28,11 @@ _DEVICE: Final = re.compile(
 )
 #: Prefixes that switch Windows' own reading of a path off, and what they stand for.
 _VERBATIM: Final = ("\\\\?\\", "\\\\.\\", "\\??\\")
+#: UTF-16 units of a name, and of a path with the prefix for long ones and the closing NUL.
+_COMPONENT_UNITS: Final = 255
+_PATH_UNITS: Final = 32_767 - len("\\\\?\\UNC\\") - 1
+#: ERROR_INVALID_NAME.
+_INVALID_NAME: Final = 123
 _DRIVE: Final = re.compile(r"[A-Za-z]:(?:\\|$)")
 
 
@@ -44,8 +50,10 @@ def user_path(text: str, option: str, *, cwd: Path | None = None) -> Path:
     path = _expanded(words, option)
     if not path.is_absolute():
         path = (cwd or current_folder()) / path
+    if sys.platform == "win32" and too_long(path):
+        raise _bad(option, "is too long for this system", "choose a shorter path")
     try:
-        os.lstat(path)
+        os.lstat(extended_path(path))
     except FileNotFoundError:
         pass
     except ValueError as error:
@@ -53,7 +61,18 @@ def user_path(text: str, option: str, *, cwd: Path | None = None) -> Path:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise _bad(option, "is too long for this system", "choose a shorter path") from error
+        if getattr(error, "winerror", None) == _INVALID_NAME:
+            raise _bad(option, "holds characters that no file name has", "name the file again") from error
     return path
+
+
+def too_long(path: PurePath) -> bool:
+    """Whether Windows has no such path: it looks for what is too long and says that it is not there.
+
+    Source: Microsoft's "Maximum Path Length Limitation".
+    """
+    units = [len(part.encode("utf-16-le", "surrogatepass")) // 2 for part in path.parts]
+    return max(units, default=0) > _COMPONENT_UNITS or sum(units) + len(units) > _PATH_UNITS
 
 
 def unquoted(text: str) -> str:

@@ -189,6 +189,8 @@ def mapped_by(pid: int, wanted: Wanted) -> set[str]:
     return found
 
 
+#: The token of a process that is there and cannot be asked: another user's, or one with more rights.
+UNKNOWN: Final = "unknown"
 _NAME: Final = re.compile(r"([0-9]{1,10})-([0-9A-Za-z]{1,64})")
 
 StartTime = Callable[[int], str | None]
@@ -244,16 +246,17 @@ def process_start_time(pid: int) -> str | None:
     """Return a token that no later process with this id shares, or ``None`` if there is none.
 
     On Linux it is the kernel's own tick count since boot and the boot's identity, because a start
-    *time* moves when the clock is set; on Windows the creation time, which is fixed.
+    *time* moves when the clock is set; on Windows the creation time, which is fixed, or ``UNKNOWN``.
     """
-    if sys.platform == "linux":
-        return _ticks(pid)
-    import psutil  # noqa: PLC0415 - Windows only, and not small
+    if sys.platform == "win32":
+        from scripts.osal.winapi import creation_time  # noqa: PLC0415 - Windows alone has it
 
-    try:
-        return f"{psutil.Process(pid).create_time() * 1_000_000:.0f}"
-    except psutil.NoSuchProcess:
-        return None
+        try:
+            made = creation_time(pid)
+        except PermissionError:
+            return UNKNOWN
+        return None if made is None else str(made)
+    return _ticks(pid)
 
 
 class User(Struct, frozen=True):
@@ -274,10 +277,10 @@ def this_process() -> User:
 
 
 def running(name: str, *, start_time: StartTime = process_start_time) -> User | None:
-    """Return the user of that name if its process still runs."""
+    """Return the user of that name if its process still runs, as far as this user can know."""
     match = _NAME.fullmatch(name)
     user = User(int(match[1]), match[2]) if match else None
-    return user if user is not None and start_time(user.pid) == user.start else None
+    return user if user is not None and start_time(user.pid) in {user.start, UNKNOWN} else None
 
 
 def _ticks(pid: int) -> str | None:

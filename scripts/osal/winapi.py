@@ -24,6 +24,9 @@ JOB_PROCESS_LIST: Final = 3
 JOB_EXTENDED_LIMITS: Final = 9
 JOB_KILL_ON_CLOSE: Final = 0x2000
 PROCESS_QUERY_AND_READ: Final = 0x410
+#: PROCESS_QUERY_LIMITED_INFORMATION and SYNCHRONIZE.
+PROCESS_ASK_AND_WAIT: Final = 0x10_1000
+ACCESS_DENIED: Final = 5
 #: LIST_MODULES_ALL: of 32- and 64-bit programs.
 MODULES_OF_BOTH_KINDS: Final = 3
 MODULES_LISTED: Final = 2048
@@ -129,6 +132,7 @@ _SIGNATURES: Final = (
         wintypes.DWORD,
         (wintypes.HANDLE, ctypes.c_void_p, wintypes.LPWSTR, wintypes.DWORD),
     ),
+    (kernel32.GetProcessTimes, wintypes.BOOL, (wintypes.HANDLE, *[_POINTER] * 4)),
     (kernel32.GetStdHandle, wintypes.HANDLE, (wintypes.DWORD,)),
     (kernel32.SetErrorMode, wintypes.UINT, (wintypes.UINT,)),
     (
@@ -184,6 +188,28 @@ def check(result: int) -> int:
     if not result:
         raise ctypes.WinError(ctypes.get_last_error())
     return result
+
+
+def creation_time(pid: int) -> int | None:
+    """Return when a running process was made, in steps of 100 ns; ``None`` if it has ended.
+
+    Raises:
+        PermissionError: there is one, and this user may not ask about it.
+    """
+    process = kernel32.OpenProcess(PROCESS_ASK_AND_WAIT, 0, pid)
+    if not process:
+        if ctypes.get_last_error() == ACCESS_DENIED:
+            raise ctypes.WinError(ACCESS_DENIED)
+        return None
+    try:
+        if kernel32.WaitForSingleObject(process, 0) != STILL_RUNNING:
+            return None  # another program's handle keeps the number
+        made, other = ctypes.c_uint64(), ctypes.c_uint64()
+        rest = [ctypes.byref(other)] * 3
+        check(kernel32.GetProcessTimes(process, ctypes.byref(made), *rest))
+        return made.value
+    finally:
+        kernel32.CloseHandle(process)
 
 
 def modules_of(pid: int, wanted: Callable[[str], bool]) -> list[str]:

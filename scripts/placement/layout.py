@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from scripts.osal import paths
-from scripts.osal.fs import extended_path
+from scripts.osal.fs import extended_path, read_bounded, remove, write_atomic
 from scripts.osal.text import utc_now
 
 STATE: Final = ".cuda-amd"
@@ -176,32 +176,24 @@ class PlacementRegistry(Struct, frozen=True):
         entry.parent.mkdir(parents=True, exist_ok=True)
         added = utc_now().isoformat()
         body = {"path": os.fspath(path), "added": added, "facts": facts}
-        scratch = entry.with_name(f"{entry.name}.{os.getpid()}.tmp")
-        scratch.write_text(json.dumps(body, indent=1), encoding="ascii")
-        scratch.replace(entry)
+        write_atomic(entry, json.dumps(body, indent=1).encode("ascii"), durable=False)
 
     def remove(self, kind: str, path: Path) -> None:
         """Take a path off the list, with what is remembered of it; absent is fine."""
         entry = self._file(kind, path)
-        entry.unlink(missing_ok=True)
-        entry.with_suffix(MEMORY).unlink(missing_ok=True)
+        remove(entry)
+        remove(entry.with_suffix(MEMORY))
 
     def remember(self, kind: str, path: Path, memory: bytes) -> None:
         """Keep what must be known of a path even if everything there vanishes."""
         file = self._file(kind, path).with_suffix(MEMORY)
         file.parent.mkdir(parents=True, exist_ok=True)
-        scratch = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-        with scratch.open("wb") as stream:
-            stream.write(memory)
-            stream.flush()
-            os.fsync(stream.fileno())
-        scratch.replace(file)
+        write_atomic(file, memory)
 
     def memory(self, kind: str, path: Path) -> bytes | None:
         """Return what is remembered of a path, ``None`` if nothing is or it cannot be read."""
-        file = self._file(kind, path).with_suffix(MEMORY)
         try:
-            return file.read_bytes() if file.stat().st_size <= LONGEST_MEMORY else None
+            return read_bounded(self._file(kind, path).with_suffix(MEMORY), LONGEST_MEMORY)
         except (OSError, ValueError):
             return None
 
@@ -216,9 +208,7 @@ class PlacementRegistry(Struct, frozen=True):
             with contextlib.suppress(
                 OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
             ):
-                if file.stat().st_size > LONGEST:
-                    continue
-                body = json.loads(file.read_text(encoding="ascii"))
+                body = json.loads(read_bounded(file, LONGEST).decode("ascii"))
                 facts = {str(key): str(value) for key, value in body["facts"].items()}
                 path = Path(body["path"])
                 if usable(path):

@@ -22,7 +22,15 @@ from scripts.placement.apply import apply
 from scripts.placement.inspect import UndoReport, is_ours, real_target, take_snapshot
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, PLACEMENTS, Layout, PlacementRegistry, fold
-from scripts.placement.plan import PlacementItem, PlacementPlan, PlacementRefusal, plan, refuse, warn
+from scripts.placement.plan import (
+    PlacementItem,
+    PlacementPlan,
+    PlacementRefusal,
+    plan,
+    refuse,
+    refuse_system,
+    warn,
+)
 from scripts.placement.rollback import REAL, leave, undo, undo_held
 from scripts.placement.state import (
     WAIT,
@@ -202,6 +210,8 @@ class _Wish(Struct, frozen=True, kw_only=True):
 
     def refuse_early(self, layout: Layout) -> tuple[str, ...]:
         """Raise the first refusal while nothing, not even our folder, exists; return the warnings."""
+        for refusal in refuse_system(layout.target, self.system_folders):
+            raise refusal.error()
         if check_state(layout, self.fs):
             return ()  # ours may stand there: the lock decides
         snapshot = take_snapshot(layout.target, self.items, fs=self.fs, program=self.program, hashes=False)

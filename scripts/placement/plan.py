@@ -268,7 +268,7 @@ def refuse(
     folders = {item.folder: snapshot.folders[item.folder] for item in items}
     return (
         *_bad_names(items),
-        *_system(snapshot.target, system_folders),
+        *refuse_system(snapshot.target, system_folders),
         *_folders(snapshot, folders),
         *_anti_cheat(snapshot),
         *_machines(snapshot, items),
@@ -307,8 +307,8 @@ def _bad_names(items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
             )
 
 
-def _system(target: Path, more: Sequence[Path]) -> Iterator[PlacementRefusal]:
-    """The operating system's own folders."""
+def refuse_system(target: Path, more: Sequence[Path]) -> Iterator[PlacementRefusal]:
+    """Yield the refusal of the operating system's own folders; nothing is looked at."""
     inside = any(target.is_relative_to(tree) for tree in (*SYSTEM_TREES, *more))
     if (inside and not target.is_relative_to(NOT_SYSTEM)) or target in SHARED_FOLDERS or _is_top(target):
         yield PlacementRefusal(

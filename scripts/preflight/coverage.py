@@ -75,7 +75,7 @@ def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
 
 def count_of(number: int, noun: str) -> str:
     """Say a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 _BY_VERSION = "cuGetProcAddress"

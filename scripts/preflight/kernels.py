@@ -256,6 +256,11 @@ class KernelTally(Struct, frozen=True, kw_only=True):
     refused: int = 0
     unread: tuple[str, ...] = ()
 
+    @property
+    def types_unchecked(self) -> int:
+        """How many instructions are taken by their form, whatever the types of their operands."""
+        return self.instructions - self.refused
+
 
 def tally(file: str, report: KernelReport, table: str) -> KernelTally:
     """Count a file's kernels under a release."""

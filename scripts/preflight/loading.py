@@ -9,12 +9,12 @@ copy of the program's own shows where the loader looks, wherever it lies.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from scripts.binary.imports import search_path
+from scripts.binary.imports import asked_name, search_path
 from scripts.preflight.libraries import Named, Part, libraries, named
 from scripts.preflight.needs import Closure, Need, Visited
 from scripts.serialize import JsonRecord
@@ -76,7 +76,7 @@ def places_of(
         asker = by_path.get(need.asker)
         if need.named.library.part is not Part.PLAIN or need.named.key not in provided or asker is None:
             continue
-        name = PurePosixPath(need.file.replace("\\", "/")).name
+        name = asked_name(need.file)
         why = _system_only(need, asker)
         folders = () if why else tuple(_folders(need, name, asker, closure, python=python, exists=exists))
         for folder in folders:

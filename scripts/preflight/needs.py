@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from scripts.binary.imports import AT_START, DELAYED, AskedName, ImportWalk, ReachedFile, search_path
+from scripts.binary.imports import (
+    AT_START,
+    DELAYED,
+    AskedName,
+    ImportWalk,
+    ReachedFile,
+    asked_name,
+    search_path,
+)
 from scripts.preflight.libraries import Named, Part, library_of, named, runtime_calls
 from scripts.preflight.packaging import Listing
 
@@ -285,9 +293,9 @@ def resolve(listing: Listing, program: Path, asker: Path, facts: FileFacts, name
     """
     if facts.format == "elf":
         for folder in search_path(asker, (*facts.rpath, *facts.runpath)):
-            path = folder / PurePosixPath(name).name
+            path = folder / asked_name(name)
             if path.is_file():
                 yield path
-    copies = listing.by_name.get(PurePosixPath(name.replace("\\", "/")).name.lower(), ())
+    copies = listing.by_name.get(asked_name(name).lower(), ())
     near = [p for p in copies if p.parent == program.parent], [p for p in copies if p.parent == asker.parent]
     yield from dict.fromkeys((*near[0], *near[1], *copies))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from scripts.guards import REFERENCE, WHY, GuardSign
+from scripts.osal.fs import read_bounded
 from scripts.osal.paths import home_folder
 from scripts.preflight.libraries import DATA
 from scripts.serialize import JsonRecord
@@ -139,6 +140,8 @@ KNOWN: Final = (
 )
 _PYTHON: Final = re.compile(r"python(w)?(\d(\.\d+)?t?)?(_d)?(\.exe)?", re.IGNORECASE)
 MAX_RECORD: Final = 1 << 23
+#: Bytes of a `pyvenv.cfg`, and many times what one has.
+MAX_SETTINGS: Final = 1 << 16
 
 
 class Package(Struct, frozen=True, kw_only=True):
@@ -210,7 +213,7 @@ def _native(folder: Path, info: Path) -> Iterator[Path]:
 def _settings(path: Path) -> dict[str, str]:
     """Read ``pyvenv.cfg``; empty where there is none."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_bounded(path, MAX_SETTINGS).decode(errors="replace").splitlines()
     except OSError:
         return {}
     pairs = (line.partition("=") for line in lines if "=" in line)

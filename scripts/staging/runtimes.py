@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scripts.errors import ConflictError, StagedFileError, UsageError
+from scripts.errors import ConflictError, HistoryError, StagedFileError, UsageError
 from scripts.model import Progress, Runtime, RuntimeFile
 from scripts.osal.fs import (
     hash_file,
@@ -164,7 +164,7 @@ def read_history(stage: Path) -> History:
     """Read the history; none yet is an empty one.
 
     Raises:
-        StagedFileError: the file is damaged or made by a newer workspace.
+        HistoryError: the file is damaged or made by a newer workspace.
     """
     path = stage / "generations.json"
     try:
@@ -179,6 +179,8 @@ def read_history(stage: Path) -> History:
     for generation in history.generations:
         if not is_digest(generation.digest) or any(len(text) > MAX_TEXT for text in _texts(generation)):
             raise _unreadable(path, f"generation {generation.number} names no digest, or a text is too long")
+    if history.current not in {0, *(generation.number for generation in history.generations)}:
+        raise _unreadable(path, f"it calls generation {history.current} the current one and does not list it")
     return history
 
 
@@ -187,10 +189,10 @@ def _texts(generation: Generation) -> tuple[str, ...]:
     return (generation.stack, generation.lock, generation.document, *generation.options)
 
 
-def _unreadable(path: Path, why: str) -> StagedFileError:
+def _unreadable(path: Path, why: str) -> HistoryError:
     """Say what is wrong with the history and the harmless way out."""
     hint = "move the file away and run `invoke setup`: the store keeps everything that was verified"
-    return StagedFileError(
+    return HistoryError(
         "generations-unreadable",
         "the list of generations cannot be read",
         context=(str(path), why),

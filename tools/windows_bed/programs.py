@@ -12,7 +12,8 @@ from filelock import FileLock
 
 from scripts.errors import WorkspaceError
 from scripts.model import NoProgress
-from scripts.staging.build import Compiler, ask_compiler, build, key_of
+from scripts.staging.build import Compiler, ask_compiler, build, command_line, key_of
+from tests.native_ptx import engine
 from tools.windows_bed.bed import ROOT, Bed
 from tools.windows_bed.tools import BedError, say
 
@@ -108,7 +109,8 @@ def linked() -> tuple[Program, ...]:
 def build_programs(bed: Bed) -> Path:
     """Build the programs and the CPU reference once for each state of the sources; return the folder.
 
-    The CPU reference (``nvcuda.dll``, ``cuda_check.exe``, …) lies in its sub-folder ``cpu-reference``.
+    The CPU reference (``nvcuda.dll``, ``cuda_check.exe``, …) lies in its sub-folder ``cpu-reference``, the
+    PTX engine for tests beside it.
 
     Raises:
         BedError: the compiler refused a source.
@@ -136,10 +138,12 @@ def _build(bed: Bed, compiler: Compiler, output: Path) -> None:
     build(ROOT / "native", output / "cpu-reference", compiler, progress=NoProgress())
     for program in linked():
         _compile(bed, program, output)
+    line = command_line(compiler, engine(windows=True), output, ("-Werror",))
+    _run(line, ROOT / "native")
 
 
 def _digest(key: str, programs: tuple[Program, ...]) -> str:
-    digest = hashlib.sha256(key.encode())
+    digest = hashlib.sha256(f"{key} {engine(windows=True)}".encode())
     for program in programs:
         digest.update(repr((program.name, program.options, program.links)).encode())
         digest.update(program.source.read_bytes())
@@ -159,7 +163,12 @@ def _compile(bed: Bed, program: Program, folder: Path) -> None:
     if program.source.suffix == ".def":  # the compiler's companion makes import libraries
         tool = str(bed.tools.compiler).removesuffix("gcc") + "dlltool"
         command = [tool, "--input-def", str(program.source), "--output-delaylib", str(output)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    _run(command, ROOT)
+
+
+def _run(command: list[str], folder: Path) -> None:
+    """Call the compiler or its companion; what it says about a refusal is the error."""
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
     if done.returncode != 0:
         msg = f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr[-3000:]}"
         raise BedError(msg)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.native_ptx import engine
 from tools.windows_bed.bed import ROOT, Bed
 
 #: What a caller may set for the tests; everything else of the host's environment stays outside.
@@ -75,6 +76,7 @@ def _environment(
         "HYPOTHESIS_STORAGE_DIRECTORY": r"C:\hypothesis",
         "CUDA_AMD_TEST_BIN": windows_path(programs),
         "CUDA_AMD_TEST_CUDART": windows_path(cudart),
+        "CUDA_AMD_PTX_LIBRARY": windows_path(programs / engine(windows=True).name),
         "CUDA_AMD_TEST_PYTHON": r"C:\BarePython\python.exe",
     }
 

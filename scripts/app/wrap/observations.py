@@ -18,7 +18,7 @@ from scripts.app.context import Staged, Workspace
 from scripts.app.wrap.wrap_types import WrapPlacement
 from scripts.launch.profiles import cpu_words
 from scripts.model import StackKind
-from scripts.osal.fs import hash_file
+from scripts.osal.fs import hash_file, read_bounded
 from scripts.osal.processes import MappedFiles
 from scripts.preflight.libraries import DRIVER, Part, named
 
@@ -125,8 +125,7 @@ def read_held(folder: Path, wanted: tuple[str, ...]) -> HeldSettings:
     with suppress(OSError):
         for path in sorted(folder.glob("torch-*.json"))[:MOST]:
             with suppress(OSError, msgspec.MsgspecError):
-                if path.stat().st_size <= LARGEST:
-                    found.append(msgspec.json.decode(path.read_bytes(), type=HeldProcess))
+                found.append(msgspec.json.decode(read_bounded(path, LARGEST), type=HeldProcess))
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):
         folder.parent.rmdir()  # only when no other run uses it

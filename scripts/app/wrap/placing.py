@@ -16,6 +16,7 @@ from scripts.app.context import Staged, Workspace, cache_of
 from scripts.app.wrap.wrap_types import WrapPlacement
 from scripts.errors import TargetError
 from scripts.model import RuntimeFile, StackKind
+from scripts.osal.fs import read_bounded
 from scripts.placement.layout import SHIMS, PlacementRegistry, RegistryEntry, fold
 from scripts.placement.place import Placement as Placing
 from scripts.placement.place import Session, explain, place, placed
@@ -24,6 +25,9 @@ from scripts.placement.status import PlacementStatus, placements
 from scripts.preflight.loading import Place, Places
 from scripts.serialize import JsonRecord
 from scripts.staging.runtimes import load_runtime
+
+#: Bytes of a script of ours; a longer one is another's.
+LONGEST_SHIM: Final = 1024 * 1024
 
 
 def registry_of(ws: Workspace) -> PlacementRegistry:
@@ -339,7 +343,7 @@ def _status(ws: Workspace, entry: RegistryEntry) -> ShimStatus:
     facts = entry.facts
     stack, digest = facts.get("stack", ""), facts.get("digest", "")
     try:
-        ours = digest_of(entry.path.read_bytes()) == facts.get("sha256")
+        ours = digest_of(read_bounded(entry.path, LONGEST_SHIM)) == facts.get("sha256")
         standing = "ready" if ours else "changed"
     except OSError:
         standing = "gone"

@@ -48,6 +48,7 @@ from scripts.launch.injection import (
 from scripts.launch.profiles import TORCH_REPORT
 from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
 from scripts.model import StackKind
+from scripts.osal.fs import read_bounded
 from scripts.osal.paths import current_folder, user_path
 from scripts.osal.processes import Command, LogTo
 from scripts.preflight.loading import Places
@@ -242,6 +243,10 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
     )
 
 
+#: Bytes of a file with arguments: more than any system hands to a program.
+MOST_ARGS: Final = 16 * 1024 * 1024
+
+
 def _arguments(here: Path, request: WrapRequest) -> tuple[str, ...]:
     """Take the program's arguments from behind the dashes, or from a file."""
     args = request.program_args
@@ -250,7 +255,8 @@ def _arguments(here: Path, request: WrapRequest) -> tuple[str, ...]:
             msg = "arguments were given both after -- and by --args-file"
             raise UsageError("arguments-twice", msg, hint="use one of the two")
         try:
-            text = user_path(request.args_file, "--args-file", cwd=here).read_text(encoding="utf-8")
+            path = user_path(request.args_file, "--args-file", cwd=here)
+            text = read_bounded(path, MOST_ARGS, named=True).decode()
         except (OSError, UnicodeDecodeError) as error:
             msg = f"the arguments file cannot be read: {request.args_file}"
             hint = "write a JSON list of strings in UTF-8"

@@ -17,6 +17,7 @@ from scripts.errors import (
     ConflictError,
     ExitCode,
     FetchError,
+    HistoryError,
     HostError,
     IntegrityError,
     JournalError,
@@ -46,7 +47,7 @@ StagedRuntime = Callable[[Workspace, str], Staged]
 #: Exit codes of ``wrap`` for failures before the program started. 124 is the timeout's and not here.
 NOT_STARTED: Final[tuple[tuple[int, tuple[type[WorkspaceError], ...]], ...]] = (
     (121, (UsageError,)),
-    (122, (LockError, FetchError, IntegrityError, ArchiveError, StagedFileError)),
+    (122, (LockError, FetchError, IntegrityError, ArchiveError, StagedFileError, HistoryError)),
     (123, (HostError,)),
     (125, (TargetError, ConflictError, JournalError, UndoIncompleteError)),
     (126, (LaunchError,)),

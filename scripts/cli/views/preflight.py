@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
-from scripts.preflight.coverage import Verdict, grouped
+from scripts.preflight.coverage import Verdict, count_of, grouped
 from scripts.preflight.cuda_versions import versions_sentence, wanted_versions
 from scripts.preflight.kernels import demangled
 from scripts.preflight.verdict import SYSTEMS
@@ -32,8 +32,8 @@ _SAYS: Final = {
 REASONS: Final = 3
 #: So many ways around missing kernels are shown without ``--details``.
 AVOIDED: Final = 2
-#: And so many ways without translation.
-WAYS: Final = 2
+#: And so many ways without translation: ``native`` has all of them.
+WAYS: Final = 1
 SHOWN: Final = 40
 #: What becomes of a kernel, for a table.
 _STATES: Final = {
@@ -67,8 +67,7 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
         _every_kernel(result, out)
     if result.compared:
         _stacks(result, out)
-    for other in result.better if not result.compared else ():
-        out.line(f"{other.stack} would do better ({other.verdict.value}): {other.why}")
+    _better(result, out)
     _without_translation(result, out)
     proof = f"documents show {result.level} for this stack here" if result.level else "no document shows more"
     count = len(result.examined.closure.visited)
@@ -77,15 +76,25 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     out.now(_now(result))
 
 
+def _better(result: PreflightResult, out: Out) -> None:
+    """Show which stack would do better; all of them only in full."""
+    if result.compared:
+        return
+    shown = result.better if result.details else result.better[:1]
+    more = len(result.better) - len(shown)
+    for other in shown:
+        others = f"; so would {more} more (--all-stacks)" if more else ""
+        out.line(f"{other.stack} would do better ({other.verdict.value}): {other.why}{others}")
+
+
 def _without_translation(result: PreflightResult, out: Out) -> None:
     """Show what serves without a layer: the program's own ways here, else what is known of its kind."""
-    ways = result.native if result.details else result.native[:WAYS]
-    for way in ways:
-        words = "; ".join(way.commands)
+    for way in result.native if result.details else result.native[:WAYS]:
+        words = "; ".join(way.commands) if result.details else ""
         source = f" [{way.source}, {way.date}]" if result.details else ""
         out.line(f"Without translation: {way.what}{f': {words}' if words else ''}{source}")
-    if len(ways) < len(result.native):
-        out.line(f"  and {len(result.native) - len(ways)} more; --details shows all")
+    if result.native and not result.details:
+        out.line(f'  how: invoke native --exe="{result.program}"')
     choices = result.alternatives if result.details or not result.native else ()
     for choice in choices if result.details else choices[:WAYS]:
         out.line(f"Without translation: {choice.what}")
@@ -130,6 +139,10 @@ def _kernels(result: PreflightResult, out: Out) -> None:
         f"Kernels: {missing:,} of {total:,} would be missing{where}{more} "
         f"(by the source of {assumed}, not seen on a GPU)"
     )
+    if result.details:
+        unchecked = sum(file.tally.types_unchecked for file in result.kernels)
+        taken = count_of(unchecked, "instruction")
+        out.line(f"  types of operands are not checked: {taken} taken by form alone")
     for way in result.avoid if result.details else result.avoid[:AVOIDED]:
         out.line(f"  {way.sentence}{f' [{way.source}]' if result.details else ''}")
 

@@ -10,7 +10,7 @@ from scripts.evidence.validation import ValidationVerdict
 
 if TYPE_CHECKING:
     from scripts.app.matrix import MatrixResult
-    from scripts.app.report import MachineSeen, ReportResult
+    from scripts.app.report import MachineSeen, Prepared, ReportResult
     from scripts.app.validate import RoundResult, ValidateResult
 
 
@@ -27,6 +27,9 @@ def show_report(result: ReportResult, out: Out) -> None:
             out.line(f"    {name}")
     for fault in result.faults:
         out.mark("fail", fault)
+    if result.submission is not None:
+        _submission(result.submission, out)
+        return
     for seen in result.own:
         _document(seen, out)
     if result.imported and not result.added:
@@ -34,6 +37,26 @@ def show_report(result: ReportResult, out: Out) -> None:
         for seen in result.imported:
             out.line(f"    {_title(seen)}: {_worth(seen)}")
     _close(result, out)
+
+
+def _submission(made: Prepared, out: Out) -> None:
+    """Show exactly what would be sent, and how a person sends it."""
+    out.line(made.title)
+    out.line()
+    out.line(made.body)
+    if made.opened:
+        out.line("The browser was given the title and the three short fields; the document was not sent.")
+    else:
+        out.line("Nothing was sent. The redactor went over it again; read it yourself first.")
+    out.line(f"The text: {made.issue}")
+    out.line(f"The document alone: {made.document}")
+    if made.opened:
+        out.now("paste the document into the form in the browser")
+    elif made.address:
+        out.line(f"The form, filled in but for the document: {made.address}")
+        out.now("open it: invoke report --open")
+    else:
+        out.now("open the form `Compatibility` among the project's issues and paste the text")
 
 
 def _document(seen: MachineSeen, out: Out) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,10 @@ MOST_LISTED: Final = 8
 
 
 def show_stacks(result: StacksResult, out: Out) -> None:
-    """Show every stack: whether it fits, and the word its documents allow."""
+    """Show every stack: whether it fits, and the word its documents allow; or the one document."""
+    if result.sbom:
+        out.line(json.dumps(result.sbom, indent=2))
+        return
     for advice in result.advice:
         _advice(advice, out)
     rows = [(_name(row), row.stack.kind.value, _fits(row, result.gfx), _worth(row)) for row in result.rows]
@@ -182,6 +186,8 @@ MARK = {"intact": "ok", "absent": "skip", "missing": "fail", "changed": "fail"}
 
 def show_verify(result: VerifyResult, out: Out) -> None:
     """Name everything that was looked at, and every file that differs."""
+    if result.signer:
+        out.mark("ok", f"the lock is signed by {result.signer}")
     for item in result.items:
         out.mark(MARK[item.status], f"{item.what} {item.name}: {item.status} ({item.how} read)")
         for detail in item.details:

@@ -64,10 +64,17 @@ async function gpuPage(id) {
     facts([["Family", gpu.family], ["Sold as", gpu.names.join(", ")],
       ["Pinned stacks for it", listing.map((stack) => [h("a", { href: route("stack", stack.id) }, stack.id), " "]).flat()],
       ["Results", tally(found)]]),
-    gpu.advice.map((line) => h("p", {}, line)),
+    advice(gpu),
     found.length ? cellTable(`All results for ${id}`, found) : nothing(gpu),
     await figures([gpu], () => true),
   ] };
+}
+
+/** What to use by the documents, and which commands know more about the machine they run on. */
+function advice(gpu) {
+  if (!gpu.advice) return "";
+  const more = `In a checkout: \`invoke stacks --for-gpu=${gpu.id}\` shows the reasons, \`invoke native --gpu=${gpu.id}\` the ways without translation.`;
+  return [h("p", {}, `By these documents: ${gpu.advice}.`), h("p", { class: "faint" }, prose(more))];
 }
 
 /** What to show where no document speaks about a GPU. */

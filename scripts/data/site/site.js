@@ -18,8 +18,8 @@ async function lookUp(text) {
   if (!gpus.length) { answer.replaceChildren(notFound(unknown)); $("found").textContent = "Nothing found."; return; }
   const shownGpus = gpus.slice(0, 8), known = await cellsOf(shownGpus);
   if (mine !== asking) return; // another question was asked meanwhile
-  const note = gpus.length === 1 ? "" : h("p", {}, `This fits ${plural(gpus.length, "architecture")}. `
-    + "Where one name stands for several chips, `invoke scan` asks the hardware which one you have.");
+  const note = gpus.length === 1 ? "" : h("p", {}, prose(`This fits ${plural(gpus.length, "architecture")}. `
+    + "Where one name stands for several chips, `invoke scan` asks the hardware which one you have."));
   answer.replaceChildren(note, ...shownGpus.map((gpu) => answerCard(gpu, hits, known.filter((cell) => cell.gpu === gpu))));
   $("found").textContent = `Found: ${gpus.map((gpu) => gpu.id).join(", ")}.`;
   if (gpus.length > shownGpus.length) answer.append(h("p", {}, `${gpus.length - shownGpus.length} more: type more of the name.`));
@@ -27,21 +27,22 @@ async function lookUp(text) {
 
 function notFound(unknown) {
   const what = unknown.length ? `${unknown.join(", ")} is in no list of this project. ` : "No GPU has such a name in the list of this project. ";
-  return h("p", { class: "note" }, what, "Try the architecture: hipInfo prints it as gcnArchName, and `invoke scan` shows it.");
+  return h("p", { class: "note" }, what, prose("Try the architecture: hipInfo prints it as gcnArchName, and `invoke scan` shows it."));
 }
 
 /** The short answer for one GPU: what stands, what failed, what to do. */
 function answerCard(gpu, hits, found) {
   const names = [...new Set(hits.filter((hit) => hit.gpu === gpu && hit.name && hit.name !== gpu.id).map((hit) => hit.name))];
-  const works = found.filter((cell) => cell.capability && cell.outcome === "pass" && cell.level >= 2);
+  const works = found.filter((cell) => cell.capability && cell.outcome === "pass" && cell.level >= 2)
+    .sort((a, b) => (a.who > b.who) - (a.who < b.who) || b.level - a.level); // measured before reported
   const fails = found.filter((cell) => cell.capability && FAILED(cell));
-  const list = (cellsOf) => h("ul", {}, cellsOf.slice(0, 6).map((cell) => h("li", {}, asked(cell), " with ", stackName(cell.stack), ": ", shown(cell))),
+  const list = (cellsOf) => h("ul", {}, cellsOf.slice(0, 6).map((cell) => h("li", {}, asked(cell), " with ", cell.stack.id || "a stack that is not named", ": ", shown(cell))),
     cellsOf.length > 6 ? h("li", {}, `and ${plural(cellsOf.length - 6, "more", "more")}`) : "");
   return h("div", { class: "card" },
     h("h2", {}, h("a", { href: route("gpu", gpu.id) }, gpu.id), names.length ? `: ${names.slice(0, 3).join(", ")}` : ""),
-    found.length ? [h("h3", {}, "Right numbers were shown for"), works.length ? list(works) : h("p", {}, "nothing yet"),
+    found.length ? [h("h3", {}, "Functional or integrated"), works.length ? list(works) : h("p", {}, "nothing yet"),
       h("h3", {}, "Failed"), fails.length ? list(fails) : h("p", {}, "nothing that a document names")] : nothing(gpu),
-    gpu.advice.map((line) => h("p", {}, line)),
+    advice(gpu),
     h("p", {}, h("a", { href: route("gpu", gpu.id) }, `Everything about ${gpu.id}`), ` (${plural(found.length, "result")})`));
 }
 
@@ -164,7 +165,7 @@ function decoded(part) {
 /** Show a data file that cannot be read; everything else is a fault of ours and goes to the console. */
 function guarded(action) {
   return (...args) => Promise.resolve(action(...args)).catch((error) => {
-    $("answer").replaceChildren(h("p", { class: "note" }, `${error.message}. Reload the page, or build it again: invoke matrix`));
+    $("answer").replaceChildren(h("p", { class: "note" }, prose(`${error.message}. Reload the page, or build it again: \`invoke matrix\``)));
     throw error;
   });
 }
