@@ -27,7 +27,7 @@ ROOMS = sorted({p.relative_to(SCRIPTS).parts[0] for p in SCRIPTS.rglob("*.py")} 
 VERBS = frozenset(
     word
     for line in (
-        "accept activate add agree answer ask assemble bring build change check choose clear close",
+        "accept activate add agree answer ask assemble attach bring build change check choose clear close",
         "compare connect copy correct create delete describe disable edit enable end enter export extract",
         "fetch fill find fix free get give import install invoke keep leave let list load log look make",
         "mark measure move name open pass pick pin place press print publish put quote raise read remove",

@@ -16,7 +16,7 @@ from scripts.errors import LaunchError
 from scripts.host.hip import fitting_root
 from scripts.launch.environ import EnvPlan, GpuChoice, hip_home, plan_environment
 from scripts.launch.injection import Via
-from scripts.launch.request import parse_timeout
+from scripts.launch.program import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, StackKind
 from scripts.osal.paths import home_folder
 from scripts.osal.process import run_captured
