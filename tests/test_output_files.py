@@ -15,7 +15,7 @@ import pytest
 
 from scripts.app.context import workspace_from_environ
 from scripts.errors import LaunchError, UsageError
-from scripts.launch.request import find_program
+from scripts.launch.program import find_program
 from scripts.osal import named_output
 from scripts.osal.named_output import check_output, is_plain, open_output, write_output
 from scripts.osal.output_log import Log

@@ -41,12 +41,13 @@ from scripts.launch.injection import (
     ViaFacts,
     ascii_folder,
     choose_via,
+    launcher_in,
     no_launcher,
     plan_launcher,
     refuse_store_app,
 )
 from scripts.launch.profiles import TORCH_REPORT
-from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
+from scripts.launch.program import find_program, parse_settings, parse_timeout
 from scripts.model import StackKind
 from scripts.osal.fs import read_bounded
 from scripts.osal.paths import current_folder, user_path

@@ -39,7 +39,6 @@ from scripts.errors import LaunchError, UsageError, WorkspaceError
 from scripts.launch.injection import PREFIX, Via
 from scripts.launch.profiles import TORCH_POLICY
 from scripts.model import StackKind
-from scripts.osal.named_output import check_output, is_plain
 from scripts.osal.paths import user_path
 from scripts.osal.process import is_loaders, run_inherited
 from scripts.osal.processes import MappedFiles, ProcessResult
@@ -92,8 +91,8 @@ def wrap(
             has been written unless the error is that it cannot be.
     """
     target = output_paths(ws, exe, program_args, report=report).get("report")
-    if target is not None and is_plain(target):  # now, because afterwards the program's own end comes first
-        write_report(target, {"outcome": "unfinished"})
+    if target is not None:
+        _begin_report(target)
     request = WrapRequest(
         exe=exe,
         stack=stack,
@@ -127,6 +126,14 @@ def wrap(
     return result
 
 
+def _begin_report(target: Path) -> None:
+    """Write an unfinished report now, because afterwards the program's own end comes first."""
+    from scripts.osal.named_output import is_plain  # noqa: PLC0415 - most runs write no report
+
+    if is_plain(target):
+        write_report(target, {"outcome": "unfinished"})
+
+
 def output_paths(ws: Workspace, exe: str, args: Sequence[str], **outputs: str) -> dict[str, Path]:
     """Return the path of each named output, by the option's name.
 
@@ -134,7 +141,11 @@ def output_paths(ws: Workspace, exe: str, args: Sequence[str], **outputs: str) -
         UsageError: ``bad-output`` or ``bad-path``: it is the program, a file of ours, or cannot be written.
     """
     found = {name: user_path(text, f"--{name}") for name, text in outputs.items() if text}
-    taken = dict(_taken(ws, exe, args)) if found else {}
+    if not found:
+        return {}
+    from scripts.osal.named_output import check_output  # noqa: PLC0415 - most runs write no such file
+
+    taken = dict(_taken(ws, exe, args))
     trees = {"the store": ws.cache_root, "the state folder": ws.state_root}
     for name, path in found.items():
         check_output(path, f"--{name}", taken=taken, trees=trees)
