@@ -6,14 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from scripts.app.download_summary import TRUST_WORDS
 from scripts.cli.console import RUN_ONE, Out, brief, seconds, short, size
 from scripts.errors import ExitCode
 from scripts.model import StackKind
 
 if TYPE_CHECKING:
     from scripts.app.advice import GpuAdvice, Shown
-    from scripts.app.download_summary import DownloadSummary
     from scripts.app.setup import FetchResult, SetupResult, StageResult
     from scripts.app.setup_steps import FlowStep
     from scripts.app.stacks import RollbackResult, StackRow, StacksResult, UseResult
@@ -206,38 +204,3 @@ def show_steps(steps: Iterable[FlowStep], out: Out) -> None:
     out.table(
         ("step", "status", "time", ""), [(s.name, s.status, seconds(s.seconds), s.detail) for s in steps]
     )
-
-
-def show_download_summary(bill: DownloadSummary, out: Out) -> None:
-    """Show what will be downloaded, its size there and here, its licence, and how far its hash is trusted."""
-    rows = [
-        (
-            r.artifact,
-            size(r.bytes) if r.bytes is not None else "not published",
-            r.license,
-            TRUST_WORDS[r.trust],
-        )
-        for r in bill.to_download
-    ]
-    if rows:
-        out.note_table(("download", "size", "licence", "trust"), rows)
-    if bill.known_disk:
-        more = "" if bill.size_is_exact else " or more"
-        out.note(f"On disk, with what is unpacked: about {size(bill.known_disk)}{more}")
-    for row in bill.to_download:
-        if row.note:
-            out.note(f"{row.artifact}: {row.note}")
-    for setting in bill.sets:
-        out.note(f"The custom lock sets {setting} for every program that this stack starts.")
-
-
-def ask_about_download(bill: DownloadSummary, out: Out) -> bool:
-    """Ask on the terminal; only a clear yes counts."""
-    show_download_summary(bill, out)
-    total = size(bill.known_bytes) + ("" if bill.size_is_exact else " or more")
-    question = f"Download {total} for {bill.stack}?" if bill.to_download else f"Use {bill.stack}?"
-    out.stderr.print(f"{question} [y/N] ", end="", markup=False)
-    try:
-        return input().strip().lower() in {"y", "yes"}
-    except EOFError:
-        return False
