@@ -407,7 +407,7 @@ def test_the_control_collects_whatever_happens(tmp_path: Path) -> None:
     """The script for a real NVIDIA GPU, without one and without time: nothing is lost."""
     from tools import control  # noqa: PLC0415 - it is a program
 
-    collected = control.Control(tmp_path / "out", tmp_path, 0.0)
+    collected = control.Control(tmp_path / "out", tmp_path, control.ROOT, 0.0)
     collected.output.mkdir()
     step = collected.step("setup", "setup", most=5)
     assert step["detail"] == "no time left"

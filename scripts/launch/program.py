@@ -12,13 +12,21 @@ from typing import Final
 
 from scripts.errors import LaunchError, UsageError
 from scripts.launch.argv import PATH_LIMIT, utf16_units
+from scripts.osal.fs import long_path
 from scripts.osal.paths import device_of, plain_spelling, unquoted, user_path
 
 UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 
 
-def find_program(text: str, *, cwd: Path, search: Callable[[str], str | None], platform: str) -> Path:
+def find_program(
+    text: str,
+    *,
+    cwd: Path,
+    search: Callable[[str], str | None],
+    platform: str,
+    short_name: Callable[[Path], str | None] = lambda _path: None,
+) -> Path:
     """Return the program's absolute path, links left as they are (a virtual environment depends on them).
 
     Args:
@@ -26,10 +34,11 @@ def find_program(text: str, *, cwd: Path, search: Callable[[str], str | None], p
         cwd: the folder that relative paths start from.
         search: looks a bare name up in PATH, as the shell would.
         platform: on ``win32`` a name without extension means the ``.exe``.
+        short_name: returns the 8.3 form of a path, by which a program in a very deep folder can be started.
 
     Raises:
         UsageError: ``no-program``: nothing was named.
-        LaunchError: ``program-not-found``, ``not-a-file``.
+        LaunchError: ``program-not-found``, ``not-a-file``, ``path-too-long``.
     """
     if not text:
         raise UsageError("no-program", "no program was named", hint="name it: wrap --exe=PATH -- ARGUMENTS")
@@ -37,16 +46,14 @@ def find_program(text: str, *, cwd: Path, search: Callable[[str], str | None], p
     if platform == "win32":
         _refuse_no_file(text)
     path = user_path(text, "--exe", cwd=cwd)
-    if platform == "win32" and utf16_units(str(path)) > PATH_LIMIT:
-        msg = f"the program's path is longer than the {PATH_LIMIT} characters with which Windows can start it"
-        raise LaunchError("path-too-long", msg, context=(str(path),), hint="move it to a shorter folder")
     candidates = [path]
     if platform == "win32" and not path.suffix:
         candidates.insert(0, path.with_name(path.name + ".exe"))
     for candidate in candidates:
-        if candidate.is_file():
-            return candidate.absolute()
-    if path.is_dir():
+        if long_path(candidate).is_file():
+            path = candidate.absolute()
+            return _startable(path, short_name) if platform == "win32" else path
+    if long_path(path).is_dir():
         msg = f"{path} is a folder"
         raise LaunchError("not-a-file", msg, hint="name the program in it")
     found = search(text) if path.name == text else None
@@ -55,6 +62,19 @@ def find_program(text: str, *, cwd: Path, search: Callable[[str], str | None], p
         msg = f"{path} does not exist{where}"
         raise LaunchError("program-not-found", msg, hint="check --exe")
     return (cwd / found).absolute()
+
+
+def _startable(path: Path, short_name: Callable[[Path], str | None]) -> Path:
+    """Return a path that fits a command line: itself, its folder's 8.3 form, or its own."""
+    if utf16_units(str(path)) <= PATH_LIMIT:
+        return path
+    folder = short_name(path.parent)
+    for shorter in (folder and f"{folder}\\{path.name}", short_name(path)):
+        if shorter and utf16_units(shorter) <= PATH_LIMIT:
+            return Path(shorter)
+    units = utf16_units(str(path))
+    msg = f"the program's path has {units} characters, more than {PATH_LIMIT}, and no short (8.3) form"
+    raise LaunchError("path-too-long", msg, context=(str(path),), hint="move it to a shorter folder")
 
 
 def _refuse_no_file(text: str) -> None:

@@ -27,6 +27,9 @@ else:
 if TYPE_CHECKING:
     from scripts.osal.output_log import Keep, Log, Tee
 
+#: How a program ends whose libraries were not found: on Windows at its start or when first used, on Linux.
+NOT_FOUND: Final = frozenset({0xC0000135, 0xC06D007E})
+NO_LIBRARY: Final = 127
 #: Seconds between asking a process to end and ending it.
 GRACE: Final = 3.0
 #: Seconds between two looks for message boxes, and the longest sleep of the waiting loop.
@@ -302,6 +305,11 @@ def name_exit(code: int, *, platform: str = sys.platform) -> str:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
+
+
+def is_loaders(code: int, platform: str = sys.platform) -> bool:
+    """Whether a program ended as the system's loader ends one whose libraries were not found."""
+    return (code & 0xFFFFFFFF) in NOT_FOUND if platform == "win32" else code == NO_LIBRARY
 
 
 def signed(code: int) -> int:

@@ -383,6 +383,11 @@ if sys.platform == "win32":
 
 else:
 
+    def short_name(path: Path) -> str | None:
+        """Say that there are no 8.3 names here."""
+        del path
+        return None
+
     def layer_folder(ws: Workspace, folder: Path) -> PureWindowsPath:
         """Return the folder unchanged: there is no launcher here."""
         del ws
@@ -397,4 +402,4 @@ def named_program(ws: Workspace, exe: str) -> Path:
         LaunchError: no such program is there.
     """
     search = partial(shutil.which, path=ws.environ.get("PATH", ""))
-    return find_program(exe, cwd=current_folder(), search=search, platform=ws.platform)
+    return find_program(exe, cwd=current_folder(), search=search, platform=ws.platform, short_name=short_name)

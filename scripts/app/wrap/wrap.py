@@ -40,7 +40,7 @@ from scripts.launch.injection import PREFIX, Via
 from scripts.launch.profiles import TORCH_POLICY
 from scripts.model import StackKind
 from scripts.osal.paths import user_path
-from scripts.osal.process import run_inherited
+from scripts.osal.process import is_loaders, run_inherited
 from scripts.osal.processes import MappedFiles, ProcessResult
 from scripts.osal.signals import ForwardedSignals
 
@@ -52,9 +52,6 @@ __all__ = ["WrapResult", "leave", "not_started_code", "wrap"]
 
 #: How a launcher's own failure looks: this code, from a job in which it stayed alone.
 LAUNCHER_FAILED: Final = 1
-#: How a program ends whose libraries were not found: on Windows at its start or when first used, on Linux.
-NOT_FOUND: Final = frozenset({0xC0000135, 0xC06D007E})
-NO_LIBRARY: Final = 127
 
 
 def wrap(
@@ -241,20 +238,12 @@ def _told(result: WrapResult, plan: WrapPlan) -> WrapResult:
 
 def _lacking(result: WrapResult, plan: WrapPlan) -> tuple[MissingCudaLibrary, ...]:
     """Name the libraries of NVIDIA's without which the loader did not start the program."""
-    if result.exit is None or result.exit.timed_out or not _is_loaders(result.exit, result.platform):
+    ended = result.exit
+    if ended is None or ended.timed_out or not is_loaders(ended.code, result.platform):
         return ()
-    from scripts.app.loader_look import missing_at_start  # noqa: PLC0415 - most programs start
-    from scripts.preflight.loading import missing_cuda_library  # noqa: PLC0415 - as above
+    from scripts.app.loader_look import lacking_cuda  # noqa: PLC0415 - most programs start
 
-    provided = {file.provides for file in plan.ready.runtime.files if file.provides}
-    missing = missing_at_start(plan.shown.program, plan.command.env, result.platform)
-    found = (missing_cuda_library(one.name, stack=result.stack, provided=provided) for one in missing)
-    return tuple(one for one in found if one is not None)
-
-
-def _is_loaders(ended: ProcessResult, platform: str) -> bool:
-    """Whether a program ended as the loader ends one whose libraries are not there."""
-    return (ended.code & 0xFFFFFFFF) in NOT_FOUND if platform == "win32" else ended.code == NO_LIBRARY
+    return lacking_cuda(plan.shown.program, plan.command.env, result.platform, plan.ready.runtime)
 
 
 def _trace(plan: WrapPlan) -> TraceSummary | None:
