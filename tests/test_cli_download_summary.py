@@ -17,7 +17,7 @@ from scripts.app.download_summary import (
 )
 from scripts.cli import console
 from scripts.cli.console import Out
-from scripts.cli.views.download_summary import ask_about_download
+from scripts.cli.views.setup import ask_about_download
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Stack, StackKind, Trust
 from scripts.store.fetch import FetchAction, FetchPlan

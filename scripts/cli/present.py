@@ -169,7 +169,7 @@ def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Worksp
 
 def _ask(out: Out, summary: DownloadSummary) -> bool:
     """Put the question about a download; loaded only where there is one."""
-    from scripts.cli.views.download_summary import ask_about_download  # noqa: PLC0415 - see above
+    from scripts.cli.views.setup import ask_about_download  # noqa: PLC0415 - see above
 
     return ask_about_download(summary, out)
 

@@ -1,6 +1,6 @@
 """Download an artifact once, verified, into the store.
 
-First comes a decision that reads only names and sizes (``plan_fetch``, for the summary), then the act. Nothing
+First comes a decision that reads only names and sizes (``plan_fetch``), then the act. Nothing
 gets its final name before its SHA-256 was the pinned one.
 """
 
