@@ -27,6 +27,8 @@ from scripts.model import CapabilityResult, Level, Outcome
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
 
+pytestmark = pytest.mark.proof
+
 PUBLISHED = ROOT / "evidence" / "records" / "ppo-ab-2026-09-13.csv"
 SMALL = "--size=64"
 STACK = "cpu-reference"

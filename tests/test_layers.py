@@ -11,7 +11,6 @@ from pathlib import Path
 
 import scripts
 import scripts.__main__ as front_door
-from tests.conftest import PROOFS
 
 PACKAGE = Path(scripts.__file__).parent
 ROW = {room: row for row, rooms in enumerate(scripts.LAYERS) for room in rooms}
@@ -187,7 +186,16 @@ def test_a_small_module_with_one_importer_belongs_to_it() -> None:
     assert not small, f"join them to their importers: {sorted(small)}"
 
 
+def is_proof(path: Path) -> bool:
+    """Whether all tests of a file are slow proofs."""
+    return any("mark.proof" in ast.unparse(node) for node in nodes(path) if marks_file(node))
+
+
+def marks_file(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+
+
 def test_the_short_run_touches_every_room() -> None:
-    files = [path for path in Path(__file__).parent.glob("test_*.py") if path.name not in PROOFS]
+    files = [path for path in Path(__file__).parent.glob("test_*.py") if not is_proof(path)]
     touched = {room for path in files for room, _line in ours(path)}
     assert set(ROW) - touched == set(), "only slow proofs look at these rooms"

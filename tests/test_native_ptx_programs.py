@@ -11,7 +11,7 @@ from tests.native_cpu import no_compiler
 from tests.native_ptx import Module, PtxError, printed
 from tools import ptx_reference as ref
 
-pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")]
 HEAD = ".version 8.8\n.target sm_90\n.address_size 64\n"
 U32, U64, F32, F16 = np.uint32, np.uint64, np.float32, np.float16
 S32 = np.int32

@@ -14,6 +14,8 @@ import pytest
 from tests.native_cpu import library, pointer
 from tests.native_kernels import PTX, function, launch, load, pack
 
+pytestmark = pytest.mark.proof
+
 NOT_READY, NOT_PERMITTED, INVALID, ILLEGAL_STATE = 600, 800, 1, 401
 UNSUPPORTED, INVALIDATED, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED = (
     900,

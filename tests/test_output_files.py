@@ -245,6 +245,7 @@ def test_ordinary_names_are_taken(tmp_path: Path, name: str) -> None:
     assert is_plain(tmp_path / name)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("option", ["report", "log"])
 @pytest.mark.parametrize("victim", ["program", "argument", "lock", "library"])
 @pytest.mark.posix_only
