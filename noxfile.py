@@ -45,7 +45,7 @@ def read_stacks() -> Mapping[str, Mapping[str, Any]]:
 
 #: One session each.
 STACKS = read_stacks()
-#: Names this round of validations, for the parallel workers of Nox as well, which read this file anew.
+#: Names this round of validations, for the parallel workers of Nox as well, which read this file again.
 NOW = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 ROUND = (
     ROOT / "stage" / "reports" / "rounds" / os.environ.setdefault("CUDA_AMD_ROUND", f"{NOW}-{os.getpid()}")
@@ -223,6 +223,6 @@ def rollback_proof(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated parts of README and docs anew from their sources; `-- --check` only compares."""
+    """Write the generated parts of README and docs from their sources; `-- --check` only compares."""
     install(session, "requirements-test.lock")
     session.run("python", "-m", "tools.generated_docs", *session.posargs)

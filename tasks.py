@@ -32,7 +32,7 @@ def signature_of(verb: Verb) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter("c", kind)]
     for option in verb.options:
-        default: object = False if option.is_switch else None if option.many else option.default
+        default: object = False if option.is_switch else None if option.is_list else option.default
         parameters.append(inspect.Parameter(option.parameter, kind, default=default))
     return inspect.Signature(parameters)
 
@@ -61,7 +61,7 @@ def task_of(verb: Verb) -> Task[Callable[..., None]]:
         body_of(verb),
         name=verb.name.rpartition(".")[2],
         help={option.name: option.help for option in verb.options},
-        iterable=[option.parameter for option in verb.options if option.many],
+        iterable=[option.parameter for option in verb.options if option.is_list],
         auto_shortflags=False,
     )
     return cast("Task[Callable[..., None]]", made)

@@ -23,7 +23,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("placement", "preflight"),
     ("launch",),
     ("evidence",),
-    ("bench", "doctor", "probing"),
+    ("bench", "doctor", "probing", "site"),
     ("app",),
     ("cli",),
 )
@@ -32,12 +32,13 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
 #: ``inside`` runs in the launched process, ``__main__`` before there is an environment.
 ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
 
-#: One owner for each foreign library: nobody else imports it.
+#: One owner for each foreign library: no other room imports it.
 OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "requests": ("net",),
     "urllib3": ("net",),
     "truststore": ("net",),
     "tomlkit": ("lock",),
+    "cryptography": ("lock",),
     "rich": ("cli",),
     "pefile": ("binary",),
     "elftools": ("binary",),

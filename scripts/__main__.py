@@ -31,10 +31,20 @@ NEEDED = (3, 11)
 PROBES = (
     *("invoke", "nox", "requests", "tomlkit", "rich", "msgspec", "filelock", "platformdirs"),
     *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "truststore", "numpy", "jsonschema"),
+    "cryptography",
     *("packaging", "pycxxfilt"),
 )
 #: And whether it can run the tests.
-TEST_PROBES = ("pytest", "hypothesis", "pytest_httpserver", "trustme", "xdist", "pytest_timeout")
+TEST_PROBES = (
+    "pytest",
+    "hypothesis",
+    "pytest_httpserver",
+    "trustme",
+    "xdist",
+    "pytest_timeout",
+    "axe_core_python",
+    "cyclonedx",
+)
 CODE_USAGE, CODE_HOST, CODE_FETCH, CODE_INTERRUPTED = 2, 50, 20, 130
 TEST = "test"
 #: How long whole runs of the tests took here, in seconds; git ignores the folder.
@@ -137,7 +147,7 @@ def only_one() -> Iterator[None]:
 
 
 def make_venv(packages: Packages) -> None:
-    """Make ``.venv`` anew, add the tests' packages to it, or repair it in place when we run from it.
+    """Make ``.venv`` again, add the tests' packages to it, or repair it in place when we run from it.
 
     (Windows keeps a running python.exe.)
     """

@@ -5,11 +5,11 @@ All of them are frozen: a value that has been handed over does not change afterw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct, field
 
@@ -60,7 +60,10 @@ class Level(StrEnum):
     @property
     def rank(self) -> int:
         """Position among the levels, 0 for the lowest."""
-        return list(Level).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {level: rank for rank, level in enumerate(Level)}
 
 
 class Outcome(StrEnum):
@@ -160,13 +163,18 @@ class Stack(Struct, frozen=True, kw_only=True):
 
 
 class Lock(Struct, frozen=True, kw_only=True):
-    """A whole ``pins.lock``. ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours."""
+    """A whole ``pins.lock``.
+
+    ``digest`` is the SHA-256 of the file's bytes; ``custom`` if not ours; ``signer`` is the fingerprint of
+    the key that signed it, or empty.
+    """
 
     path: Path
     digest: str
     artifacts: Mapping[str, Artifact]
     stacks: Mapping[str, Stack]
     custom: bool = False
+    signer: str = ""
 
 
 class RuntimeFile(Struct, frozen=True, kw_only=True):
@@ -259,6 +267,11 @@ class Progress(Protocol):
     ) -> AbstractContextManager[Callable[[int], None]]:
         """Open one piece of work; the yielded callable gets how much was done *since last time*."""
 
+    def table(
+        self, title: str, columns: Sequence[str]
+    ) -> AbstractContextManager[Callable[[Sequence[Sequence[str]]], None]]:
+        """Show a table to a person who is waiting; the yielded callable replaces all of its rows."""
+
     def note(self, message: str) -> None:
         """Say one line that must not be missed."""
 
@@ -276,6 +289,13 @@ class NoProgress:
         del label, total, unit
         return nullcontext(_ignore)
 
+    def table(
+        self, title: str, columns: Sequence[str]
+    ) -> AbstractContextManager[Callable[[Sequence[Sequence[str]]], None]]:
+        """Ignore the table."""
+        del title, columns
+        return nullcontext(_ignore)
+
     def note(self, message: str) -> None:
         """Ignore the line."""
         del message
@@ -285,8 +305,8 @@ class NoProgress:
         del message
 
 
-def _ignore(_amount: int) -> None:
-    """Swallow an amount."""
+def _ignore(_progress: object) -> None:
+    """Swallow an amount, or the rows of a table."""
 
 
 class Result(Protocol):

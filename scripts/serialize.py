@@ -88,7 +88,9 @@ def parse_json(raw: bytes) -> Any:  # noqa: ANN401 - plain data of any shape
             parse_constant=_no_constant,
             parse_int=_whole_number,
         )
-        strange = next((text for text in _texts(data) if "\0" in text or not _encodes(text)), None)
+        # Neither can stand in UTF-8 as it is: only an escape brings them in.
+        texts = _texts(data) if b"\\u" in raw else ()
+        strange = next((text for text in texts if "\0" in text or not _encodes(text)), None)
     except RecursionError:
         msg = "it is too deep"
         raise ValueError(msg) from None

@@ -104,8 +104,8 @@ def test_an_imported_document_is_filed_apart_and_never_becomes_evidence(tmp_path
     stranger.write_bytes(dump(document(5)))
     report(ws, import_=str(stranger))
     result = report(ws, import_=str(stranger))
-    assert result.added is not None
-    assert result.added.path.parent == ws.stage / "reports" / "imported"
+    (added,) = result.added
+    assert added.path.parent == ws.stage / "reports" / "imported"
     assert len(result.imported) == 1
     assert result.own == ()
     assert not ws.evidence.exists()
@@ -162,4 +162,4 @@ def test_what_json_says(tmp_path: Path) -> None:
     assert json.loads(json.dumps(data))["own"] == [
         {"path": str(path), "document": json.loads(path.read_bytes())}
     ]
-    assert (data["added"], data["bundle"], data["faults"]) == (None, None, [])
+    assert (data["added"], data["bundle"], data["faults"]) == ([], None, [])

@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from scripts.app.advice import advise
 from scripts.app.context import Workspace
-from scripts.app.evidence_lookup import known_by_stack
+from scripts.app.evidence_lookup import STORE, Proof, Worth, evidence_store, known_by_stack, worth_here
 from scripts.app.stacks import StackRow, StacksResult, stacks
 from scripts.app.verify import verify
 from scripts.cli.console import Out
 from scripts.cli.views.stacks import show_stacks as show
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
-from scripts.evidence.index import EvidenceIndex, Filed
+from scripts.evidence.evidence_io import dump
+from scripts.evidence.store import open_store
+from scripts.lock.reader import read_lock
 from scripts.model import Level, Outcome, Stack, StackKind
 from tests.test_validate import GOOD, LOADS, WRONG, document
+from tools.many_documents import many_documents
 
 REPORTED = Provenance.REPORTED
 
 
-def index(*documents: Document) -> EvidenceIndex:
-    """File documents under numbers."""
-    return EvidenceIndex(filed=tuple(Filed(path=f"{n}.json", document=d) for n, d in enumerate(documents)))
+@pytest.fixture
+def known(tmp_path: Path) -> Callable[..., dict[str, tuple[list[Worth], list[Proof]]]]:
+    """File documents under numbers, and ask what they say."""
+
+    def ask(*documents: Document) -> dict[str, tuple[list[Worth], list[Proof]]]:
+        folder = tmp_path / "evidence"
+        folder.mkdir()
+        for number, made in enumerate(documents):
+            (folder / f"{number}.json").write_bytes(dump(made))
+        with open_store() as store:
+            assert store.ingest(folder).faults == ()
+            return known_by_stack(store)
+
+    return ask
+
+
+Known = Callable[..., dict[str, tuple[list[Worth], list[Proof]]]]
 
 
 @pytest.mark.parametrize(
@@ -55,35 +76,35 @@ def index(*documents: Document) -> EvidenceIndex:
     ],
 )
 def test_each_word_has_its_document(
-    documents: list[Document], sentence: str, shown_by: str, against: str
+    known: Known, documents: list[Document], sentence: str, shown_by: str, against: str
 ) -> None:
-    ((worth,), proofs) = known_by_stack(index(*documents))["a"]
+    ((worth,), proofs) = known(*documents)["a"]
     assert worth.sentence == f"gfx1200: {sentence}"
     assert worth.document == f"evidence/{shown_by}.json"
     assert worth.against == ((f"evidence/{against}.json",) if against else ())
     assert len(proofs) == len(documents)
 
 
-def test_architectures_are_judged_apart_and_other_locks_prove_nothing() -> None:
-    known = known_by_stack(
-        index(
-            document(GOOD, day=1),
-            document(WRONG, day=2, gfx="gfx1100"),
-            document(LOADS, day=3, stack="b", custom=True),
-        )
+def test_architectures_are_judged_apart_and_other_locks_prove_nothing(known: Known) -> None:
+    found = known(
+        document(GOOD, day=1),
+        document(WRONG, day=2, gfx="gfx1100"),
+        document(LOADS, day=3, stack="b", custom=True),
     )
-    assert [worth.sentence for worth in known["a"][0]] == [
-        "gfx1200: functional (measured)",
+    assert [worth.sentence for worth in found["a"][0]] == [
         "gfx1100: incorrect (measured)",
+        "gfx1200: functional (measured)",
     ]
-    assert "b" not in known
+    assert "b" not in found
 
 
-def test_probes_that_failed_are_named_with_their_document() -> None:
+def test_probes_that_failed_are_named_with_their_document(known: Known) -> None:
     failed = ("cufft-1d", Level.LOADABLE, Outcome.REFUSED)
     absent = ("cufft-2d", None, Outcome.UNAVAILABLE)
-    worths, proofs = known_by_stack(index(document(GOOD, failed, absent, day=1)))["a"]
-    assert [proof.failed for proof in proofs] == [("cufft-1d (refused)",)]
+    matrix = document(GOOD, failed, absent, day=1, application="probes")
+    check = document(GOOD, ("nvml", Level.LOADABLE, Outcome.ERROR), day=2)  # a library, no probe
+    worths, proofs = known(matrix, check)["a"]
+    assert sorted(proof.failed for proof in proofs) == [(), ("cufft-1d (refused)",)]
     row = StackRow(
         stack=Stack(id="a", kind=StackKind.TRANSLATION),
         obstacles=(),
@@ -97,10 +118,8 @@ def test_probes_that_failed_are_named_with_their_document() -> None:
     assert "a on gfx1200: cufft-1d (refused)\n    seen in evidence/0.json" in out.getvalue()
 
 
-def test_the_list_names_the_documents() -> None:
-    worths, proofs = known_by_stack(
-        index(document(GOOD, day=1), document(WRONG, day=2, provenance=REPORTED))
-    )["a"]
+def test_the_list_names_the_documents(known: Known) -> None:
+    worths, proofs = known(document(GOOD, day=1), document(WRONG, day=2, provenance=REPORTED))["a"]
     row = StackRow(
         stack=Stack(id="a", kind=StackKind.TRANSLATION),
         obstacles=(),
@@ -155,10 +174,143 @@ def test_for_an_architecture_only_what_may_run_there_is_listed(tmp_path: Path) -
     assert "lists gfx1201" in out.getvalue()
 
 
-@pytest.mark.parametrize("word", ["nope", "1201", "gfx", "gfx1201 "])
-def test_what_is_no_architecture_is_refused(tmp_path: Path, word: str) -> None:
-    with pytest.raises(UsageError, match="not the name of an AMD architecture"):
-        stacks(workspace(tmp_path), for_gpu=word)
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("nope", "gpu-not-found"),
+        ("gfx", "gpu-not-found"),
+        ("", ""),
+        ("Radeon", "gpu-not-found"),
+        ("RX", "gpu-ambiguous"),
+        ("x" * 5000, "gpu-not-found"),
+        ("\0", "gpu-not-found"),
+    ],
+)
+def test_what_names_no_gpu_is_refused(tmp_path: Path, text: str, reference: str) -> None:
+    if not text:
+        assert stacks(workspace(tmp_path)).advice == ()
+        return
+    with pytest.raises(UsageError) as caught:
+        stacks(workspace(tmp_path), for_gpu=text)
+    assert caught.value.reference == reference
+    assert len(caught.value.message) < 120
+
+
+def advice_for(tmp_path: Path, text: str) -> tuple[StacksResult, str]:
+    result = stacks(workspace(tmp_path), for_gpu=text)
+    out = io.StringIO()
+    show(result, Out(out, out))
+    return result, out.getvalue()
+
+
+HIPINFO = """\
+--------------------------------------------------------------------------------
+device#                           0
+Name:                             AMD Radeon RX 9060 XT
+pciBusID:                         3
+gcnArchName:                      gfx1200
+"""
+
+
+@pytest.mark.parametrize(
+    "text", ["gfx1200", "RX 9060 XT", "rx9060xt", "amd radeon rx 9060 xt", HIPINFO, "-", "file"]
+)
+def test_a_gpu_may_be_named_as_people_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    if text == "file":
+        (tmp_path / "hip info.txt").write_text(HIPINFO, encoding="utf-16")
+        text = str(tmp_path / "hip info.txt")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(HIPINFO.encode())))
+    (advice,) = stacks(workspace(tmp_path), for_gpu=text).advice
+    assert advice.gfx == "gfx1200"
+
+
+def test_advice_names_what_to_use_how_far_it_is_shown_by_whom_and_what_fails(tmp_path: Path) -> None:
+    result, text = advice_for(tmp_path, "gfx1200")
+    (advice,) = result.advice
+    first = advice.stacks[0]
+    assert (first.stack, first.pinned) == ("zluda-v6p69-sdk64", True)
+    assert first.whole is not None
+    assert first.whole.level is Level.INTEGRATED
+    assert advice.proven
+    assert advice.verdict.startswith(
+        "use zluda-v6p69-sdk64: integrated (PPO trainer on LibTorch 2.3.0+cu118), reported by "
+    )
+    assert [(s.capability, s.outcome) for s in first.failed] == [("sdpa-memory-efficient", Outcome.INCORRECT)]
+    assert first.failed[0].document == "evidence/2026-09-15-zluda-v6p69-sdk64-gfx1200-torch.json"
+    assert "fails: sdpa-memory-efficient with PyTorch 2.0.1+cu118: incorrect" in text
+    assert all(not each.pinned for each in advice.stacks[1:])
+    assert "zluda-v7p10-sdk72" in advice.untried
+    assert "torch[device-gfx1200]" in text
+    assert json.loads(json.dumps(result.to_json()))["advice"][0]["verdict"] == advice.verdict
+
+
+@pytest.mark.parametrize(
+    ("gpu", "verdict"),
+    [
+        (
+            "RX 7900 XT",
+            "zluda-v6p69-sdk64 works in part: functional (gemm with PyTorch 2.3.0+cu118), reported by",
+        ),
+        (
+            "gfx1150",
+            "no pinned stack has a pass on gfx1150; untried: zluda-v6-linux, zluda-v7p10-sdk72, zluda-v7p11-",
+        ),
+        ("gfx1031", "no pinned stack has a pass on gfx1031; untried: zluda-v6-linux"),
+        ("gfx906", "AMD's packages that stacks here are made of do not list gfx906"),
+    ],
+)
+def test_advice_where_nothing_passed_as_a_whole(tmp_path: Path, gpu: str, verdict: str) -> None:
+    result, text = advice_for(tmp_path, gpu)
+    (advice,) = result.advice
+    assert not advice.proven
+    assert advice.verdict.startswith(verdict)
+    assert f"! {advice.verdict}" in " ".join(text.split())
+
+
+def test_a_name_of_two_architectures_gets_two_answers(tmp_path: Path) -> None:
+    result, text = advice_for(tmp_path, "Radeon 840M")
+    assert [advice.gfx for advice in result.advice] == ["gfx1152", "gfx1153"]
+    assert "gfx1153 (AMD Radeon 840M)" in text
+
+
+def test_many_findings_are_cut_for_a_person_and_whole_in_json(tmp_path: Path) -> None:
+    results = [(f"call {n:02}", Level.LOADABLE, Outcome.INCORRECT) for n in range(30)]
+    made = document(*results, day=1, stack="zluda-v6-sdk64")
+    with open_store() as store:
+        (tmp_path / "evidence").mkdir()
+        (tmp_path / "evidence" / "0.json").write_bytes(dump(made))
+        store.ingest(tmp_path / "evidence")
+        advice = advise(store, read_lock(workspace(tmp_path).lock_path), gfx="gfx1200", os="windows")
+    out = io.StringIO()
+    show(StacksResult(rows=(), gfx="gfx1200", advice=(advice,)), Out(out, out))
+    assert out.getvalue().count("fails: call") == 8
+    assert "22 more" in out.getvalue()
+    assert len(advice.stacks[0].failed) == 30
+
+
+# -- one store for everybody ---------------------------------------------------------------------------
+
+
+def test_many_documents_are_kept_in_a_file_and_few_leave_nothing_behind(tmp_path: Path) -> None:
+    ws = replace(workspace(tmp_path), root=tmp_path)
+    ws.evidence.mkdir()
+    (ws.evidence / "0.json").write_bytes(dump(document(GOOD, day=1)))
+    assert worth_here(ws)("a", "gfx1200") is Level.FUNCTIONAL
+    assert not ws.stage.exists()
+    for name, content in many_documents(300):
+        (ws.evidence / f"many-{name}").write_bytes(content)
+    assert worth_here(ws)("a", "gfx1200") is Level.FUNCTIONAL
+    assert (ws.stage / STORE).is_file()
+    with evidence_store(ws) as store:
+        assert len(store.faults()) == 3
+
+
+def test_under_another_lock_there_is_no_evidence(tmp_path: Path) -> None:
+    ws = replace(workspace(tmp_path), custom_lock=True)
+    assert worth_here(ws)("zluda-v6p69-sdk64", "gfx1200") is None
+    assert worth_here(workspace(tmp_path))("zluda-v6p69-sdk64", "gfx1200") is Level.INTEGRATED
 
 
 @pytest.mark.parametrize(

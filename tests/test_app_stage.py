@@ -37,10 +37,10 @@ def test_what_was_unpacked_is_unpacked_anew(checkout: Checkout, tmp_path: Path, 
     spoil(library, how)
     done = checkout.run(*words, env=small.env)
     assert library.name in done.stderr
-    assert task == "setup" or "made anew" in done.stdout, "what is no CUDA layer is not set up in the end"
+    assert task == "setup" or "made again" in done.stdout, "what is no CUDA layer is not set up in the end"
     assert library.read_bytes() == before
     again = checkout.run(*words, env=small.env)
-    assert "anew" not in again.stderr
+    assert "made again" not in again.stderr
 
 
 @pytest.mark.parametrize("behind", ["blobs-v1/**/*", "trees-v1/*/layer/cuda_check"], ids=["archive", "tree"])

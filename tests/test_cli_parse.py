@@ -37,14 +37,17 @@ def refused(line: str | Sequence[str]) -> LineError:
 
 
 def value_for(option: Option) -> object:
-    return True if option.is_switch else ["a=b", "c=d"] if option.many else "value"
+    return True if option.is_switch else ["a=b", "c=d"] if option.is_list else "value"
 
 
 def typed(option: Option, *, apart: bool) -> list[str]:
     value = value_for(option)
-    values = value if isinstance(value, list) else [value]
+    values = [str(one) for one in (value if isinstance(value, list) else [value])]
     if option.is_switch:
         return [f"--{option.name}"]
+    if option.takes > 1:
+        first, *more = values
+        return [f"--{option.name}", first, *more] if apart else [f"--{option.name}={first}", *more]
     return [w for v in values for w in ([f"--{option.name}", v] if apart else [f"--{option.name}={v}"])]
 
 
@@ -140,6 +143,11 @@ def test_a_refused_line_is_shown_as_it_was_meant() -> None:
         ("scan --gpu=", 1, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
         ("scan --gpu --json", 1, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
         ("scan --gpu=1 --gpu=2", 1, "unreadable-line", "--gpu is given twice", "leave one of the two out"),
+        ("probe --compare", 1, "unreadable-line", "--compare needs 2 values", "--compare=FILE FILE"),
+        ("probe --compare a", 1, "unreadable-line", "--compare needs 2 values", "--compare=FILE FILE"),
+        ("probe --compare a --json", 1, "unreadable-line", "--compare needs 2 values", "FILE FILE"),
+        ("probe --compare a b c", 2, "stray-word", "unexpected argument 'c'", "invoke --help probe"),
+        ("probe --compare a b --compare c d", 1, "unreadable-line", "--compare is given twice", "leave one"),
         ("scan --json=yes", 1, "unreadable-line", "--json takes no value", "leave =yes out"),
         (
             "--json status",

@@ -31,7 +31,7 @@ def test_a_use_case_takes_what_its_verb_offers(task: str) -> None:
     """Each option is a keyword with the same default; what else it takes is no text and no switch."""
     keywords = {n: p.default for n, p in parameters(task).items() if p.kind is p.KEYWORD_ONLY}
     offered = {
-        option.parameter: None if option.many else False if option.is_switch else option.default
+        option.parameter: None if option.is_list else False if option.is_switch else option.default
         for option in VERBS[task].options
         if option.name != "json"
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.bench.own_workload import OwnWorkload, read_own_workload
+from scripts.bench.workloads import OwnWorkload, read_own_workload
 from scripts.errors import UsageError
 
 GOOD = r"""

@@ -364,6 +364,29 @@ def test_last_words_are_few_short_and_printable() -> None:
     assert replace(got, data={"outcome": "incorrect"}).last_words == ()
 
 
+@pytest.mark.parametrize(
+    ("workload", "outcome", "data", "figures"),
+    [
+        (
+            "gemm",
+            Outcome.PASS,
+            {"gflops_float32": 7, "size": 9},
+            [("cublas gemm", "gflops_float32", 7.0, "GFLOP/s")],
+        ),
+        ("gemm", Outcome.INCORRECT, {"gflops_float32": 7.0}, []),
+        ("gemm", Outcome.PASS, {"gflops_float32": float("inf")}, []),
+        ("gemm", Outcome.PASS, {"gflops_float32": "fast"}, []),
+        ("of my own", Outcome.PASS, {"gflops_float32": 7.0}, []),
+    ],
+)
+def test_a_right_answer_brings_its_figures(
+    workload: str, outcome: Outcome, data: dict[str, object], figures: list[tuple[object, ...]]
+) -> None:
+    shown = CapabilityResult(capability="cublas gemm", level=Level.LOADABLE, outcome=outcome)
+    got = RunResult(stack="s", simulated=False, workload=workload, result=shown, data=data)
+    assert [(f.capability, f.metric, f.value, f.unit) for f in got.figures] == figures
+
+
 def test_a_guarded_game_of_ones_own_is_not_started(mine: Checkout, tmp_path: Path) -> None:
     game = tmp_path / "game" / Path(sys.executable).name
     (game.parent / "EasyAntiCheat").mkdir(parents=True)

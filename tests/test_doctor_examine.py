@@ -130,7 +130,7 @@ def test_two_folders_of_one_volume_are_one_line_about_space() -> None:
 def test_letters_that_do_no_harm_on_linux_are_no_warning_with_a_good_mark() -> None:
     odd = {"home": "/home/jürgen"}
     there = replace(GOOD, folders=odd, host=replace(HOST, os="linux"), vc_runtime=None, threats=None)
-    assert lines(there, "folders") == [("ok", "home: /home/jürgen: Linux opens letters outside ASCII")]
+    assert lines(there, "folders") == [("ok", "home: /home/jürgen: Linux opens characters outside ASCII")]
     [(status, text)] = lines(replace(GOOD, folders=odd), "folders")
     assert (status, "cannot open" in text) == ("warn", True)
 
@@ -173,7 +173,7 @@ NVIDIA = {"company": "NVIDIA Corporation", "version": "12.4.5.8"}
         ([library("nvcuda.dll", OURS)], {}, "ok: nvcuda.dll: pinned, from zluda-v6", False),
         ([library("cublas64_12.dll", **NVIDIA)], {}, "ok: cublas64_12.dll: NVIDIA's 12.4.5.8", False),
         ([library("nvcuda.dll", mentions_zluda=True)], {}, "warn: nvcuda.dll: ZLUDA's", False),
-        ([library("nvcuda.dll")], {}, "unknown: nvcuda.dll: nobody's known", False),
+        ([library("nvcuda.dll")], {}, "unknown: nvcuda.dll: unknown origin", False),
         (
             [library("nvcuda.dll", OURS), library("cublas64_12.dll", **NVIDIA)], {},
             "fail: the folder is a mixture", True,

@@ -155,7 +155,7 @@ def test_the_programs_folder_is_looked_into(checkout: Checkout, tmp_path: Path) 
     data = examined(checkout, f"--exe={program}")
     told = {(line["status"], line["text"]) for line in data["lines"] if line["topic"] == "program"}
     assert ("warn", "nvcuda.dll: ZLUDA's, of a release that is not pinned here") in told
-    assert ("unknown", "cublas64_12.dll: nobody's known 12.4.5.8") in told
+    assert ("unknown", "cublas64_12.dll: unknown origin 12.4.5.8") in told
     assert data["program"] == str(program)
 
 

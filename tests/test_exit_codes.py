@@ -122,6 +122,13 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("run", "--size=64", env={"CUDA_AMD_CPU_FAULT": "wrong"})
 
 
+@scenario("over-budget")
+def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
+    """One pair leaves everything open, so that no budget can be shown to be kept."""
+    checkout.json("setup")
+    return checkout.run("run", "--size=64", "--budget=0", "--trials=1")
+
+
 @scenario("known-failure")
 def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     log = folder / "program.log"

@@ -14,8 +14,9 @@ from scripts.app.wrap.profile import profile_of
 from scripts.app.wrap.wrap import wrap
 from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import UsageError
+from scripts.host.support import native_ways
 from scripts.launch.environ import plan_environment
-from scripts.launch.profiles import AppFacts, changes, document, matching
+from scripts.launch.profiles import AppFacts, changes, document, matching, recognised
 from scripts.model import Runtime, Stack, StackKind
 from tests.wrapping import runtime_in, staged_over, workspace
 
@@ -39,7 +40,7 @@ class backends: cudnn = Cudnn()
 def test_every_entry_says_why_and_by_which_source() -> None:
     for row in document():
         assert row.get("set") or row.get("note"), row["id"]
-        assert any(row.get(key) for key in ("names", "files", "packages", "kinds")), row["id"]
+        assert any(row.get(key) for key in ("names", "files", "packages", "kinds", "together")), row["id"]
         for entry in (*row.get("set", ()), *row.get("note", ())):
             assert entry["source"]
             assert entry.get("why") or entry.get("text")
@@ -65,7 +66,7 @@ def test_every_entry_says_why_and_by_which_source() -> None:
         (AppFacts(name="Llama-CLI.exe", stack="zluda-v6p69-sdk64"), {"llama-cpp"}),
         (AppFacts(name="server.exe", files=("ggml-cuda.dll",)), {"llama-cpp"}),
         (AppFacts(name="blender.exe", stack="zluda-v6p69-sdk64"), {"blender"}),
-        (AppFacts(name="blender.exe", stack="zluda-v7p10-sdk72"), set()),
+        (AppFacts(name="blender.exe", stack="zluda-v7p10-sdk72"), {"blender"}),
         (AppFacts(name="game.exe", files=("PhysXDevice64.dll",), stack="zluda-v6-sdk64"), {"physx"}),
         (AppFacts(name="python.exe", files=("comfy", "main.py")), {"comfyui"}),
         (AppFacts(name="app.exe", kinds=("pyinstaller",)), {"pyinstaller"}),
@@ -95,6 +96,59 @@ def test_every_entry_says_why_and_by_which_source() -> None:
 )
 def test_a_program_is_recognised_by_what_it_is(facts: AppFacts, found: set[str]) -> None:
     assert {profile.id for profile in matching(facts)} == found
+
+
+#: The rows of programs that people ask for, each in a layout of its own: facts, what it is, how one of its
+#: notes begins or what is set, and its own ways without translation.
+ROWS: dict[str, tuple[AppFacts, str, str, set[str]]] = {
+    "ComfyUI": (
+        AppFacts(name="python.exe", files=("comfy", "main.py", "models")),
+        *("comfyui", "--use-quad-cross-attention", {"comfyui-portable", "torch-rocm"}),
+    ),
+    "SD.Next": (
+        AppFacts(name="python.exe", files=("installer.py", "webui.py", "modules", "modules/sd_models.py")),
+        *("sdnext", "PyTorch for ROCm", {"sdnext-rocm", "torch-rocm"}),
+    ),
+    "A1111": (
+        AppFacts(name="python.exe", files=("webui.py", "modules", "modules/sd_models.py")),
+        *("webui", "torch 2.3.1+cu118", {"torch-rocm"}),
+    ),
+    "llama.cpp": (
+        AppFacts(name="llama-server.exe"),
+        *("llama-cpp", "GGML_CUDA_FORCE_CUBLAS", {"llama-hip", "llama-vulkan"}),
+    ),
+    "koboldcpp": (AppFacts(name="koboldcpp_cu12.exe"), "koboldcpp", "Vulkan", {"koboldcpp-vulkan"}),
+    "Ollama": (AppFacts(name="ollama app.exe"), "ollama", "ROCm build", {"ollama-rocm"}),
+    "Blender": (AppFacts(name="blender.exe"), "blender", "crash", {"blender-hip"}),
+    "faster-whisper": (
+        AppFacts(name="python.exe", packages={"ctranslate2": "4.6.0"}),
+        *("ctranslate2", "4.7.1", {"ctranslate2-hip"}),
+    ),
+    "kohya_ss": (
+        AppFacts(name="python.exe", files=("kohya_gui.py",)),
+        *("trainer", "without bitsandbytes", {"torch-rocm"}),
+    ),
+    "OneTrainer": (
+        AppFacts(name="python.exe", files=("start-ui.bat",)),
+        *("trainer", "without xformers", {"torch-rocm"}),
+    ),
+    "32-bit PhysX": (
+        AppFacts(name="game.exe", files=("PhysXDevice.dll",)),
+        *("physx", "PhysX System Software", {"physx-cpu"}),
+    ),
+    "koharu": (AppFacts(name="koharu.exe"), "koharu", "dropped ZLUDA", {"koharu-own"}),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_program_that_people_ask_for_has_a_profile_and_a_way(row: str) -> None:
+    facts, profile, words, ways = ROWS[row]
+    facts = replace(facts, stack="zluda-v7p11-sdk72", gfx="gfx1100")
+    assert recognised(facts) == (profile,)
+    [found] = matching(facts)
+    assert any(words in note for note in found.notes), found.notes
+    own = {w.id for w in native_ways(gfx="gfx1100", os="windows", programs=(profile,)) if w.own}
+    assert own >= ways
 
 
 @pytest.mark.parametrize(
@@ -167,8 +221,10 @@ def test_a_script_is_recognised_behind_options_and_in_the_folder_it_starts_in(
     tmp_path: Path, args: tuple[str, ...], found: str
 ) -> None:
     (tmp_path / "ComfyUI" / "comfy").mkdir(parents=True)
+    (tmp_path / "ComfyUI" / "main.py").touch()
     (tmp_path / "sdnext" / "modules").mkdir(parents=True)
     (tmp_path / "sdnext" / "modules" / "sd_models.py").touch()
+    (tmp_path / "sdnext" / "installer.py").touch()
     python = tmp_path / "python_embeded" / "python.exe"
     python.parent.mkdir()
     python.touch()
@@ -191,6 +247,13 @@ def test_a_python_with_a_path_file_begins_in_the_start_script(tmp_path: Path) ->
     known = profile_of(workspace(ROOT), staged, python, (), cwd=tmp_path)
     assert known.args is None
     assert any("keeps the settings for PyTorch out" in note for note in known.notes)
+
+
+@pytest.mark.parametrize("kind", ["pyinstaller", "nuitka"])
+def test_a_packed_python_is_said_not_to_be_reached(kind: str) -> None:
+    [profile] = matching(AppFacts(name="app.exe", kinds=(kind,), stack="zluda-v7p11-sdk72"))
+    assert profile.settings == ()
+    assert "settings for PyTorch do not reach" in profile.notes[0]
 
 
 def test_what_a_person_has_set_stays_and_paths_are_kept() -> None:

@@ -24,6 +24,8 @@ EXCEPTION = re.compile(r"# (?:noqa|type: ignore)\b")
 REASONED = re.compile(r"# (?:noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\] +# )\S|ruff: noqa: ")
 #: Where a distribution's import name is another one.
 IMPORTED_AS = {
+    "axe-core-python": "axe_core_python",
+    "cyclonedx-python-lib": "cyclonedx",
     "pyelftools": "elftools",
     "pillow": "PIL",
     "pytest-httpserver": "pytest_httpserver",

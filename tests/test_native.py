@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from scripts.app.scan import native
+from scripts.cli.views.status import show_native
 from scripts.errors import UsageError
 from scripts.host.gpu import is_known_gfx
 from scripts.host.support import coverage, native_ways, no_stack_possible
 from scripts.launch.profiles import document
 from tests.test_launch_profiles import ROOT
+from tests.test_pins_tasks import shown
 from tests.wrapping import workspace
 
 
@@ -64,3 +66,15 @@ def test_a_program_is_recognised_and_its_own_ways_come_first(tmp_path: Path) -> 
     with pytest.raises(UsageError) as caught:
         native(workspace(ROOT), gpu="6700")
     assert caught.value.reference in {"bad-gpu", "gpu-unknown"}
+
+
+def test_a_program_without_a_way_of_its_own_is_told_that_translation_is_the_way(tmp_path: Path) -> None:
+    program = tmp_path / "closed.exe"
+    program.write_bytes(b"MZ")
+    program.chmod(0o755)
+    result = native(workspace(ROOT), exe=str(program), gpu="gfx1100")
+    assert "translation is the way" in result.better
+    assert result.to_json()["better"] == result.better
+    assert result.better in shown(show_native, result).replace("\n", " ")
+    assert native(workspace(ROOT), exe=str(program), gpu="gfx803").better == "", "no stack serves it"
+    assert native(workspace(ROOT), gpu="gfx1100").better == ""

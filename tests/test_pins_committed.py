@@ -12,6 +12,7 @@ from scripts.lock.reader import read_lock, resolve
 from scripts.lock.writer import format_lock
 from scripts.model import ArtifactFormat, HipSource, StackKind, Trust
 from scripts.net.github import asset_of
+from scripts.preflight.libraries import CallSupport, api_table
 from scripts.preflight.ptx_table import ptx_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,7 +49,8 @@ def test_every_stack_is_there() -> None:
     assert set(LOCK.stacks) == {
         *("cpu-reference", "native-cuda", "overlay-hip713", "zluda-v6-linux", "zluda-v6-sdk64"),
         *("zluda-v6-sdk71", "zluda-v6p69-sdk64", "zluda-v7p10-rocm101-gfx120x", "zluda-v7p10-sdk72"),
-        "zluda-v7p11-sdk72",
+        *("zluda-v7p11-sdk72", "zluda-v7p11-rocm101-gfx120x", "zluda-v7p11-nightly-gfx1100"),
+        "zluda-v6-rocm100-linux-gfx1151",
     }
 
 
@@ -59,9 +61,9 @@ def test_every_artifact_says_where_it_comes_from_and_why_it_is_here(name: str) -
     assert item.source
     used = {part for stack in LOCK.stacks.values() for part in stack.parts}
     used |= {part for stack in LOCK.stacks.values() for parts in stack.optional.values() for part in parts}
-    assert name in used or "No stack uses it" in item.note
+    assert name in used, "no stack uses it: take it out of the lock, or make a stack of it"
     assert item.trust is not Trust.SINGLE_REPORT or item.note, "one report: say whose"
-    assert item.size is not None or item.format is ArtifactFormat.SUPPLIED or "zluda" in name
+    assert item.size is not None or item.trust is Trust.SINGLE_REPORT or "zluda" in name
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_zluda_members_are_complete_and_never_flattened(name: str, count: int) -
     assert needs["nvcuda"] == ("amdhip64",)
     assert needs["cublas11"] == ("rocblas", "hipblaslt"), "cublasCreate_v2 creates a cuBLASLt handle too"
     assert needs["cudnn9"] == ("miopen", "amdhip64")
-    assert needs["cufft10"] == ()
+    assert needs["cufft10"] == (("hipfft",) if name.endswith("v7-preview.11") else ())
     assert "nvcudart_hybrid64.dll" in {member.path for member in item.members}
 
 
@@ -143,18 +145,36 @@ def test_a_call_table_is_named_only_where_there_is_one() -> None:
         "zluda-v6p69-sdk64": "zluda-v6-preview.69",
         "zluda-v7p10-rocm101-gfx120x": "zluda-v7-preview.10",
         "zluda-v7p10-sdk72": "zluda-v7-preview.10",
+        "zluda-v7p11-nightly-gfx1100": "zluda-v7-preview.11",
+        "zluda-v7p11-rocm101-gfx120x": "zluda-v7-preview.11",
+        "zluda-v7p11-sdk72": "zluda-v7-preview.11",
     }
+
+
+def test_the_call_table_of_v7_preview_11_differs_from_its_neighbours_in_cufft_alone() -> None:
+    older, newer = api_table("zluda-v7-preview.10"), api_table("zluda-v7-preview.11")
+    assert older is not None
+    assert newer is not None
+    assert {name for name in newer.calls if newer.calls[name] != older.calls[name]} == {"cufft"}
+    assert (newer.counts("cufft"), older.counts("cufft")) == ((32, 60), (0, 60))
+    assert newer.lookup("cufft", "cufftExecC2C") is CallSupport.IMPLEMENTED
+    assert newer.lookup("cufft", "cufftXtExec") is CallSupport.NOT_SUPPORTED
+    assert "cufft" not in newer.assumed, "read at the release's own commit"
+    assert set(newer.calls) - {"cufft"} == newer.assumed, "the rest is taken from the release before"
 
 
 def test_a_ptx_table_is_named_only_where_there_is_one() -> None:
     named = {stack.id: stack.ptx for stack in LOCK.stacks.values() if stack.ptx}
     assert named == {
         "zluda-v6-linux": "zluda-v6",
+        "zluda-v6-rocm100-linux-gfx1151": "zluda-v6",
         "zluda-v6-sdk64": "zluda-v6",
         "zluda-v6-sdk71": "zluda-v6",
         "zluda-v6p69-sdk64": "zluda-v6-preview.69",
         "zluda-v7p10-rocm101-gfx120x": "zluda-v7-preview.9",
         "zluda-v7p10-sdk72": "zluda-v7-preview.9",
+        "zluda-v7p11-nightly-gfx1100": "zluda-v7-preview.9",
+        "zluda-v7p11-rocm101-gfx120x": "zluda-v7-preview.9",
         "zluda-v7p11-sdk72": "zluda-v7-preview.9",
     }
     assert all(ptx_table(name) is not None for name in named.values())

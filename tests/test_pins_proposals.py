@@ -10,7 +10,8 @@ from scripts.app import pins_update as pins_updating
 from scripts.app.pins_update import pins_update
 from scripts.errors import ExitCode, FetchError, HostError, UsageError
 from scripts.host.support import coverage, sdk_notes
-from scripts.lock.proposals import fits, indexed, proposals, proposed_for
+from scripts.lock.package_index import indexed
+from scripts.lock.proposals import fits, proposals, proposed_for
 from scripts.lock.reader import read_lock
 from scripts.model import Gpu, Host, Trust
 from scripts.net.session import Transport
@@ -72,15 +73,15 @@ def test_one_command_makes_a_stack_that_the_gpu_is_then_given(
     with pytest.raises(HostError) as caught:
         select_stack(gpu("gfx1031"), read_lock(lock), lambda _stack, _gfx: None)
     assert "invoke pins.update --gpu=gfx1031 --write" in caught.value.hint
-    assert not pins_update(ws, gpu="gfx1031").written
+    assert not pins_update(ws, gpu="gfx1031", for_="windows").written
     assert read_lock(lock).digest == LOCK.digest, "without --write nothing is changed"
-    result = pins_update(ws, gpu="gfx1031", write=True)
+    result = pins_update(ws, gpu="gfx1031", for_="windows", write=True)
     assert (result.written, asked) == (True, [BASE, BASE])
     made = read_lock(lock)
     artifact = made.artifacts["rocm-sdk-device-gfx1031-10.1.0-windows"]
     assert (artifact.sha256, artifact.trust, artifact.size) == (SHA, Trust.UPSTREAM_DIGEST, None)
     chosen = select_stack(gpu("gfx1031"), made, lambda _stack, _gfx: None)
-    assert chosen.stack_id == "zluda-v7p10-rocm101-gfx1031"
+    assert chosen.stack_id == "zluda-v7p11-rocm101-gfx1031"
     assert chosen.unproven
     assert not any("gfx120" in part for part in made.stacks[chosen.stack_id].parts)
 
@@ -92,18 +93,36 @@ def test_an_index_that_does_not_answer_or_list_changes_nothing(monkeypatch: pyte
         return "<html></html>"
 
     monkeypatch.setattr(pins_updating, "_page", gone)
-    result = pins_update(workspace(ROOT), gpu="all")
+    result = pins_update(workspace(ROOT), gpu="all", for_="windows")
     assert not result.diff
     assert result.exit_code == ExitCode.FETCH
     assert {row.status for row in result.asked} == {"unreachable", "not-listed"}
     with pytest.raises(UsageError) as caught:
-        pins_update(workspace(ROOT), gpu="gfx803")
+        pins_update(workspace(ROOT), gpu="gfx803", for_="linux")
     assert caught.value.reference == "no-proposal"
+    with pytest.raises(UsageError) as caught:
+        pins_update(workspace(ROOT), gpu="gfx1031", for_="mac")
+    assert "--for=windows" in caught.value.hint
 
 
-def test_polaris_has_no_proposal() -> None:
-    assert proposed_for("gfx803", "windows") is None
-    assert proposed_for("gfx1031", "linux") is None
+@pytest.mark.parametrize(("platform", "system"), [("win32", "windows"), ("linux", "linux")])
+def test_without_a_system_this_machines_is_meant(
+    monkeypatch: pytest.MonkeyPatch, platform: str, system: str
+) -> None:
+    asked = []
+
+    def page(_way: Transport, url: str) -> str:
+        asked.append(url)
+        return ""
+
+    monkeypatch.setattr(pins_updating, "_page", page)
+    result = pins_update(workspace(ROOT, platform=platform), gpu="gfx1031")
+    assert [row.artifact.endswith(system) for row in result.asked] == [True]
+
+
+@pytest.mark.parametrize("system", ["windows", "linux"])
+def test_polaris_has_no_proposal(system: str) -> None:
+    assert proposed_for("gfx803", system) is None
 
 
 def test_an_rx_9000_is_warned_of_the_sdk_that_crashed() -> None:

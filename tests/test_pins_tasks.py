@@ -221,7 +221,7 @@ def test_check_tells_a_missing_file_from_a_different_one(ws: Workspace, server: 
     assert [row.status.value for row in result.checked] == ["unreachable"]
     assert result.exit_code == 20
     assert "404" in result.checked[0].detail
-    assert "nothing is said about them" in shown(show_pins_check, result)
+    assert "what they hold is unknown" in shown(show_pins_check, result)
 
 
 def test_check_goes_on_after_a_failure(ws: Workspace, server: HTTPServer) -> None:
@@ -482,7 +482,7 @@ def test_add_marks_a_hash_that_only_we_have_seen(ws: Workspace, server: HTTPServ
     item = read_lock(ws.lock_path).artifacts["new+thing-1.0"]
     assert (item.trust, item.format.value) == (Trust.SINGLE_REPORT, "tar.gz")
     assert "publishes no digest" in item.note
-    assert "nobody else has confirmed" in shown(show_pins_add, result)
+    assert "no other source confirms" in shown(show_pins_add, result)
 
 
 def test_add_marks_a_release_without_digest(ws: Workspace, server: HTTPServer) -> None:

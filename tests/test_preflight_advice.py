@@ -92,7 +92,7 @@ def tarred() -> bytes:
         ("A.class", b"\xca\xfe\xba\xbe\0\0\0\x41" + b"\0" * 99, "a Java class", "name java itself"),
         ("libx.a", b"!<arch>\n" + b"\0" * 99, "a library for linking", "linked with it"),
         ("weights.bin", bytes(range(256)), "data of a kind that is not known", "that opens it"),
-        ("app", b"\x7fELF\x02\x01\x01" + b"\xff" * 60, "its ELF headers are damaged", "install it anew"),
+        ("app", b"\x7fELF\x02\x01\x01" + b"\xff" * 60, "its ELF headers are damaged", "install it again"),
         ("cut", b"\x7fEL", "data of a kind that is not known", "that opens it"),
     ],
     ids=[
@@ -155,7 +155,7 @@ def test_bare_device_code_is_read_and_called_so(tmp_path: Path) -> None:
         ({"engine.dll": dll(GEMM)}, "windows", "it is a library: name the program that loads it"),
         ({"app": elf(program=True)}, "linux", "name a stack for Linux: `invoke stacks` lists them"),
         ({"app": elf(program=True)}, "windows", "name a stack for Linux: `invoke stacks` lists them"),
-        ({"app.exe": exe(GEMM, machine=0x14C)}, "windows", "look for a build of it for x86_64"),
+        ({"app.exe": exe(GEMM, machine=0x14C)}, "windows", "use its 64-bit version"),
         (
             {"app.exe": exe(sections={".nv_fatb": container(sass())})},
             "windows",

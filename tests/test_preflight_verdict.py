@@ -83,7 +83,7 @@ def test_calls_are_looked_up(library: str, function: str, call: CallSupport) -> 
 
 
 def test_a_table_is_never_borrowed() -> None:
-    assert api_table("zluda-v7-preview.11") is None
+    assert api_table("zluda-v7-preview.12") is None
 
 
 def test_a_program_of_which_all_is_there_should_run(tmp_path: Path) -> None:

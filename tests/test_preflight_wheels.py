@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+import lz4.block
 import pytest
+import zstandard
 
 from scripts.binary.fatbin import read_containers
 from scripts.binary.image import FileBytes, Image, Section, read_image
@@ -220,3 +223,45 @@ def test_the_kernels_that_each_release_drops(
     found = [tally(key, report, table.name) for table in ptx_tables()]
     assert [(one.total, len(one.missing)) for one in found] == counts
     assert {one.causes[0][0] for one in found} == {cause}
+
+
+def walked(path: Path) -> tuple[int, int]:
+    """Count modules with PTX and the kernels of their last texts, equal ones once, by the bytes alone."""
+    data, seen, kernels = path.read_bytes(), set[bytes](), 0
+    image = read_image(path)
+    assert isinstance(image, Image)
+    for section in (s for s in image.sections if s.name.startswith(".nv_fatb")):
+        at, end = section.offset, section.offset + section.size
+        while (at := data.find(struct.pack("<I", 0xBA55ED50), at, end)) >= 0:
+            entry, at = at + 16, at + 16 + int.from_bytes(data[at + 8 : at + 16], "little")
+            texts = []
+            while entry < at:
+                kind, _, head, size = struct.unpack_from("<HHIQ", data, entry)
+                if kind == 1:
+                    texts.append(_unpacked(data, entry, head, size))
+                entry += head + size
+            if texts and b"\0".join(texts) not in seen:
+                seen.add(b"\0".join(texts))
+                plain = re.sub(rb"/\*.*?\*/|//[^\n]*", b"", texts[-1], flags=re.DOTALL)
+                kernels += len(re.findall(rb"\.entry\s+[\w$%]+[^;{]*\{", plain))
+    return len(seen), kernels
+
+
+def _unpacked(data: bytes, entry: int, head: int, size: int) -> bytes:
+    (stored,) = struct.unpack_from("<I", data, entry + 16)
+    (whole,) = struct.unpack_from("<Q", data, entry + 56)
+    raw = data[entry + head : entry + head + (stored or size)]
+    if not stored:
+        return raw.rstrip(b"\0")
+    zstd = raw.startswith(b"\x28\xb5\x2f\xfd")
+    opened = zstandard.decompress(raw) if zstd else lz4.block.decompress(raw, uncompressed_size=whole)
+    return opened.rstrip(b"\0")
+
+
+@pytest.mark.parametrize("key", ["ctranslate2", "nvjpeg", "cupy-cub", "bitsandbytes"], ids=str)
+def test_totals_are_those_of_a_walk_over_the_bytes(sites: dict[str, Path], key: str, tmp_path: Path) -> None:
+    store = KernelStore(tmp_path / "kernels")
+    facts = look(path_of(sites, key), store)
+    report = store.get(facts.device)
+    total = tally(key, report, "zluda-v6").total if report is not None else 0
+    assert (len(report.containers) if report is not None else 0, total) == walked(path_of(sites, key))

@@ -16,6 +16,7 @@ from scripts.errors import UsageError
 from scripts.evidence.evidence_io import read_document
 from scripts.model import Outcome
 from scripts.osal.processes import Captured, Command
+from scripts.probing.catalogue import probes
 from tests.checkout import Checkout, make_checkout
 from tests.native_cpu import no_compiler
 
@@ -42,10 +43,11 @@ class Answers:
         self.asked: list[str] = []
         self.timeouts: list[float] = []
         self.slow: set[str] = set()
+        self.wrong: set[str] = set()
         self.stop_after = 99
 
     def __call__(self, command: Command, *, timeout: float) -> Captured:
-        name = next(word for word in command.args if word in task.probes())
+        name = next(word for word in command.args if word in probes())
         if len(self.asked) >= self.stop_after:
             raise KeyboardInterrupt
         self.asked.append(name)
@@ -53,9 +55,10 @@ class Answers:
         if name in self.slow:
             self.slow.discard(name)
             return Captured(returncode=-9, stdout=b"", stderr=b"", timed_out=True)
-        record = {"outcome": "pass", "cases": 1, "results": [{"case": "a", "outcome": "pass"}]}
+        word = "incorrect" if name in self.wrong else "pass"
+        record = {"outcome": word, "cases": 1, "results": [{"case": "a", "outcome": word, "detail": "off"}]}
         line = f"{MARK} {json.dumps(record)}\n"
-        return Captured(returncode=0, stdout=b"", stderr=line.encode())
+        return Captured(returncode=3 if name in self.wrong else 0, stdout=b"", stderr=line.encode())
 
 
 @pytest.fixture
@@ -111,12 +114,26 @@ def test_a_probe_without_an_answer_gets_one_longer_attempt(place: Workspace, ans
     assert result.score.passed == 1
 
 
-def test_two_documents_are_compared(place: Workspace, answers: Answers) -> None:
-    good = task.probe(place, only="memory-set,memory-copy")
-    answers.slow = {"memory-set"}
-    both = task.probe(place, compare=good.evidence, and_=good.evidence)
-    assert (both.exit_code, {d.change.value for d in both.differences}) == (0, {"same"})
+def test_two_documents_are_compared(mine: Checkout, place: Workspace, answers: Answers) -> None:
+    good = task.probe(place, only="memory-set,memory-copy").evidence
+    answers.wrong = {"memory-set"}
+    bad = task.probe(place, only="memory-set,memory-copy,memory-pool").evidence
+    data = mine.json("probe", "--compare", good, bad, code=3)
+    assert {d["probe"]: d["change"] for d in data["differences"]} == {
+        "memory-copy": "same",
+        "memory-set": "worse",
+        "memory-pool": "only-second",
+    }
+    assert [(one["passed"], one["failed"]) for one in data["scores"]] == [(2, 0), (2, 1)]
+    said = mine.run("probe", "--compare", bad, good)
+    assert said.returncode == 0
+    assert "memory-set incorrect -> pass" in said.stdout
+    assert "66.7 % passed (2 passed, 1 failed, 0 refused, 0 not here)" in said.stdout
+
+
+def test_what_cannot_be_compared_or_asked_is_refused(place: Workspace, answers: Answers) -> None:
+    good = task.probe(place, only="memory-set")
     with pytest.raises(UsageError, match="two documents"):
-        task.probe(place, compare=good.evidence)
+        task.probe(place, compare=[good.evidence])
     with pytest.raises(UsageError, match="neither cuda nor cpu"):
         task.probe(place, device="tpu")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,15 @@ from tests.native_cpu import environment, no_compiler
 PROBE = Path(__file__).resolve().parents[1] / "scripts" / "inside" / "probes" / "probe.py"
 #: All that can pass; the soak only shows here that it runs.
 HERE = [probe.name for probe in probes().values() if not probe.gpu and not probe.torch]
+
+#: Another Python that has PyTorch, where ours has none.
+OTHER = os.environ.get("CUDA_AMD_TEST_TORCH", "")
+PYTHON = OTHER or sys.executable
+needs_torch = pytest.mark.skipif(
+    not OTHER and importlib.util.find_spec("torch") is None, reason="no PyTorch is installed here"
+)
+#: What PyTorch's CPU device does not have.
+NOT_ON_THE_CPU = {"torch-sdpa-memory-efficient", "torch-cuda-graph", "torch-streams", "torch-memory"}
 
 pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())
 
@@ -44,6 +55,17 @@ def test_another_seed_asks_other_numbers_and_passes_too(name: str) -> None:
     first, second = ask(name, seed=1), ask(name, seed=2)
     assert (first["outcome"], second["outcome"]) == ("pass", "pass")
     assert first["error_over_tolerance"] != second["error_over_tolerance"]
+
+
+@needs_torch
+@pytest.mark.parametrize("name", [probe.name for probe in probes().values() if probe.torch])
+def test_the_probes_of_pytorch_are_right_on_its_cpu(name: str) -> None:
+    """Without a GPU this finds a probe that is wrong itself."""
+    command = [PYTHON, str(PROBE), name, "--device=cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    line = next(line for line in done.stderr.splitlines() if line.startswith(MARK))
+    found = json.loads(line[len(MARK) :])
+    assert found["outcome"] in ({"unavailable", "refused"} if name in NOT_ON_THE_CPU else {"pass"}), found
 
 
 def test_pytorch_is_named_where_it_is_not_there() -> None:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.app.probe import policies_for, read_attempt
+from scripts.app.probe import read_attempt
 from scripts.bench.workload_record import MARK
 from scripts.errors import UsageError
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.processes import Captured, Dialog
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import choose, probes
+from scripts.probing.failures import policies_for
 from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeChange, ProbeMatrix, differences, score
 from tools.probes_page import questions
 
@@ -110,6 +111,7 @@ def test_probes_are_chosen_by_name_by_pattern_and_by_leaving_out() -> None:
         (captured(timed_out=True), Outcome.TIMEOUT),
         (captured(code=-11), Outcome.ERROR),
         (captured(timed_out=True, box="System error"), Outcome.DIALOG),
+        (captured(right(), box="System error"), Outcome.DIALOG),
     ],
 )
 def test_an_attempt_is_judged_by_its_line_and_its_end(given: Captured, outcome: Outcome) -> None:
@@ -170,6 +172,17 @@ def test_a_matrix_survives_being_written_and_read() -> None:
     assert matrices.from_json(json.loads(json.dumps(matrices.to_json(matrix)))) == matrix
     with pytest.raises(ValueError, match="no matrix"):
         matrices.from_json({"format": 2})
+
+
+def test_a_matrix_that_grows_is_a_table_by_groups() -> None:
+    chosen = choose("nvml,driver-api,memory-copy,memory-set")
+    done = [result("nvml", Outcome.UNAVAILABLE), result("memory-set", Outcome.INCORRECT)]
+    assert matrices.rows_of(chosen, done) == (
+        ("driver", "0", "0", "0", "1", "1"),
+        ("memory", "0", "1", "0", "0", "1"),
+        ("all", "0", "1", "0", "1", "2"),
+    )
+    assert len(matrices.COLUMNS) == len(matrices.rows_of(chosen, done)[0])
 
 
 def test_what_failed_names_the_setting_that_goes_around_it() -> None:

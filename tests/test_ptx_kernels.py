@@ -46,7 +46,7 @@ def counted(tmp_path: Path, *containers: bytes, table: str = TABLE, section: str
 def test_kernels_are_read_however_they_are_packed(tmp_path: Path, way: str, section: str) -> None:
     one = counted(tmp_path, container(image(kernel("a"), kernel("b", LOP3), way=way)), section=section)
     assert (one.total, [k.name for k in one.missing], one.causes) == (2, ["b"], (("lop3.b32", 1),))
-    assert (one.instructions, one.refused) == (3, 1)
+    assert (one.instructions, one.refused, one.types_unchecked) == (3, 1, 2)
 
 
 def test_the_last_text_without_a_dropped_kernel_is_taken_whatever_its_number(tmp_path: Path) -> None:

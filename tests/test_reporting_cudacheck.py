@@ -186,6 +186,29 @@ def test_ok_of_cufft_and_nvml_means_little_on_a_translation_stack() -> None:
     assert native["cufft11"] == native["nvml"] == ""
 
 
+def test_cufft_with_something_behind_it_is_believed() -> None:
+    verdict = judge(
+        parse_output(HEALTHY), expected=V6, exit_code=0, timed_out=False, backed=("cufft11", "cufft12")
+    )
+    details = {r.capability: r.detail for r in verdict.results}
+    assert (details["cufft11"], details["cufft12"]) == ("", "")
+    assert details["cufft10"] == details["nvml"] == NOTHING_BEHIND
+
+
+def test_a_hip_without_hipfft_costs_cufft_and_not_the_stack() -> None:
+    lines = HEALTHY
+    for number in (10, 11, 12):
+        lines = lines.replace(
+            f"cufft{number}   : OK", f'cufft{number}   : ERROR: Initialization("cufftCreate", 5)'
+        )
+    verdict = run(lines)
+    assert (verdict.loads, verdict.outcome) == (True, Outcome.PASS)
+    assert of(verdict, "cufft11") == (Level.DETECTED, Outcome.UNAVAILABLE)
+    assert "hipfft.dll" in next(r.detail for r in verdict.results if r.capability == "cufft11")
+    broken = run(lines.replace("cufftCreate", "cufftDestroy"))
+    assert broken.outcome is Outcome.ERROR, "another failure of cuFFT is one"
+
+
 def test_the_known_nvapi_line_of_v7_is_no_failure() -> None:
     verdict = run(sample("v7-nvapi"), ("nvcuda", "cublas12", "cublaslt12", "cusparse12", "cufft12"))
     assert (verdict.loads, verdict.outcome) == (True, Outcome.PASS)

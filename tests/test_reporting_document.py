@@ -31,6 +31,7 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import (
     MAX_BYTES,
+    OPTIONAL,
     REFERENCE,
     SCHEMA,
     dump,
@@ -363,7 +364,7 @@ def test_the_schema_is_a_valid_schema_and_every_object_in_it_is_closed() -> None
         if isinstance(node, dict):
             if node.get("type") == "object":
                 assert node["additionalProperties"] is False
-                always = node["properties"].keys() - {"attempts"}  # which only probes have
+                always = node["properties"].keys() - set(OPTIONAL)
                 assert node["required"] == sorted(always)
             for value in node.values():
                 walk(value)
@@ -480,23 +481,17 @@ def test_strange_files_are_refused_before_they_are_believed(
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"format": 1}, {"created": 1}], ids=repr)
-def test_a_trusted_file_that_is_none_is_refused_all_the_same(data: object) -> None:
+def test_what_is_no_document_is_refused(data: object) -> None:
     with pytest.raises(UsageError) as caught:
-        from_json(data, trusted=True)
+        from_json(data)
     assert caught.value.reference == "evidence-invalid"
 
 
-def test_trust_never_covers_a_claim_that_the_results_do_not_carry() -> None:
-    assert from_json(raw(), trusted=True) == document()
-    with pytest.raises(UsageError, match="not a valid"):
-        from_json(raw(level="integrated"), trusted=True)
-
-
-def test_reading_our_own_files_does_not_load_the_schema_library() -> None:
+def test_reading_good_files_does_not_load_the_schema_library() -> None:
     code = (
-        "import sys, pathlib; from scripts.evidence.index import load_evidence;"
-        "found = load_evidence(pathlib.Path('evidence'), trusted=True);"
-        "assert found.filed and not found.faults; assert 'jsonschema' not in sys.modules"
+        "import sys, pathlib; from scripts.evidence.store import open_store;"
+        "done = open_store().ingest(pathlib.Path('evidence'));"
+        "assert done.added and not done.faults; assert 'jsonschema' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
 

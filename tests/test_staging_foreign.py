@@ -54,7 +54,7 @@ def test_what_is_not_known_must_be_typed(os: str, gfx: str) -> None:
 @pytest.mark.parametrize(
     ("os", "gfx", "hint"),
     [
-        ("windows", "gfx1031", "pins.update --gpu=gfx1031 --write"),
+        ("windows", "gfx1031", "pins.update --gpu=gfx1031 --for=windows --write"),
         ("linux", "gfx803", "native --gpu=gfx803"),
         ("windows", "gfx906", "native --gpu=gfx906"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
@@ -206,3 +206,57 @@ def test_files_a_person_brings_stay_their_own(tmp_path: Path) -> None:
     own = tmp_path / "brought" / "amdhip64.dll"
     assert own.stat().st_nlink == 1
     own.write_bytes(b"still writable, and nobody else's")
+
+
+LINUX_CORE = {
+    "_rocm_sdk_core/.info/version": b"10.0.0\n",
+    "_rocm_sdk_core/lib/libamdhip64.so.7": b"hip",
+    "_rocm_sdk_core/lib/libhsa-runtime64.so.1": b"hsa",
+    "_rocm_sdk_core/lib/rocm_sysdeps/lib/librocm_sysdeps_elf.so.1": b"elf",
+    "_rocm_sdk_core/lib/llvm/lib/libclang-cpp.so": b"clang",
+    "rocm_sdk_core/_dist_info.py": b"# package",
+}
+LINUX_LIBRARIES = {
+    "_rocm_sdk_libraries/lib/librocblas.so.5": b"rocblas",
+    "_rocm_sdk_libraries/lib/libMIOpen.so.1": b"miopen",
+    "_rocm_sdk_libraries/lib/libhipfft.so.0": b"fft",
+}
+LINUX_DEVICE = {
+    "_rocm_sdk_libraries/.kpack/blas_lib_gfx1151.kpack": b"k",
+    "_rocm_sdk_libraries/lib/hipblaslt/library/gfx1151/kernels.co": b"k",
+}
+
+
+def test_linux_packages_become_one_folder_and_libraries_get_the_name_that_layers_ask_for(
+    tmp_path: Path,
+) -> None:
+    runtime = assembled(tmp_path, LINUX_CORE, LINUX_LIBRARIES, LINUX_DEVICE)
+    names = {f.name for f in runtime.files}
+    assert names >= {
+        "hip/.info/version",
+        "hip/.kpack/blas_lib_gfx1151.kpack",
+        "hip/lib/hipblaslt/library/gfx1151/kernels.co",
+        "hip/lib/libhsa-runtime64.so.1",
+    }
+    for asked, there in (("amdhip64", "7"), ("rocblas", "5"), ("MIOpen", "1"), ("hipfft", "0")):
+        assert names >= {f"hip/lib/lib{asked}.so", f"hip/lib/lib{asked}.so.{there}"}
+    assert "hip/lib/libhsa-runtime64.so" not in names, "no layer asks for it"
+    assert runtime.path is not None
+    assert (runtime.path / "hip/lib/libamdhip64.so").read_bytes() == b"hip"
+
+
+def test_linux_packages_are_found_with_the_folders_beside_hip(tmp_path: Path) -> None:
+    runtime = assembled(tmp_path, LINUX_CORE, LINUX_LIBRARIES)
+    assert runtime.path is not None
+    lib = runtime.path / "hip" / "lib"
+    assert [f.path for f in search_folders(runtime)] == [
+        *(runtime.path, lib, lib / "rocm_sysdeps" / "lib", lib / "llvm" / "lib")
+    ]
+    assert PurePosixPath(str(hip_home(runtime, None, "linux"))).name == "hip"
+
+
+def test_a_name_that_a_package_has_already_stays_its_own(tmp_path: Path) -> None:
+    both = {**LINUX_CORE, "_rocm_sdk_core/lib/libamdhip64.so": b"a script for the linker"}
+    runtime = assembled(tmp_path, both)
+    assert runtime.path is not None
+    assert (runtime.path / "hip/lib/libamdhip64.so").read_bytes() == b"a script for the linker"

@@ -211,9 +211,7 @@ def test_an_unsupported_gpu_never_ends_on_the_cpu() -> None:
     error = refusal(machine(vega, hip=("6.4.2",)))
     assert error.reference == "gpu-unsupported"
     assert "gfx906" in error.message
-    assert error.context[0].startswith("zluda-v7p11-sdk72 covers gfx1200")
-    about = [line for line in error.context if line.startswith("zluda")]
-    assert all("not gfx906" in line and "linux" not in line for line in about)
+    assert not [line for line in error.context if line.startswith("zluda")], "one reason for all stacks"
     assert any("do not list gfx906" in line for line in error.context)
     assert error.context[-1] == "for a program: invoke native --exe=PROGRAM --gpu=gfx906"
 

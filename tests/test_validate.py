@@ -29,7 +29,7 @@ from scripts.evidence.document import (
     Subject,
 )
 from scripts.evidence.evidence_io import read_document
-from scripts.evidence.index import Filed, find_regressions
+from scripts.evidence.regressions import Filed, find_regressions
 from scripts.evidence.validation import (
     Validation,
     ValidationStep,
@@ -323,6 +323,9 @@ def test_the_whole_ladder_and_then_what_got_worse(checkout: Checkout, tmp_path: 
     folder = Path(good["folder"])
     shown = read_document(folder / "evidence.json")
     assert {"wrap env", "wrap beside", "cublas gemm", "nvcuda"} <= {r.capability for r in shown.results}
+    (speed,) = shown.figures
+    assert (speed.capability, speed.metric, speed.unit) == ("cublas gemm", "gflops_float32", "GFLOP/s")
+    assert speed.value > 0
     assert set(shown.attachments) <= {path.name for path in folder.iterdir()}
     assert ET.parse(folder / "junit.xml").getroot()[0].get("failures") == "0"  # noqa: S314 - our own
     assert checkout.json("status")["active"] is None, "validating makes nothing active"

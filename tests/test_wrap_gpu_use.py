@@ -83,7 +83,9 @@ def test_every_word_names_its_source() -> None:
     assert all(set(row) == {"pattern", "what", "source"} for row in cpu_words())
 
 
-def run(tmp_path: Path, program: Path, *args: str, expect: bool = True) -> WrapResult:
+def run(
+    tmp_path: Path, program: Path, *args: str, expect: bool = True, cwd: Path | None = None
+) -> WrapResult:
     staged = staged_over(runtime_in(tmp_path / "runtime"), kind=StackKind.TRANSLATION)
     ws = workspace(ROOT, environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, stage=tmp_path / "stage")
     return wrap(
@@ -91,6 +93,7 @@ def run(tmp_path: Path, program: Path, *args: str, expect: bool = True) -> WrapR
         exe=str(program),
         via="env",
         expect_gpu=expect,
+        cwd=str(cwd or ""),
         program_args=args,
         staged=lambda _ws, _stack: staged,
     )
@@ -115,13 +118,19 @@ def test_a_program_that_uses_the_cpu_fails_only_where_a_gpu_is_expected(
 
 
 @linux
-@pytest.mark.parametrize("options", [(), ("-I",), ("-E", "-u")], ids=["plain", "I", "E"])
+@pytest.mark.parametrize(
+    "options",
+    [(), ("-I",), ("-E", "-u"), ("-S",), ("-s",), ("-X", "utf8", "-W", "ignore"), ("-m",), ("-Im",)],
+    ids=["plain", "I", "E", "S", "s", "X", "m", "I-m"],
+)
 def test_wrap_tells_what_was_in_force(tmp_path: Path, options: tuple[str, ...]) -> None:
     venv = tmp_path / "venv"
     site = venv / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
     (site / "torch-2.3.0.dist-info").mkdir(parents=True)
     (site / "torch").mkdir()
-    (site / "torch" / "__init__.py").write_text(TORCH + "\n__version__ = '2.3.0'\n", encoding="utf-8")
+    for place in (site, tmp_path):  # -S leaves out the first, -I the second
+        (place / "torch").mkdir(exist_ok=True)
+        (place / "torch" / "__init__.py").write_text(TORCH + "\n__version__ = '2.3.0'\n", encoding="utf-8")
     (venv / "bin").mkdir()
     real = Path(sys.executable).resolve()
     (venv / "pyvenv.cfg").write_text(f"home = {real.parent}\n", encoding="utf-8")
@@ -129,12 +138,17 @@ def test_wrap_tells_what_was_in_force(tmp_path: Path, options: tuple[str, ...]) 
     python.symlink_to(real)
     script = tmp_path / "prog.py"
     script.write_text("import torch, sys\nassert sys.argv[1:] == ['a b']\n", encoding="utf-8")
-    result = run(tmp_path, python, *options, str(script), "a b")
+    if options == ("-Im",):  # which does not look into the current folder
+        script = site / "prog.py"
+        script.write_text("import torch, sys\nassert sys.argv[1:] == ['a b']\n", encoding="utf-8")
+    target = "prog" if options and options[-1].endswith("m") else str(script)
+    result = run(tmp_path, python, *options, target, "a b", cwd=tmp_path)
     assert result.held is not None
     [one] = result.held.processes
-    assert (one.torch, one.ended, one.program) == ("2.3.0", True, str(script))
+    assert (one.torch, one.ended) == ("2.3.0", True)
+    assert Path(one.program).name == "prog.py"
     assert result.exit_code == ExitCode.GPU_NOT_USED, "PyTorch never began to use a device"
     assert any("in force at the end" in line for line in result.ending)
     script.write_text("import sys\n", encoding="utf-8")
-    ending = run(tmp_path, python, *options, str(script)).ending
+    ending = run(tmp_path, python, *options, target, cwd=tmp_path).ending
     assert any(line.startswith("no process reported math-sdp") for line in ending)

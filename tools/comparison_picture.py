@@ -1,4 +1,4 @@
-"""The picture of ``docs/comparing.md``, drawn anew from the published trials by our own code."""
+"""The picture of ``docs/comparing.md``, drawn from the published trials by our own code."""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
 """Run the control on a real NVIDIA GPU: everything that ``native-cuda`` can show, in one call.
 
-Usage, from the root of a checkout: ``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10] [--probes]``
+Usage, from the root of a checkout:
+``python3 -m tools.control OUTPUT [--minutes=8] [--blocks=10] [--probes | --workloads]``
 
-It needs Linux, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in the
-same interpreter or the network to make ``.venv``. Whatever fails, the other steps still run and everything
-is collected: OUTPUT gets ``summary.txt``, ``summary.json`` and ``control.tar.gz`` (documents, records,
-pictures, logs, and what every step printed). The exit code is 0 if setup, check and every workload passed.
+It needs Linux, git, an NVIDIA driver, a C compiler, Python 3.11 or newer with NumPy, and our dependencies in
+the same interpreter or the network to make ``.venv``. Every step runs in a clone of this checkout's commit,
+so that documents name a commit and nothing beside it; what is not committed does not take part. Whatever
+fails, the other steps still run and everything is collected: OUTPUT gets ``summary.txt``, ``summary.json``
+and ``control.tar.gz`` (documents, records, pictures, logs, and what every step printed). With ``--workloads``
+OUTPUT/evidence holds the run records under names that ``evidence/`` can take. The exit code is 0 if setup,
+check and every workload passed.
 """
 
 from __future__ import annotations
@@ -23,9 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tools.control_workloads import collect_records, run_workloads
+
 ROOT = Path(__file__).resolve().parents[1]
 STACK = "native-cuda"
-#: A small training run of PyTorch as somebody's own program: its loss after 60 steps is known.
+#: A small training run of PyTorch as a user's own program: its loss after 60 steps is known.
 OWN = """name = "torch-fit"
 command = ["{python}", "fit.py"]
 timeout = 120
@@ -71,20 +77,27 @@ class Control:
 
     output: Path
     work: Path
+    checkout: Path
     deadline: float
     steps: list[dict[str, Any]] = field(default_factory=list)
 
-    def step(self, name: str, *words: str, most: float, required: bool = True) -> dict[str, Any]:
-        """Run one task with ``--json``, keep what it prints, and go on whatever happens."""
+    def step(
+        self, name: str, *words: str, most: float, required: bool = True, expected: int = 0
+    ) -> dict[str, Any]:
+        """Run one task with ``--json``, keep what it prints, and go on whatever happens.
+
+        ``expected`` is the exit code that says that all is well.
+        """
         seconds = min(most, self.deadline - time.monotonic())
-        command = [sys.executable, str(ROOT / "scripts"), *words, "--json"]
-        step: dict[str, Any] = {"name": name, "command": " ".join(words), "required": required, "code": None}
+        command = [sys.executable, str(self.checkout / "scripts"), *words, "--json"]
+        step: dict[str, Any] = {"name": name, "command": " ".join(words), "code": None}
+        step |= {"required": required, "expected": expected}
         self.steps.append(step)
         if seconds < 5:
             step["detail"] = "no time left"
             return step
         begin = time.monotonic()
-        step["code"], stdout, stderr = start(command, self.environ(), seconds)
+        step["code"], stdout, stderr = start(command, self.checkout, self.environ(), seconds)
         step["seconds"] = round(time.monotonic() - begin, 1)
         (self.work / "steps").mkdir(exist_ok=True)
         (self.work / "steps" / f"{name}.json").write_text(stdout, encoding="utf-8")
@@ -99,27 +112,48 @@ class Control:
         places = {"CUDA_AMD_CACHE": str(self.work / "store"), "CUDA_AMD_STATE": str(self.work / "state")}
         return {**os.environ, **places, "NO_COLOR": "1", "PYTHONUTF8": "1"}
 
-    def collect(self) -> None:
-        """Put everything into three files."""
-        lines = [
-            f"{step['name']:<18} code {step['code']!s:<5} {step.get('seconds', 0):>6} s  {step['detail']}"
-            for step in self.steps
-        ]
+    def collect(self, stack: str = STACK) -> None:
+        """Put everything into three files, and the records into a folder."""
+        form = "{:<26} code {:<5} {:>6} s  {}"
+        keys = ("name", "code", "seconds", "detail")
+        lines = [form.format(*(str(step.get(key, "-")) for key in keys)) for step in self.steps]
         (self.output / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        text = json.dumps({"steps": self.steps, "machine": machine()}, indent=1)
+        facts = {"commit": git(self.checkout, "rev-parse", "HEAD"), "machine": machine()}
+        text = json.dumps({**facts, "steps": self.steps}, indent=1)
         (self.output / "summary.json").write_text(text + "\n", encoding="utf-8")
         with tarfile.open(self.output / "control.tar.gz", "w:gz") as archive:
-            for folder, name in ((ROOT / "stage" / "reports", "reports"), (self.work / "steps", "steps")):
+            for folder, name in (
+                (self.checkout / "stage" / "reports", "reports"),
+                (self.work / "steps", "steps"),
+            ):
                 if folder.is_dir():
                     archive.add(folder, name)
         print("\n".join(lines))
+        collect_records(self.steps, self.output, label=stack, date=time.strftime("%Y-%m-%d", time.gmtime()))
 
 
-def start(command: list[str], env: dict[str, str], seconds: float) -> tuple[int | None, str, str]:
+def clone(source: Path, folder: Path) -> Path:
+    """Clone the commit that a checkout is at; what is not committed is named and left out."""
+    git(source, "clone", "--quiet", ".", str(folder))
+    changed = git(source, "status", "--porcelain").splitlines()
+    print(f"commit {git(folder, 'rev-parse', 'HEAD')}; not in it: {', '.join(changed[:20]) or 'nothing'}")
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    """Ask git one thing about a checkout."""
+    done = subprocess.run(["git", "-C", str(folder), *words], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip()
+
+
+def start(
+    command: list[str], folder: Path, env: dict[str, str], seconds: float
+) -> tuple[int | None, str, str]:
     """Run a command in a group of its own; when time is up, interrupt the group, then kill it."""
     process = subprocess.Popen(
-        command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, encoding="utf-8", errors="replace", start_new_session=True,
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+        start_new_session=True,
     )  # fmt: skip
     for number in (signal.SIGINT, signal.SIGKILL):
         try:
@@ -159,6 +193,8 @@ def describe(data: dict[str, Any]) -> str:
         wrong = [r for r in data["results"] if r["outcome"] not in ("pass", "unavailable")]
         named = "; ".join(f"{r['capability']} {r['outcome']}: {r['detail'][:300]}" for r in wrong)
         return f"{data['percent']} % passed, {data['score']}; {data['evidence']}; {named}"
+    if data.get("overhead"):
+        data["outcome"] += f", overhead {json.dumps(data['overhead'])}"
     words = [str(data[key]) for key in ("level", "outcome", "reason", "detail", "evidence") if data.get(key)]
     return "; ".join(words)
 
@@ -183,24 +219,36 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--minutes", type=float, default=8.0, help="everything ends within this time")
     parser.add_argument("--blocks", type=int, default=10, help="blocks of A B B A, four processes each")
     parser.add_argument("--probes", action="store_true", help="every probe, and nothing else")
+    parser.add_argument("--workloads", action="store_true", help="every workload, and nothing else")
+    parser.add_argument("--python", default=sys.executable, help="one that has PyTorch")
+    parser.add_argument("--small", action="store_true", help="small sizes, for trying this script")
+    parser.add_argument(
+        "--only", default="", help="these probes, as `probe --only` takes them, and nothing else"
+    )
     parser.add_argument("--stack", default=STACK, help="for trying this script without such a GPU")
     options = parser.parse_args(arguments)
+    options.output = options.output.absolute()
     options.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="control-") as folder:
         work = Path(folder)
-        control = Control(options.output, work, time.monotonic() + options.minutes * 60 - 20)
+        deadline = time.monotonic() + options.minutes * 60 - 20
+        control = Control(options.output, work, clone(ROOT, work / "checkout"), deadline)
         own = work / "own"
         own.mkdir()
         (own / "fit.toml").write_text(OWN, encoding="utf-8")
         (own / "fit.py").write_text(FIT, encoding="utf-8")
         try:
-            if options.probes:
+            if options.only:
+                run_some_probes(control, options.stack, options.only)
+            elif options.probes:
                 run_probes(control, options.stack)
+            elif options.workloads:
+                run_workloads(control.step, options.stack, options.python, small=options.small)
             else:
                 run_steps(control, options.stack, options.blocks, own / "fit.toml")
         finally:
-            control.collect()
-    return int(any(step["code"] != 0 for step in control.steps if step["required"]))
+            control.collect(options.stack)
+    return int(any(step["code"] != step["expected"] for step in control.steps if step["required"]))
 
 
 def run_probes(control: Control, stack: str) -> None:
@@ -211,6 +259,14 @@ def run_probes(control: Control, stack: str) -> None:
     control.step("probes", *probing, "--only=*,!torch-*,!endurance-soak", most=300, required=False)
     control.step("probes-torch", *probing, "--only=torch-*", most=420, required=False)
     control.step("probes-soak", *probing, "--only=endurance-soak", "--timeout=60", most=70, required=False)
+
+
+def run_some_probes(control: Control, stack: str, only: str) -> None:
+    """Some probes, in one document; the soak, which lasts, takes the time that is left."""
+    control.step("setup", "setup", f"--stack={stack}", "--yes", "--offline", most=240)
+    left = control.deadline - time.monotonic()
+    words = ("probe", f"--stack={stack}", f"--exe={sys.executable}", "--fresh", f"--only={only}")
+    control.step("probes-some", *words, f"--timeout={max(left * 0.7, 10):.0f}", most=left)
 
 
 def run_steps(control: Control, stack: str, blocks: int, own: Path) -> None:

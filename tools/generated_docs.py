@@ -1,4 +1,4 @@
-"""Write what is generated in README and docs anew from its sources; ``--check`` only compares.
+"""Write what is generated in README and docs from its sources; ``--check`` only compares.
 
 Usage: ``python -m tools.generated_docs [--check]``
 """
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from scripts.app.context import workspace_from_environ
+from scripts.app.matrix import SITE, build_site, stale_files, write_site
 from tools import comparison_picture, probes_page, programs_page, verb_tables
 from tools.doctor_confidence import write as confidence
 from tools.doctor_page import write as diagnoses
@@ -28,6 +30,21 @@ def verbs(*, check: bool) -> bool:
     return refresh_verbs(ROOT / "README.md", check=check)
 
 
+def site(*, check: bool) -> bool:
+    """The site of the matrix in docs/site, from ``evidence/``; true when it was up to date."""
+    folder = ROOT.joinpath(*SITE)
+    files = build_site(workspace_from_environ({}, root=ROOT), folder).files
+    stale = [name for name, data in files.items() if not _holds(folder / name, data)]
+    current = not stale and not stale_files(folder, files)
+    if not current and not check:
+        write_site(folder, files)
+    return current
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == data
+
+
 GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("README.md: what is known to work", status_table),
     ("scripts/data/confidence.toml", confidence),
@@ -37,6 +54,7 @@ GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("docs/probes.md", probes_page.write),
     ("docs/programs.md", programs_page.write),
     ("docs/ppo-ab.svg", comparison_picture.write),
+    ("docs/site", site),
 )
 
 

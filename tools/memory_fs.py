@@ -153,7 +153,7 @@ def _told(path: str, node: Node) -> object:
 
 
 class MemoryLock(LockFile):
-    """A lock file on a disk in memory, where nobody else is."""
+    """A lock file on a disk in memory, where no other process is."""
 
     def __init__(self, fs: MemoryFs, path: Path) -> None:
         super().__init__(path)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.host.support import coverage, native_ways
+from scripts.host.support import NativeWay, coverage, native_ways
 from scripts.launch.profiles import document
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "programs.md"
@@ -35,9 +35,12 @@ def lines() -> Iterator[str]:
     yield ""
     yield from INTRODUCTION
     yield ""
-    yield f"AMD's packages cover {', '.join(coverage())}."  # one line, as the list grows
+    yield f"AMD's list, for which there are packages: {', '.join(coverage())}."  # one line, as the list grows
     yield ""
-    yield "| program | recognised by | GPUs | without translation | on a layer, what is set | reported by |"
+    yield (
+        "| program | recognised by | GPU families | recommended way, without translation | "
+        "on a layer, what is set | shown by |"
+    )
     yield "|---|---|---|---|---|---|"
     for row in document():
         yield _row(row)
@@ -53,12 +56,17 @@ def lines() -> Iterator[str]:
 
 def _row(row: Mapping[str, Any]) -> str:
     ways = {w.id: w for os in ("windows", "linux") for w in _own_ways(row["id"], os)}
-    native = "<br>".join(_cell(way.what) for way in ways.values()) or "none is known"
+    native = (
+        "<br>".join(dict.fromkeys(_cell(way.what) for way in ways.values()))
+        or "none is known: a layer is the way to try"
+    )
     signs = [f"`{name}`" for key in ("names", "files", "packages", "kinds") for name in row.get(key, ())]
+    if together := row.get("together"):
+        signs.append(" with ".join(f"`{name}`" for name in together))
     entries = [*row.get("set", ()), *row.get("note", ())]
-    families = {gfx for entry in entries for gfx in entry.get("gfx", ())}
-    gpus = f"all; more for {', '.join(sorted(families))}" if families else "all"
+    gpus = _families(ways.values(), entries)
     settings = dict.fromkeys(f"`{_name(entry)}`" for entry in row.get("set", ()))
+    settings |= dict.fromkeys(f"what {_called(other)} gets" for other in row.get("also", ()))
     sources = dict.fromkeys(_cell(entry["source"]) for entry in entries)
     cells = (
         row["what"],
@@ -66,9 +74,26 @@ def _row(row: Mapping[str, Any]) -> str:
         gpus,
         native,
         ", ".join(settings) or "nothing",
-        "; ".join(sources),
+        f"reported: {'; '.join(sources)}",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _families(ways: Iterable[NativeWay], entries: Iterable[Mapping[str, Any]]) -> str:
+    """Say for which GPUs the ways are, and where something more is known on a layer."""
+    said = []
+    for way in ways:
+        covered = (
+            "any Radeon" if not way.gfx else "AMD's list" if way.gfx == coverage() else ", ".join(way.gfx)
+        )
+        said.append(covered)
+    more = sorted({gfx for entry in entries for gfx in entry.get("gfx", ())})
+    cells = list(dict.fromkeys(said)) or ["those of a stack"]
+    return "; ".join([*cells, *([f"on a layer more for {', '.join(more)}"] if more else [])])
+
+
+def _called(program: str) -> str:
+    return next(str(row["what"]) for row in document() if row["id"] == program)
 
 
 def _own_ways(program: str, os: str) -> tuple[Any, ...]:

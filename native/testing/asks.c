@@ -1,4 +1,4 @@
-/* A program that nobody answers: it shows a message box and ends with 7 when the box is closed. */
+/* A program that gets no answer: it shows a message box and ends with 7 when the box is closed. */
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
 

@@ -1,4 +1,4 @@
-/* An nvcuda.dll that says from where it is loaded, and gives answers that nobody else gives.
+/* An nvcuda.dll that says from where it is loaded, and gives answers that no other gives.
  *
  * Prints "nvcuda loaded PATH" when it is loaded, and "nvcuda asked NAMES TABLES" when it is unloaded: how many
  * functions and export tables it was asked for. Paths are written as UTF-8. Its version is 13.9; cuInit answers

@@ -86,7 +86,7 @@ static void begin(void)
         WideCharToMultiByte(CP_UTF8, 0, folder, -1, utf8, sizeof utf8, NULL, NULL);
         remark("Created trace directory %s \n", utf8);
     }
-    /* By an address nobody redirects, as the real one asks for it. */
+    /* By an address that is not redirected, as the real one asks for it. */
     HMODULE(WINAPI *load)(const wchar_t *) =
         (HMODULE(WINAPI *)(const wchar_t *))(void *)GetProcAddress(GetModuleHandleW(L"kernel32.dll"), "LoadLibraryW");
     wchar_t library[PATHS];

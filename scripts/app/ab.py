@@ -30,6 +30,8 @@ ROUNDS: Final = 10
 MOST_ROUNDS: Final = 500
 #: Half of the interval that is narrow enough, in percent.
 WIDTH: Final = 1.0
+#: The most percent by which a workload of ours makes itself slower.
+MOST_SLOWDOWN: Final = 1000.0
 #: Pairs before the width may stop a run: from fewer, the spread itself is a guess, and often too small.
 FEWEST_TO_STOP: Final = 10
 
@@ -69,19 +71,23 @@ def ab(
     width: str = "",
     margin: str = "",
     timeout: str = "",
+    exe: str = "",
+    slowdown: str = "",
 ) -> AbResult:
     """Measure two staged stacks in blocks of A B B A and compare them; A is the baseline.
+
+    With ``slowdown`` B's workload is made slower by so many percent, an effect whose size is known.
 
     Raises:
         UsageError: a stack is not named or not staged, or an option cannot be read.
     """
     if not a or not b:
         raise UsageError("two-stacks-needed", "two stacks are compared", hint="invoke ab --a=STACK --b=STACK")
-    job = read_job(workload, size=size, timeout=timeout)
+    slow = read_slowdown(slowdown) if slowdown else 0.0
+    job = read_job(workload, size=size, timeout=timeout, exe=exe, slowdown=slow)
     budget = read_count(rounds, option="rounds", most=MOST_ROUNDS) if rounds else ROUNDS
     narrow, allowed = _read_width(width), read_margin(margin)
-    sides = _stage(ws, a, b)
-    session = _Session(ws, job, sides, margin=allowed)
+    session = _Session(ws, job, _stage(ws, a, b), margin=allowed)
     stopped = "budget"
     with ws.progress.task(f"ab {job.name}", budget * 4, unit="trials") as advance:
         session.warm_up()
@@ -111,7 +117,8 @@ class _Session:
         """Open a folder for the record."""
         self.ws, self.job, self.sides, self.margin = ws, job, sides, margin
         self.a, self.b = sides
-        conditions = {label: conditions_here(ws, staged, job) for label, staged in sides.items()}
+        self.jobs = {self.a: replace(job, slowdown=0.0), self.b: job}
+        conditions = {label: conditions_here(ws, s, self.jobs[label]) for label, s in sides.items()}
         self.runs: Runs = new_runs(job, conditions, baseline=self.a)
         name = "-".join(dict.fromkeys(staged.stack.id for staged in sides.values()))
         folder = report_folder(ws.stage / "reports", stack=f"ab-{name}", created=utc_now())
@@ -122,7 +129,7 @@ class _Session:
     def warm_up(self) -> None:
         """Run each side once without counting it: first uses compile and fill caches."""
         for label, staged in self.sides.items():
-            attempted = attempt(self.ws, staged, self.job)
+            attempted = attempt(self.ws, staged, self.jobs[label])
             if not attempted.right:
                 self.ws.progress.note(f"the warm-up run of {label} was not right: {attempted.result.detail}")
 
@@ -173,7 +180,7 @@ class _Session:
         return replace(ended, picture=str(picture), result=result)
 
     def _trial(self, label: str, number: int) -> Trial:
-        attempted = attempt(self.ws, self.sides[label], self.job)
+        attempted = attempt(self.ws, self.sides[label], self.jobs[label])
         return trial_of(self.ws, self.sides[label], attempted, runtime=label, number=number)
 
     def _compare(self) -> Comparison:
@@ -189,6 +196,21 @@ class _Session:
 
     def _write(self) -> Path:
         return write_record(self.path, self.runs)
+
+
+def read_slowdown(text: str) -> float:
+    """Read ``--slowdown``: percent, from 0 to 1000.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= MOST_SLOWDOWN:
+        raise UsageError("bad-slowdown", f"--slowdown={text[:40]}: percent, from 0 to {MOST_SLOWDOWN:g}")
+    return value
 
 
 def _read_width(text: str) -> float:

@@ -110,6 +110,7 @@ def judge_check(staged: Staged, captured: Captured) -> CheckVerdict:
         exit_code=None if captured.timed_out else captured.returncode,
         timed_out=captured.timed_out,
         kind=staged.stack.kind,
+        backed=[file.provides for file in staged.runtime.files if file.provides and file.needs],
         dialogs=[f"{box.title}: {box.text}" for box in captured.dialogs],
     )
 
@@ -132,6 +133,6 @@ def check_program(runtime: Runtime) -> Path:
         raise StagedFileError(
             "no-cuda-check",
             f"the files of {runtime.stack} hold no cuda_check",
-            hint=f"assemble it anew: invoke stage --stack={runtime.stack}",
+            hint=f"assemble it again: invoke stage --stack={runtime.stack}",
         )
     return runtime.path / found[0]

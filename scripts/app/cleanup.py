@@ -83,7 +83,7 @@ class CachePruneResult(Struct, frozen=True, kw_only=True):
 def cache_prune(ws: Workspace, *, compile_: bool = False, dry_run: bool = False) -> CachePruneResult:
     """Remove every entry that no generation of any checkout and no placement refers to.
 
-    With ``compile_`` clear the layer's compile cache instead, which grows for ever; programs fill it anew.
+    With ``compile_`` clear the layer's compile cache instead, which grows for ever; programs fill it again.
 
     Raises:
         ConflictError: ``compile-cache-in-use``.
@@ -165,7 +165,16 @@ def _checkout(stage: Path) -> str:
 #: What git tracks below ``stage/``.
 TRACKED: Final = frozenset({"README.md", ".gitignore"})
 #: What this workspace makes below ``stage/`` and in the user's registry.
-IN_STAGE: Final = ("generations.json", ".generations.lock", "logs", "reports", "shims", "traces")
+IN_STAGE: Final = (
+    "evidence.sqlite",
+    "evidence.sqlite-journal",
+    "generations.json",
+    ".generations.lock",
+    "logs",
+    "reports",
+    "shims",
+    "traces",
+)
 #: What the tools of this checkout leave in it; git ignores them all.
 IN_CHECKOUT: Final = (".nox", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache")
 ENVIRONMENTS: Final = (".venv", ".nox")
@@ -279,7 +288,7 @@ def _measured(ws: Workspace) -> tuple[Path, ...]:
     found = []
     for path in sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}")):
         try:
-            document = read_document(path, trusted=True)
+            document = read_document(path)
         except WorkspaceError:
             continue  # damaged: it shows nothing
         if document.provenance is Provenance.MEASURED and not document.simulated:

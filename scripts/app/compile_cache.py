@@ -57,7 +57,7 @@ def compile_cache(ws: Workspace) -> CompileCache | None:
 
 
 def clear(cache: CompileCache) -> None:
-    """Delete the cache's own files and nothing else; the layer makes them anew.
+    """Delete the cache's own files and nothing else; the layer makes them again.
 
     Raises:
         ConflictError: ``compile-cache-in-use``: a program has it open; what it has open was not deleted.

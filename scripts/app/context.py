@@ -136,8 +136,9 @@ class Staged(Struct, frozen=True, kw_only=True):
 
 
 def lock_of(ws: Workspace) -> Lock:
-    """Read the lock in use."""
-    return read_lock(ws.lock_path, custom=ws.custom_lock)
+    """Read the lock in use; where ``CUDA_AMD_TRUST`` names keys, one of them must have signed it."""
+    trust = unquoted(ws.environ.get("CUDA_AMD_TRUST", ""))
+    return read_lock(ws.lock_path, custom=ws.custom_lock, trust=trust)
 
 
 def host_of(ws: Workspace, *, gpu: str = "") -> Host:

@@ -15,6 +15,7 @@ from scripts.app.doctor_look import (
     facts_of,
     kernel_lines,
     libraries_of,
+    library_lines,
     look_around,
     missing_imports,
     pinned_hashes,
@@ -27,6 +28,7 @@ from scripts.doctor.event import Event
 from scripts.doctor.examine import examine
 from scripts.doctor.knowledge import CodeMeaning, meanings_of
 from scripts.doctor.machine import Line, Status
+from scripts.doctor.object_reader import ObjectSighting
 from scripts.doctor.program_libraries import Beside, judge_folder, missing_lines
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.host.gpu import AMD
@@ -104,7 +106,8 @@ class DoctorResult(JsonRecord, frozen=True, kw_only=True):
     """What the doctor found.
 
     Attributes:
-        lines: how everything that was looked at stands; empty where only a text was read.
+        lines: how everything that was looked at stands; where only a text was read, which stack brings the
+            libraries of NVIDIA's that it says are missing.
         findings: explanations of the text, best first; empty where no cause is known.
         event: what the text tells, whether or not a cause is known; ``None`` where no text was given.
         codes: what the status code that was asked about means; several where a number means several things.
@@ -162,6 +165,7 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "", code: str = "") -> Do
     if not log:
         return DoctorResult(lines=lines, program=program)
     found = examine_log(text, facts)
+    lines = (*lines, *library_lines(ws, [thing.name for thing in _not_found(found.event)], host))
     return DoctorResult(lines=lines, findings=found.findings, event=found.event, program=program)
 
 
@@ -185,8 +189,14 @@ def _beside(ws: Workspace, program: Path, host: Host) -> Beside:
     """Judge the CUDA libraries in the program's folder, and name what is missing behind them."""
     libraries = libraries_of(program)
     judged = judge_folder(libraries, pinned_hashes(ws), placed_files(program.parent))
-    missing = missing_lines(missing_imports(ws, program, libraries, host))
-    return replace(judged, lines=(*judged.lines, *missing))
+    missing = missing_imports(ws, program, libraries, host)
+    served = library_lines(ws, [item.name for item in missing], host)
+    return replace(judged, lines=(*judged.lines, *missing_lines(missing), *served))
+
+
+def _not_found(event: Event) -> list[ObjectSighting]:
+    """Return the libraries that a text says were not found."""
+    return [thing for thing in event.objects if thing.kind == "library" and thing.state == "missing"]
 
 
 def _read(name: str) -> bytes:

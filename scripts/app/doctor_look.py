@@ -7,7 +7,7 @@ import csv
 import fnmatch
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,14 +16,13 @@ from msgspec.structs import replace
 
 from scripts.app.compile_cache import compile_cache
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, newest
+from scripts.app.loader_look import missing_at_start
 from scripts.app.preflight import CACHE_FOLDER, kernel_store
 from scripts.app.stack_facts import stack_facts
 from scripts.app.verify import verify_active
-from scripts.binary.image import Unreadable
-from scripts.binary.pe import read_pe
 from scripts.binary.properties import company, file_version
 from scripts.doctor.machine import AMD, WORTH_A_LOOK, Facts, Line, MachineState, StageFact, Status
-from scripts.doctor.program_libraries import NVIDIA_NAME, ZLUDA_MARK, FoundLibrary, Missing, missing_libraries
+from scripts.doctor.program_libraries import NVIDIA_NAME, ZLUDA_MARK, FoundLibrary, Missing
 from scripts.errors import WorkspaceError
 from scripts.host.hip_libraries import RUNTIME, kernels_for
 from scripts.host.windows import system32, threat_events, windows_build
@@ -40,6 +39,7 @@ from scripts.placement.state import load
 from scripts.preflight.coverage import StackFacts
 from scripts.preflight.examine import examine
 from scripts.preflight.kernels import KernelReport
+from scripts.preflight.loading import missing_cuda_library
 from scripts.preflight.packaging import environments, list_folder
 from scripts.preflight.unusable import BASIS, kernel_fate, kernels_of, missing_sentence
 from scripts.staging.runtimes import load_runtime, read_history
@@ -239,33 +239,13 @@ def placed_files(folder: Path) -> dict[str, str]:
 def missing_imports(
     ws: Workspace, program: Path, libraries: Sequence[FoundLibrary], host: Host
 ) -> list[Missing]:
-    """Name what the program and its CUDA libraries import and is nowhere. On Windows only.
+    """Name what the program and its CUDA libraries import and is nowhere.
 
-    The loader looks beside the file that asks (libraries are loaded by their full path), beside the program,
-    in System32, on PATH; HIP's folders count as well, since `wrap` puts them there.
+    HIP's folders count as well, since `wrap` puts them on the search path.
     """
-    if ws.platform != "win32":
-        return []
-    own32 = system32(ws.environ)
-    system = own32.parent
-    others = [own32, system, *(root.path / "bin" for root in host.hip_roots)]
-    others += [Path(part) for part in ws.environ.get("PATH", "").split(";") if part.strip()]
-
-    def find(asker: Path, name: str) -> Path | None:
-        places = (asker.parent, program.parent, *others)
-        return next((place / name for place in places if (place / name).is_file()), None)
-
-    def needs(path: Path) -> list[str]:
-        if path.is_relative_to(system):
-            return []
-        with suppress(OSError):
-            image = read_pe(path)
-            if not isinstance(image, Unreadable):
-                return [needed.library for needed in image.needed if not needed.delayed]
-        return []
-
-    own = [program.parent / library.path for library in libraries]
-    return list(missing_libraries([program, *(path for path in own if path.is_file())], needs, find))
+    later = [path for path in (program.parent / library.path for library in libraries) if path.is_file()]
+    hip = [root.path / "bin" for root in host.hip_roots]
+    return missing_at_start(program, ws.environ, ws.platform, more=hip, later=later)
 
 
 def _named(folder: Path) -> Iterator[Path]:
@@ -319,6 +299,7 @@ _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_$]{2,4000}")
 #: So many kernels are explained, and so many different words of a log are looked up.
 SHOWN: Final = 3
 MAX_NAMES: Final = 20_000
+_STACK_LOOKED_AT: Final = "the files of the active stack"
 _LOOKED_AT: Final = "the PTX in the program's files against the table of the stack's release"
 
 
@@ -356,3 +337,22 @@ def _named_kernels(text: bytes, files: list[tuple[str, KernelReport]], stack: St
     for fate in sorted((one for one in found if one is not None), key=lambda one: not one.fate.missing):
         status = Status.FAIL if fate.fate.missing else Status.OK
         yield Line(status=status, topic="kernels", text=fate.sentence, looked_at=_LOOKED_AT)
+
+
+def library_lines(ws: Workspace, names: Iterable[str], host: Host) -> tuple[Line, ...]:
+    """Say of each library of NVIDIA's that was not found what brings it; nothing about others."""
+    names = [name for name in dict.fromkeys(names) if missing_cuda_library(name, stack="", provided=())]
+    if not names:
+        return ()
+    now = read_history(ws.stage).active
+    stack, provided = "", frozenset[str]()
+    if now is not None:
+        lock = lock_of(ws)
+        facts = stack_facts(lock, find_stack(lock, now.stack), host, newest(ws, now.stack))
+        stack, provided = now.stack, frozenset(facts.providers)
+    found = (missing_cuda_library(name, stack=stack, provided=provided) for name in names)
+    return tuple(
+        Line(status=Status.FAIL, topic="program", text=one.outside, looked_at=_STACK_LOOKED_AT)
+        for one in found
+        if one is not None
+    )

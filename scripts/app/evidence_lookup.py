@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from scripts.app.context import Workspace
 from scripts.evidence.document import exercised
-from scripts.evidence.index import EvidenceIndex, EvidenceStanding, load_evidence
+from scripts.evidence.merging import PROBES, Cell, strongest, why_not
+from scripts.evidence.store import EvidenceStore, open_store, store_of
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord
+
+#: Below the stage: the store of a folder with many documents, so that only new ones are read.
+STORE: Final = "evidence.sqlite"
+#: A folder with fewer files is read each time, which leaves nothing behind.
+FEW: Final = 200
 
 
 class Proof(JsonRecord, frozen=True, kw_only=True):
@@ -58,46 +66,57 @@ class Worth(JsonRecord, frozen=True, kw_only=True):
         return f"{self.gfx}: {word} ({self.provenance}{', contested' if self.against else ''})"
 
 
-def evidence_of(ws: Workspace) -> EvidenceIndex:
-    """Read the committed documents; under another lock they prove nothing, so there are none."""
-    return EvidenceIndex() if ws.custom_lock else load_evidence(ws.evidence, trusted=True)
+def evidence_store(ws: Workspace) -> EvidenceStore:
+    """Open the store of the committed documents; under another lock they prove nothing, so there are none."""
+    if ws.custom_lock:
+        return open_store()
+    many = ws.evidence.is_dir() and len(os.listdir(ws.evidence)) > FEW  # noqa: PTH208 - counted, not read
+    return store_of(ws.evidence, ws.stage / STORE if many else None)
 
 
 def worth_here(ws: Workspace) -> Callable[[str, str], Level | None]:
     """Return the question "which level do documents give this stack on this gfx?"."""
-    index: list[EvidenceIndex] = []
+    known: list[dict[tuple[str, str], Level | None]] = []
 
     def worth(stack: str, gfx: str) -> Level | None:
-        if not index:
-            index.append(evidence_of(ws))  # read only when asked: most machines need none
-        return index[0].level(stack, gfx)
+        if not known:  # read only when asked: most machines need none
+            with evidence_store(ws) as store:
+                known.append(levels_of(store))
+        return known[0].get((stack, gfx))
 
     return worth
 
 
-def known_by_stack(index: EvidenceIndex) -> dict[str, tuple[list[Worth], list[Proof]]]:
+def levels_of(store: EvidenceStore) -> dict[tuple[str, str], Level | None]:
+    """Return the level of every pinned stack on every GPU where it rests on a pass."""
+    best = {pair: strongest(cells) for pair, cells in _wholes(store).items()}
+    return {pair: cell.level for pair, cell in best.items() if cell is not None and cell.stands.passed}
+
+
+def known_by_stack(store: EvidenceStore, *, gpu: str = "") -> dict[str, tuple[list[Worth], list[Proof]]]:
     """Group what the documents say by stack: its worth on each architecture, and each document by itself."""
     found: dict[str, tuple[list[Worth], list[Proof]]] = {}
-    for filed in index.filed:
-        document = filed.document
-        gpu = document.subject.gpu
-        if not filed.counts or gpu is None:
+    paths: dict[str, str] = {}
+    for kept in store.documents(gpu=gpu):
+        document, subject = kept.document, kept.document.subject
+        paths[kept.content] = kept.paths[0]
+        if why_not(document) or subject.gpu is None or not subject.stack:
             continue
-        worths, proofs = found.setdefault(document.subject.stack, ([], []))
-        proofs.append(
+        found.setdefault(subject.stack, ([], []))[1].append(
             Proof(
-                gfx=filed.gfx or gpu.name,
-                gpu=gpu.name,
+                gfx=subject.gpu.gfx or subject.gpu.name,
+                gpu=subject.gpu.name,
                 level=document.level,
                 outcome=document.outcome.value,
                 provenance=document.provenance.value,
-                path=f"evidence/{filed.path}",
-                failed=failed_probes(document.results),
+                path=kept.paths[0],
+                failed=failed_probes(document.results) if subject.application == PROBES else (),
             )
         )
-        standing = index.whole(document.subject.stack, filed.gfx)
-        if standing is not None and filed.gfx not in {worth.gfx for worth in worths}:
-            worths.append(_worth(filed.gfx, standing))
+    for (stack, name), cells in _wholes(store, gpu=gpu or None, observations=True).items():
+        best = strongest(cells)
+        if best is not None and name.startswith("gfx"):
+            found[stack][0].append(_worth(name, best, cells, paths))
     return found
 
 
@@ -111,14 +130,25 @@ def failed_probes(results: Iterable[CapabilityResult]) -> tuple[str, ...]:
     )
 
 
-def _worth(gfx: str, standing: EvidenceStanding) -> Worth:
-    """Turn a standing into what is shown."""
-    against = tuple(f"evidence/{e.filed.path}" for e in standing.against if e.filed.path != standing.path)
+def _wholes(
+    store: EvidenceStore, *, gpu: str | None = None, observations: bool = False
+) -> dict[tuple[str, str], list[Cell]]:
+    """Return the cells about whole documents by stack and GPU, without what no stack pins."""
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell in store.cells(gpu=gpu, capability="", observations=observations):
+        if cell.pinned:
+            found.setdefault((cell.stack, cell.gpu), []).append(cell)
+    return found
+
+
+def _worth(gfx: str, best: Cell, cells: Iterable[Cell], paths: dict[str, str]) -> Worth:
+    """Turn what stands, and the failures of all applications, into what is shown."""
+    failures = {paths[seen.document] for cell in cells for seen in cell.failures}
     return Worth(
         gfx=gfx,
-        level=standing.level,
-        outcome=standing.outcome.value,
-        provenance=standing.provenance.value,
-        document=f"evidence/{standing.path}",
-        against=against,
+        level=best.level,
+        outcome=best.outcome.value,
+        provenance=best.provenance.value,
+        document=paths[best.document],
+        against=tuple(sorted(failures - {paths[best.document]})),
     )

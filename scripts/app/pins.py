@@ -11,17 +11,19 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from scripts.app.context import Workspace
+from scripts.app.context import Workspace, lock_of
 from scripts.app.download_summary import DownloadRow, DownloadSummary
+from scripts.app.pins_stale import AgedPin, PinAge, ages
 from scripts.errors import ConflictError, ExitCode, FetchError, IntegrityError, UsageError
-from scripts.lock.reader import parse_lock, read_lock, unknown_name
+from scripts.lock.reader import parse_lock, unknown_name
 from scripts.lock.update import CONFIRMED, LockDiff, diff
 from scripts.lock.values import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress, Trust
 from scripts.net.github import API, Asset, AssetRef, GitHub, api_base
 from scripts.net.request import MAX_BYTES, HashedUrl, hash_url, is_web_page
-from scripts.net.session import SHORT_DELAYS, Transport
+from scripts.net.retrying import SHORT_DELAYS
+from scripts.net.session import Transport
 from scripts.serialize import JsonRecord, pick
 from scripts.store.fetch import FetchAction
 
@@ -45,26 +47,30 @@ class CheckedUrl(Struct, frozen=True, kw_only=True):
 
 
 class PinsCheckResult(JsonRecord, frozen=True, kw_only=True):
-    """Every URL that was asked."""
+    """Every URL that was asked, or with ``--stale`` how every pin stands to what upstream names."""
 
-    checked: tuple[CheckedUrl, ...]
+    checked: tuple[CheckedUrl, ...] = ()
+    ages: tuple[AgedPin, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """3 when bytes differ, 20 when something could not be asked, else 0."""
-        found = {row.status for row in self.checked}
-        if PinStatus.DIFFERS in found:
+        """3 when bytes differ or a pin is behind, 20 when something could not be asked, else 0."""
+        found = {row.status.value for row in self.checked} | {row.status.value for row in self.ages}
+        if found & {PinStatus.DIFFERS.value, PinAge.BEHIND.value}:
             return int(ExitCode.NEGATIVE)
-        return int(ExitCode.FETCH if PinStatus.UNREACHABLE in found else ExitCode.OK)
+        return int(ExitCode.FETCH if PinStatus.UNREACHABLE.value in found else ExitCode.OK)
 
 
-def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsCheckResult:
+def pins_check(
+    ws: Workspace, *, only: str = "", offline: bool = False, stale: bool = False
+) -> PinsCheckResult:
     """Stream every pinned URL through the hasher; nothing is stored and the lock is not written.
 
     Args:
         ws: the workspace.
         only: artifact ids, comma separated; empty for all.
         offline: refused, because there would be nothing to check.
+        stale: ask for names of newer versions instead, and download no file.
 
     Raises:
         LockError: the lock is wrong.
@@ -74,7 +80,9 @@ def pins_check(ws: Workspace, *, only: str = "", offline: bool = False) -> PinsC
         msg = "pins.check asks servers, which --offline forbids"
         hint = "leave --offline out; `invoke verify --deep` hashes what is already here"
         raise UsageError(reference="offline", message=msg, hint=hint)
-    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    lock = lock_of(ws)
+    if stale:
+        return PinsCheckResult(ages=ages(ws, github(ws), transport(ws), chosen(lock, only)))
     agree(ws, chosen(lock, only))
     way = transport(ws)
     rows = [row for artifact in chosen(lock, only) for row in _check(way, artifact, ws.progress)]
@@ -213,7 +221,7 @@ def pins_add(
         LockError: the lock is wrong, or the new entry would make it so.
     """
     _acceptable(url, license)
-    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    lock = lock_of(ws)
     server = github(ws)
     ref = server.ref(url)
     name = id or _identifier(url, ref)

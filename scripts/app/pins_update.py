@@ -7,21 +7,24 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from scripts.app.context import Workspace
+from scripts.app.context import Workspace, lock_of
 from scripts.app.pins import chosen, github, transport
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock import update
-from scripts.lock.proposals import Proposal, completed, fits, indexed, proposals
-from scripts.lock.reader import parse_lock, read_lock
+from scripts.lock.package_index import index_of, indexed
+from scripts.lock.proposals import Proposal, completed, fits, proposals
+from scripts.lock.reader import parse_lock
 from scripts.lock.update import LockDiff, PinFinding, diff
 from scripts.lock.values import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
-from scripts.model import Artifact, Lock
+from scripts.model import Artifact, Lock, Trust
 from scripts.net.github import AssetRef, GitHub, Release
 from scripts.net.request import read_url
 from scripts.net.session import Transport
+from scripts.net.sources import last_component
 from scripts.serialize import JsonRecord
 
+BY_INDEX: Final = "The package index gives this digest."
 #: Why an artifact's host was not asked.
 NO_METADATA = "no-metadata"
 #: A proposal's index did not answer, or does not list the file with a digest.
@@ -74,7 +77,7 @@ class _Work(Struct, kw_only=True):
 
 
 def pins_update(
-    ws: Workspace, *, artifact: str = "", tag: str = "", gpu: str = "", write: bool = False
+    ws: Workspace, *, artifact: str = "", tag: str = "", gpu: str = "", for_: str = "", write: bool = False
 ) -> PinsUpdateResult:
     """Compare pins with their releases' metadata and propose newer releases.
 
@@ -86,6 +89,7 @@ def pins_update(
         artifact: artifact ids, comma separated; empty for all.
         tag: the release to bring in; empty for the newest.
         gpu: complete the stack that is proposed for this architecture (``all``: every one) and nothing else.
+        for_: the system of the machine that is meant with ``gpu``; empty for this one's.
         write: change the lock file; otherwise only the difference is returned.
 
     Raises:
@@ -93,11 +97,12 @@ def pins_update(
         FetchError: a server did not answer; nothing was written.
         UsageError: an artifact is unknown.
     """
-    lock = read_lock(ws.lock_path, custom=ws.custom_lock)
+    lock = lock_of(ws)
     text = format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path)
     work = _Work(lock=lock, text=text, server=github(ws))
     if gpu:
-        for proposal in chosen_proposals(gpu, lock):
+        system = for_ or ("windows" if ws.platform == "win32" else "linux")
+        for proposal in chosen_proposals(gpu, system, lock):
             work.text, status, detail = complete(ws, lock, work.text, proposal)
             work.say(proposal.artifact, status, detail)
         return _finish(ws, work, write=write)
@@ -105,7 +110,7 @@ def pins_update(
     for item in chosen(lock, artifact):
         ref = work.server.ref(item.urls[0]) if item.urls else None
         if ref is None:
-            work.say(item.id, NO_METADATA, "this host publishes no digests")
+            _confirm_by_index(ws, work, item)
             continue
         _confirm(work, item, ref)
         families[ref.owner, ref.repo, update.shape(ref.name, ref.tag)].append((item, ref))
@@ -120,6 +125,33 @@ def _confirm(work: _Work, item: Artifact, ref: AssetRef) -> None:
     work.say(item.id, judged.finding.value, judged.detail)
     if judged.fields:
         work.text = with_fields(work.text, item.id, judged.fields)
+
+
+def _confirm_by_index(ws: Workspace, work: _Work, item: Artifact) -> None:
+    """Hold a wheel's pin against the digest in its package index; other hosts publish none."""
+    url = item.urls[0] if item.urls else ""
+    base = index_of(url) if url else ""
+    if not base:
+        work.say(item.id, NO_METADATA, "this host publishes no digests")
+        return
+    try:
+        page = _page(transport(ws), base)
+    except FetchError as error:
+        work.say(item.id, UNREACHABLE, " ".join((error.message, *error.context)))
+        return
+    found = indexed(page, base=base, file=last_component(url))
+    if found is None:
+        work.say(item.id, PinFinding.NO_DIGEST.value, f"{base} names no SHA-256 for it")
+        return
+    if found.sha256 != item.sha256:
+        detail = f"sha256 {found.sha256}, pinned {item.sha256}"
+        work.say(item.id, PinFinding.DIFFERS.value, detail)
+        return
+    work.say(item.id, PinFinding.CONFIRMED.value, "the index gives this digest")
+    if item.trust is not Trust.UPSTREAM_DIGEST:
+        note = f"{BY_INDEX} {item.note}".strip()
+        fields: dict[str, str | int] = {"trust": Trust.UPSTREAM_DIGEST.value, "note": note}
+        work.text = with_fields(work.text, item.id, fields)
 
 
 def _bring_in(
@@ -147,7 +179,7 @@ def _bring_in(
         detail = problem.message if problem else f"{tag} gives no SHA-256 for {asset.name}; use pins.add"
         work.say(base.id, PinFinding.NO_DIGEST.value, detail)
         return
-    new = update.successor(base, ref, release, asset)
+    new = update.with_known_needs(update.successor(base, ref, release, asset), work.lock)
     stacks = update.successor_stacks(work.lock, base, new, ref.tag, tag)
     work.text = with_artifact(work.text, new)
     for stack in stacks:
@@ -176,17 +208,19 @@ ALL: Final = "all"
 MOST: Final = 8 << 20
 
 
-def chosen_proposals(gpu: str, lock: Lock) -> tuple[Proposal, ...]:
-    """Return the proposals for an architecture, or all of them, that a lock does not have yet.
+def chosen_proposals(gpu: str, system: str, lock: Lock) -> tuple[Proposal, ...]:
+    """Return the proposals for an architecture, or all of a system, that a lock does not have yet.
 
     Raises:
         UsageError: ``no-proposal``: there is none for it.
     """
-    found = tuple(one for one in proposals() if gpu in {ALL, one.gfx})
+    there = [one for one in proposals() if one.os == system]
+    found = tuple(one for one in there if gpu in {ALL, one.gfx})
     if not found:
-        known = ", ".join(sorted({one.gfx for one in proposals()}))
-        msg = f"no stack is proposed for {gpu}"
-        raise UsageError("no-proposal", msg, hint=f"use one of: {known}, {ALL}")
+        known = ", ".join(sorted({one.gfx for one in there})) or "none"
+        msg = f"no stack is proposed for {gpu} on {system}"
+        hint = f"use one of: {known}, {ALL}" if there else "use --for=windows or --for=linux"
+        raise UsageError("no-proposal", msg, hint=hint)
     return tuple(one for one in found if fits(one, lock))
 
 

@@ -1,20 +1,31 @@
-"""``precompile``: let the layer's own tool compile a program's device code before its first run."""
+"""``precompile``: let a program's device code be compiled before its first run.
+
+By the layer's own tool, which reads the program's files; or, with ``dynamic``, by making one update in a
+PyTorch, since what its libraries choose at run time stands in no file.
+"""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import field
 
 from scripts.app.compile_cache import cache_size, compile_cache
 from scripts.app.context import Workspace, staged_runtime
 from scripts.app.stack_process import backend_notes, check_environment, read_seconds, run_ours
+from scripts.app.trial import INSIDE, attempt_of, planned
 from scripts.errors import ExitCode, LaunchError, UsageError
-from scripts.model import Runtime
-from scripts.osal.process import name_exit
+from scripts.model import CapabilityResult, Runtime
+from scripts.osal.process import capture, name_exit
 from scripts.serialize import JsonRecord
 
 #: vosen/ZLUDA@87531d3 ``zluda_precompile``: takes a file or a folder, uses every processor core.
 TOOL: Final = "zluda_precompile"
+#: Our program that makes the updates.
+UPDATES: Final = "warm_torch.py"
 #: A large program compiles for a long time.
 DEFAULT_SECONDS: Final = 3600.0
 
@@ -34,6 +45,8 @@ class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
         notes: what is missing behind the layer.
         seconds: how long it ran.
         platform: ``sys.platform`` of the run.
+        updates: with ``dynamic``: seconds of the first update, and of the later ones.
+        result: with ``dynamic``: what came of the updates.
     """
 
     stack: str
@@ -46,15 +59,27 @@ class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
     seconds: float
     platform: str
     notes: tuple[str, ...] = ()
+    updates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    result: CapabilityResult | None = None
 
-    JSON = "stack path code compile_cache seconds output=text notes=all_notes"
+    JSON = "stack path code compile_cache seconds output=text updates outcome detail notes=all_notes"
 
     @property
     def exit_code(self) -> int:
-        """0 when the tool reported success, 124 after a timeout, else 3."""
+        """0 when the tool or the updates succeeded, 124 after a timeout, else 3."""
         if self.code is None:
             return int(ExitCode.TIMEOUT)
         return int(ExitCode.OK if self.code == 0 else ExitCode.NEGATIVE)
+
+    @property
+    def outcome(self) -> str:
+        """With ``dynamic``: what came of the updates, in one word."""
+        return self.result.outcome.value if self.result else ""
+
+    @property
+    def detail(self) -> str:
+        """With ``dynamic``: the same in a sentence."""
+        return self.result.detail if self.result else ""
 
     @property
     def ending(self) -> tuple[str, ...]:
@@ -80,16 +105,28 @@ class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
         return (*self.notes, *self.ending)
 
 
-def precompile(ws: Workspace, *, path: str = "", stack: str = "", timeout: str = "") -> PrecompileResult:
+def precompile(
+    ws: Workspace,
+    *,
+    path: str = "",
+    stack: str = "",
+    timeout: str = "",
+    dynamic: bool = False,
+    exe: str = "",
+) -> PrecompileResult:
     """Compile all device code of a file, or of the files in a folder, into the layer's cache.
 
+    With ``dynamic`` the Python ``exe`` makes one update in its PyTorch instead, and a few more to compare.
+
     Raises:
-        UsageError: no path was named, or nothing is there.
+        UsageError: no path was named, or nothing is there; or options that exclude each other.
         StagedFileError: the stack's files are missing or changed.
         LaunchError: ``no-precompiler``: the stack's layer has no such tool.
         HostError: there is no HIP runtime.
     """
     seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
+    if dynamic or exe:
+        return _dynamic(ws, exe, stack=stack, seconds=seconds, unclear=bool(path) or not (dynamic and exe))
     target = _target(path)
     staged = staged_runtime(ws, stack)
     tool = _tool(staged.runtime)
@@ -110,6 +147,39 @@ def precompile(ws: Workspace, *, path: str = "", stack: str = "", timeout: str =
         seconds=round(captured.seconds, 3),
         platform=ws.platform,
     )
+
+
+def _dynamic(ws: Workspace, exe: str, *, stack: str, seconds: float, unclear: bool) -> PrecompileResult:
+    """Make updates in a PyTorch, started as ``wrap`` starts programs."""
+    if unclear:
+        msg = "--dynamic and --exe belong together, without --path"
+        hint = "name the Python that has your PyTorch: invoke precompile --dynamic --exe=PYTHON"
+        raise UsageError("dynamic-needs-python", msg, hint=hint)
+    staged = staged_runtime(ws, stack)
+    cache, before = compile_cache(ws), cache_size(ws)
+    words = [str(ws.root.joinpath(*INSIDE, UPDATES))]
+    with ws.progress.task(f"warm up {Path(exe).name}", None):
+        captured = capture(planned(ws, staged, exe, words), timeout=seconds)
+    attempted = attempt_of(captured, "torch update")
+    return PrecompileResult(
+        stack=staged.stack.id,
+        path=Path(exe),
+        code=None if captured.timed_out else captured.returncode,
+        before=before,
+        after=cache_size(ws),
+        cache=str(cache.folder) if cache else "",
+        output=captured.stdout + captured.stderr,
+        seconds=round(captured.seconds, 3),
+        platform=ws.platform,
+        updates={"first": attempted.first, "later": medians(attempted.iterations)},
+        result=attempted.result,
+    )
+
+
+def medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return each figure's median over the updates after the first."""
+    names = rows[0] if rows else {}
+    return {name: statistics.median(row[name] for row in rows if name in row) for name in names}
 
 
 def _target(path: str) -> Path:

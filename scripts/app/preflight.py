@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
@@ -24,7 +24,9 @@ from scripts.launch.profiles import recognised
 from scripts.lock.reader import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.preflight.coverage import Covered, Reason, StackFacts, Verdict, grouped
+from scripts.preflight.cuda_versions import versions_json, wanted_versions
 from scripts.preflight.examine import Examined, examine
+from scripts.preflight.kernel_advice import Avoidance, avoidances
 from scripts.preflight.kernels import KernelStore, demangled, differences, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import Places, loading_of, places_of
@@ -42,6 +44,10 @@ from scripts.preflight.verdict import (
     static_runtime_refusal,
 )
 from scripts.staging.runtimes import read_history
+from scripts.staging.select import only_when_named
+
+if TYPE_CHECKING:
+    from scripts.probing.failures import ProbeWarning
 
 CACHE_FOLDER: Final = "preflight-v1"
 KERNELS_FOLDER: Final = "kernels-v1"
@@ -64,8 +70,10 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
         system: this machine's: ``windows`` or ``linux``.
         strict: as asked for; it changes nothing here, ``wrap --strict`` stops where this ends with 3.
         kernels: what the stack's release makes of the kernels of each file.
+        avoid: how the program can do without kernels that are missing.
         compared: other stacks for the same system beside this one, where that was asked for.
         staged: the stack has a runtime here; ``active``: it is what `wrap` takes when none is named.
+        warnings: probes that the stack failed on this GPU, as far as they concern the program.
         details, listed: show everything; show every kernel.
     """
 
@@ -81,9 +89,11 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
     system: str = ""
     strict: bool = False
     kernels: tuple[FileKernels, ...] = ()
+    avoid: tuple[Avoidance, ...] = ()
     compared: tuple[ComparedStack, ...] = ()
     staged: bool = False
     active: bool = False
+    warnings: tuple[ProbeWarning, ...] = ()
     details: bool = False
     listed: bool = False
 
@@ -126,14 +136,17 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
                 for code in visited.facts.code
             ],
             "kernels": self._kernels_json(),
+            "versions": versions_json(wanted_versions(self.examined.closure), self.stack.reported),
             "kinds": [kind.to_json() for kind in self.examined.kinds],
             "packages": [{"name": p.name, "version": p.version} for p in self.examined.packages],
             "verdict": self.judged.verdict.value,
             "rests_on": "static reading",
             "evidence": self.level,
+            "failed_probes": [warning.to_json() for warning in self.warnings],
             "reasons": [reason.to_json() for reason in self.judged.reasons],
             "better_stacks": [other.to_json() for other in self.better],
             "native": [msgspec.to_builtins(way) for way in self.native],
+            "avoid": [way.to_json() for way in self.avoid],
             "alternatives": [{"id": a.id, "what": a.what, "source": a.source} for a in self.alternatives],
             "stacks": [msgspec.to_builtins(other) for other in self.compared],
             "files_read": len(self.examined.closure.visited),
@@ -159,6 +172,7 @@ def _file_json(file: FileKernels, *, listed: bool) -> dict[str, object]:
     """Return one file's kernels as plain data."""
     one = file.tally
     named = [*one.missing, *(one.fine if listed else ())]
+    mentioned = file.mentioned
     return {
         "file": str(file.path),
         "total": one.total,
@@ -169,8 +183,17 @@ def _file_json(file: FileKernels, *, listed: bool) -> dict[str, object]:
         "instructions": one.instructions,
         "refused_instructions": one.refused,
         "operand_types_checked": False,
+        "operand_types_unchecked": one.types_unchecked,
         "unread": list(one.unread),
-        "kernels": [{**msgspec.to_builtins(fate), "demangled": demangled(fate.name)} for fate in named],
+        "mentioned": len(mentioned),
+        "kernels": [
+            {
+                **msgspec.to_builtins(fate),
+                "demangled": demangled(fate.name),
+                "mentioned": fate.name in mentioned,
+            }
+            for fate in named
+        ],
     }
 
 
@@ -197,16 +220,17 @@ def preflight(
         msg = "which program?"
         raise UsageError("exe-needed", msg, hint="name it: invoke preflight --exe=PATH")
     from scripts.app.evidence_lookup import worth_here  # noqa: PLC0415 - `wrap` comes here as well and has no use for it
+    from scripts.app.probe_findings import probe_warnings  # noqa: PLC0415 - as above
 
     lock = lock_of(ws)
     wanted = _stack(ws, lock, stack)
     program = named_program(ws, exe)
     host = host_of(ws)
     runtime = newest(ws, wanted.id)
-    facts = stack_facts(lock, wanted, host, runtime)
+    facts = stack_facts(lock, wanted, host, runtime, ws.environ)
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
-    here = held_against(examined, facts, store)
+    here = held_against(examined, facts, store, chosen=True)
     system = SYSTEMS.get(examined.closure.program.facts.format, "")
     others = tuple(
         held_against(examined, other, store, fits=fits)
@@ -220,7 +244,8 @@ def preflight(
         covered=here.covered,
         judged=here.judged,
         kernels=here.kernels,
-        better=better_stacks(here, others),
+        avoid=avoidances(here.kernels),
+        better=better_stacks(here, [o for o in others if not only_when_named(lock.stacks[o.stack.id], lock)]),
         compared=tuple(compared(one) for one in (here, *others)) if all_stacks else (),
         alternatives=_alternatives(examined) if here.judged.verdict is not Verdict.RUNS else (),
         native=_native(program, host),
@@ -229,6 +254,7 @@ def preflight(
         strict=strict,
         staged=runtime is not None or wanted.kind is StackKind.CONTROL,
         active=_is_active(ws, wanted),
+        warnings=probe_warnings(ws, wanted.id, facts.gfx, examined),
         details=details,
         listed=kernels,
     )
@@ -248,8 +274,8 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
     _refuse_static_runtime(staged.stack, examined)
-    about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime)
-    here = held_against(examined, about, store)
+    about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime, ws.environ)
+    here = held_against(examined, about, store, chosen=True)
     judged = here.judged
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
     seen = loading_of(examined.closure, about.providers, hidden=hidden)
@@ -266,10 +292,10 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
     inspected = Inspected(facts=known, kinds=kinds, places=_places(program, examined, about, hidden=hidden))
     if judged.verdict is Verdict.REFUSES:
         return replace(inspected, notes=_notes(heavy[1:]), refusal=f"preflight: {heavy[0].text}")
-    lost = [f.tally for f in here.kernels if f.how != "package" and f.tally.missing]
+    lost = [f for f in here.kernels if f.how != "package" and f.tally.missing]
     if lost and judged.verdict is Verdict.PARTIAL:
         # What a program surely reaches and would not get is worth a stop to who asked for strictness.
-        text = missing_sentence(lost[0])
+        text = missing_sentence(lost[0].tally, mentioned=len(lost[0].mentioned))
         others = [reason for reason in heavy if reason.text != text]
         return replace(inspected, notes=_notes(others), refusal=f"preflight: {text}")
     return replace(inspected, notes=_notes(heavy) if judged.verdict is Verdict.PARTIAL else ())
@@ -339,7 +365,7 @@ def _others(
     for other in lock.stacks.values():
         if other.id == wanted.id or other.kind is not StackKind.TRANSLATION or other.requires.os != system:
             continue
-        facts = stack_facts(lock, other, host, newest(ws, other.id))
+        facts = stack_facts(lock, other, host, newest(ws, other.id), ws.environ)
         yield facts, not (facts.gfx and other.requires.gfx and facts.gfx not in other.requires.gfx)
 
 

@@ -28,13 +28,17 @@ from scripts.bench.workload_record import judge_run, parse_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import AttemptFact, build_document
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
+from scripts.evidence.merging import PROBES
 from scripts.launch.injection import ViaFacts
+from scripts.launch.profiles import torch_policies
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.fs import parallel_map, read_bounded, write_atomic
+from scripts.osal.paths import user_path
 from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
 from scripts.probing import matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
+from scripts.probing.failures import policies_for
 from scripts.probing.matrix import (
     MatrixKey,
     ProbeAttempt,
@@ -53,8 +57,7 @@ UNFINISHED: Final = "reports/unfinished-probes.json"
 #: Bytes of what waits there: a whole matrix has far fewer.
 MOST_BYTES: Final = 64 * 1024 * 1024
 DEVICES: Final = ("cuda", "cpu")
-#: What documents of a matrix speak about: a failing probe takes away no pass of a check or a program.
-SUBJECT: Final = "probes"
+TWO: Final = 2
 #: Probes on the CPU reference share no GPU: so many at once, if the machine has the cores.
 MOST_AT_ONCE: Final = 4
 #: How many seconds a probe lasts that shows that something lasts.
@@ -75,8 +78,10 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
         attempts: every process, in order.
         kept: how many results an interrupted matrix had left.
         evidence: the document; empty where none is written.
+        gfx: the GPU's architecture; empty where it has none of AMD's.
         policies: settings that go around what failed, for PyTorch.
-        differences: of two matrices.
+        compared: two documents as they were named, ``scores`` what each of them counts.
+        differences: of the two.
     """
 
     stack: str = ""
@@ -87,13 +92,15 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
     attempts: tuple[ProbeAttempt, ...] = ()
     kept: int = 0
     evidence: str = ""
+    gfx: str = ""
     policies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    differences: tuple[ProbeDifference, ...] = ()
     compared: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()
+    differences: tuple[ProbeDifference, ...] = ()
 
     JSON = (
-        "stack simulated program score percent=score.percent results attempts kept evidence policies "
-        "compared differences"
+        "stack gfx? simulated program score percent=score.percent results attempts kept evidence policies "
+        "compared scores differences"
     )
 
     @property
@@ -113,8 +120,7 @@ def probe(
     quick: bool = False,
     fresh: bool = False,
     device: str = "cuda",
-    compare: str = "",
-    and_: str = "",
+    compare: Sequence[str] | None = None,
 ) -> ProbeResult:
     """Run probes under the active stack or a named one, or compare two documents of earlier runs.
 
@@ -122,8 +128,8 @@ def probe(
         UsageError: names, times or options cannot be read.
         WorkspaceError: the stack or the program cannot be used.
     """
-    if compare or and_:
-        return compare_documents(compare, and_)
+    if compare:
+        return compare_documents(compare)
     if device not in DEVICES:
         raise UsageError("no-such-device", f"--device={device} is neither cuda nor cpu")
     chosen = choose(only, quick=quick)
@@ -135,20 +141,20 @@ def probe(
     return run.result(chosen, fresh=fresh)
 
 
-def compare_documents(first: str, second: str) -> ProbeResult:
+def compare_documents(names: Sequence[str]) -> ProbeResult:
     """Compare the results of two evidence documents.
 
     Raises:
-        UsageError: one is not named, or is no document.
+        UsageError: there are not two, or one is no document.
     """
-    if not first or not second:
-        msg = "a comparison needs two documents"
-        raise UsageError("two-documents", msg, hint="invoke probe --compare=FILE --and=FILE")
-    paths = [Path.cwd() / name for name in (first, second)]
+    if len(names) != TWO:
+        msg = f"a comparison needs two documents, not {len(names)}"
+        raise UsageError("two-documents", msg, hint="name them: invoke probe --compare FILE FILE")
+    paths = [user_path(name, "--compare") for name in names]
     documents = [read_document(path) for path in paths]
     left, right = ([r for r in d.results if r.capability in probes()] for d in documents)
     return ProbeResult(
-        differences=differences(left, right), score=score(()), compared=tuple(path.name for path in paths)
+        compared=tuple(names), scores=(score(left), score(right)), differences=differences(left, right)
     )
 
 
@@ -192,6 +198,7 @@ class ProbeRun:
             attempts=matrix.attempts,
             kept=kept,
             evidence=str(evidence),
+            gfx=(gpu.gfx or "") if (gpu := self.staged.host.selected_gpu) else "",
             policies=policies_for(ordered),
         )
 
@@ -211,7 +218,9 @@ class ProbeRun:
         together = [p for p in todo if not p.alone] if threads > 1 else []
         apart = [p for p in todo if p not in together]
         box = [matrix]
-        with self.ws.progress.task(f"probe {self.key.stack}", len(todo), unit="probes") as advance:
+        whole = [probe for probe in probes().values() if probe in todo or probe.name in matrix.finals]
+        with self.ws.progress.table(f"probe {self.key.stack}", matrices.COLUMNS) as show:
+            show(matrices.rows_of(whole, matrix.results))
 
             def one(probe: Probe) -> None:
                 made = self._attempts(probe)
@@ -219,7 +228,7 @@ class ProbeRun:
                     box[0] = box[0].with_attempts(made)
                     self._save(box[0])
                     self._tell(made[-1])
-                    advance(1)
+                    show(matrices.rows_of(whole, box[0].results))
 
             parallel_map(one, together, threads=threads)
             parallel_map(one, apart, threads=1)
@@ -254,10 +263,15 @@ class ProbeRun:
         return matrices.compiling(replace(attempt, number=number, limit=limit, compiled=grown))
 
     def _command(self, probe: Probe, limit: float) -> Command:
-        """Plan the process as ``wrap`` plans any program; a lasting probe ends before its time is over."""
+        """Plan the process as ``wrap`` plans any program; a lasting probe ends before its time is over.
+
+        Settings that go around what fails in PyTorch are left out: they would hide it.
+        """
         script = self.ws.root.joinpath(*SCRIPT)
         lasting = f"--seconds={min(LASTING, limit * 0.7):g}"
-        request = WrapRequest(exe=self.program, program_args=(str(script), probe.name, lasting))
+        request = WrapRequest(
+            exe=self.program, program_args=(str(script), probe.name, lasting), without=torch_policies()
+        )
         plan = plan_run(
             self.ws, request, staged=lambda _ws, _stack: self.staged, placer=None, inspect=self._inspect
         )
@@ -293,7 +307,7 @@ class ProbeRun:
             redactor=redactor,
             revision=revision_of(self.ws),
             created=now,
-            application=SUBJECT,
+            application=PROBES,
             attachments=("matrix.json", *list(logs)[:190]),
             not_exercised=set(probes()) - set(matrix.finals),
             notes=(f"{counted.passed} of {len(chosen)} probes passed", *_facts(matrix)),
@@ -312,7 +326,7 @@ def read_attempt(probe: Probe, captured: Captured, *, folders: tuple[Path, ...])
         timed_out=captured.timed_out,
         folders=folders,
     )
-    if captured.dialogs and result.outcome is not Outcome.PASS:
+    if captured.dialogs:  # without us it would wait for a person, whatever it answered
         box = captured.dialogs[0]
         detail = f"a message box waited: {box.title}: {box.text}"
         result = CapabilityResult(capability=probe.name, level=None, outcome=Outcome.DIALOG, detail=detail)
@@ -348,17 +362,6 @@ def fact(attempt: ProbeAttempt) -> AttemptFact:
         seconds=attempt.seconds,
         detail=attempt.result.detail,
     )
-
-
-def policies_for(results: Sequence[CapabilityResult]) -> dict[str, tuple[str, ...]]:
-    """Name the settings for PyTorch that go around what failed, each with the probes that say so."""
-    found: dict[str, tuple[str, ...]] = {}
-    fine = {Outcome.PASS, *matrices.ABSENT}
-    for result in results:
-        policy = probes()[result.capability].policy
-        if policy and result.outcome not in fine:
-            found[policy] = (*found.get(policy, ()), result.capability)
-    return found
 
 
 def _facts(matrix: ProbeMatrix) -> list[str]:

@@ -5,9 +5,9 @@ Everything goes through the redactor, names of files too; the bundle says what i
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
+import webbrowser
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from scripts.app.context import Workspace, host_of
+from scripts.app.context import Workspace, host_of, lock_of
 from scripts.app.doctor_look import facts_of, look_around
-from scripts.app.stack_process import redactor_of
+from scripts.app.stack_process import home_of, redactor_of
 from scripts.doctor.diagnose import diagnose
 from scripts.doctor.examine import examine
-from scripts.errors import ExitCode, WorkspaceError
+from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document
-from scripts.evidence.evidence_io import FILE_NAME, dump, read_document, to_json, write_document
+from scripts.evidence.evidence_io import FILE_NAME, content_hash, read_document, to_json, write_document
 from scripts.model import Host
 from scripts.osal.fs import read_bounded, read_end, write_atomic
 from scripts.osal.redaction import Redactor, redact_bytes
@@ -150,45 +150,103 @@ class MachineSeen(Struct, frozen=True, kw_only=True):
         return {"path": str(self.path), "document": to_json(self.document)}
 
 
+class Prepared(Struct, frozen=True, kw_only=True):
+    """An issue that a person can send: its title and text, the files they lie in, and the form's address.
+
+    ``address`` is empty where this checkout comes from nowhere on GitHub; ``opened`` if a browser shows it.
+    """
+
+    title: str
+    body: str
+    issue: Path
+    document: Path
+    address: str
+    opened: bool = False
+
+
 class ReportResult(JsonRecord, frozen=True, kw_only=True):
     """What ``report`` found or did.
 
     Attributes:
         own: the newest document of each stack, made on this machine, newest first.
         imported: documents from others: not measured here, whatever they claim.
-        added: the document that was just imported.
+        added: the documents that were just imported.
         bundle: the bundle that was just written, and ``bundle_names`` what it holds.
+        submission: what was prepared for the project's issue form; nothing is sent.
         faults: files in the folders that are no valid documents.
     """
 
     own: tuple[MachineSeen, ...]
     imported: tuple[MachineSeen, ...]
-    added: MachineSeen | None = None
+    added: tuple[MachineSeen, ...] = ()
     bundle: Path | None = None
     bundle_names: tuple[str, ...] = ()
+    submission: Prepared | None = None
     faults: tuple[str, ...] = ()
     exit_code: int = ExitCode.OK
 
 
 def report(
-    ws: Workspace, *, import_: str = "", bundle: bool = False, findings: Sequence[object] = ()
+    ws: Workspace,
+    *,
+    import_: str = "",
+    bundle: bool = False,
+    submit: bool = False,
+    open_: bool = False,
+    findings: Sequence[object] = (),
 ) -> ReportResult:
-    """Show the newest documents; file a stranger's document; write a bundle.
+    """Show the newest documents; file a stranger's documents; write a bundle; prepare a submission.
 
     An imported document goes to ``stage/reports/imported``, never to ``evidence``: committing it there
-    is a person's decision. ``findings`` go into the bundle before what the doctor says of
-    the logs there.
+    is a person's decision. A folder is imported file by file, and what is no document in it is named.
+    ``findings`` go into the bundle before what the doctor says of the logs there. A submission is shown and
+    written, never sent; ``open_`` shows the project's form in a browser, its short fields filled in.
 
     Raises:
-        UsageError: the file to import cannot be read or is no valid document.
+        UsageError: the file to import cannot be read or is no valid document, or a folder has none; or
+            nothing here is worth a submission.
     """
-    added = _import(ws, Path(import_)) if import_ else None
     faults: list[str] = []
+    added = _import(ws, Path(import_), faults) if import_ else ()
     own = _newest_of_each(_read_all(_own_files(ws), faults))
     imported = tuple(_read_all(sorted((_reports(ws) / IMPORTED).glob("*.json")), faults))
     path, names = _write_bundle(ws, findings) if bundle else (None, ())
     return ReportResult(
-        own=own, imported=imported, added=added, bundle=path, bundle_names=names, faults=tuple(faults)
+        own=own,
+        imported=imported,
+        added=added,
+        bundle=path,
+        bundle_names=names,
+        submission=_prepare(ws, own, open_=open_) if submit or open_ else None,
+        faults=tuple(faults),
+    )
+
+
+def _prepare(ws: Workspace, own: Sequence[MachineSeen], *, open_: bool) -> Prepared:
+    """Fill the issue form with the newest document that says something about a GPU."""
+    from scripts.evidence.submission import submission_of  # noqa: PLC0415 - only a submission needs it
+
+    telling = [seen.document for seen in own if not seen.document.simulated]
+    documents = telling or [seen.document for seen in own]
+    if not documents:
+        raise UsageError(
+            "nothing-to-submit", "this machine has no document yet", hint="make one: invoke setup"
+        )
+    made = submission_of(documents[0], redactor_of(ws))
+    folder = _reports(ws) / "submission"
+    folder.mkdir(parents=True, exist_ok=True)
+    issue, document = folder / "issue.md", folder / "document.json"
+    write_atomic(issue, made.body.encode())
+    write_atomic(document, f"{made.document}\n".encode())
+    home = home_of(ws)
+    address = f"{home}/issues/new?{made.query}" if home else ""
+    return Prepared(
+        title=made.title,
+        body=made.body,
+        issue=issue,
+        document=document,
+        address=address,
+        opened=bool(open_ and address) and webbrowser.open(address),
     )
 
 
@@ -218,11 +276,29 @@ def _newest_of_each(seen: Iterator[MachineSeen]) -> tuple[MachineSeen, ...]:
     return tuple(found.values())
 
 
-def _import(ws: Workspace, source: Path) -> MachineSeen:
-    """Check a document and file it under a name of ours, made from its content."""
-    document = read_document(source)
-    name = f"{hashlib.sha256(dump(document)).hexdigest()[:16]}.json"
-    return MachineSeen(path=write_document(_reports(ws) / IMPORTED, document, name=name), document=document)
+def _import(ws: Workspace, source: Path, faults: list[str]) -> tuple[MachineSeen, ...]:
+    """Check documents and file each under a name of ours, made from its content."""
+    from scripts.evidence import foreign  # noqa: PLC0415 - only an import needs it
+
+    reports = foreign.read_foreign(source)
+    documents: list[Document] = []
+    if reports is not None:
+        documents += foreign.documents_of(reports, lock=lock_of(ws), redactor=redactor_of(ws))
+    if source.is_dir():
+        files = sorted(path for path in source.glob("*.json") if path.name not in foreign.FILES)
+        documents += (seen.document for seen in _read_all(files, faults))
+        if not documents:
+            msg = f"{source} holds no document to import"
+            raise UsageError("nothing-to-import", msg, context=tuple(faults), hint="name the file itself")
+    elif reports is None:
+        documents.append(read_document(source))
+    return tuple(_file(ws, document) for document in documents)
+
+
+def _file(ws: Workspace, document: Document) -> MachineSeen:
+    """Write one document where imported ones lie."""
+    path = write_document(_reports(ws) / IMPORTED, document, name=f"{content_hash(document)[:16]}.json")
+    return MachineSeen(path=path, document=document)
 
 
 def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tuple[str, ...]]:

@@ -12,7 +12,15 @@ from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.profile import program_facts
 from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import host_from_hipinfo, scan_host
-from scripts.host.support import NativeWay, driver_notes, native_ways, no_stack_possible, releases, support
+from scripts.host.support import (
+    USUAL,
+    NativeWay,
+    driver_notes,
+    native_ways,
+    no_stack_possible,
+    releases,
+    support,
+)
 from scripts.launch.profiles import recognised
 from scripts.model import Host
 from scripts.serialize import JsonRecord
@@ -57,7 +65,7 @@ def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str 
     if not from_hipinfo:
         host = scan_host(ws.environ, platform=ws.platform, gpu=gpu, hip_root=hip_root)
         return ScanResult(host=host, remarks=_remarks(host))
-    host, recognised = host_from_hipinfo(_read(from_hipinfo), platform=ws.platform, gpu=gpu)
+    host, recognised = host_from_hipinfo(read_hipinfo(from_hipinfo), platform=ws.platform, gpu=gpu)
     if not recognised:
         msg = f"{_called(from_hipinfo)} holds no hipInfo output"
         raise UsageError(
@@ -66,7 +74,7 @@ def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str 
     return ScanResult(host=host, remarks=_remarks(host), from_hipinfo=True)
 
 
-def _read(name: str) -> bytes:
+def read_hipinfo(name: str) -> bytes:
     """Read the file or standard input, whatever its encoding."""
     try:
         if name != "-":
@@ -103,8 +111,6 @@ def _remarks(host: Host) -> tuple[str, ...]:
 
 
 ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
-#: What is shown where no program was named.
-USUAL: Final = ("pytorch", "llama-cpp", "blender")
 
 
 class NativeResult(JsonRecord, frozen=True, kw_only=True):
@@ -127,7 +133,14 @@ class NativeResult(JsonRecord, frozen=True, kw_only=True):
     refusal: str = ""
     exit_code: int = ExitCode.OK
 
-    JSON = "gfx os program programs ways refusal"
+    JSON = "gfx os program programs ways refusal better"
+
+    @property
+    def better(self) -> str:
+        """Why translation is the better way; empty where the program has its own, or no stack can serve."""
+        if self.program is None or self.refusal or any(way.own for way in self.ways):
+            return ""
+        return "no way of its own is known here for this program: without its source, translation is the way"
 
 
 def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:

@@ -8,16 +8,20 @@ from pathlib import Path
 from scripts.app.check import CheckResult, check_staged
 from scripts.app.context import Staged, Workspace, cache_of, within
 from scripts.app.download_summary import DownloadSummary
-from scripts.app.run import WORKLOADS, RunResult, run_staged
+from scripts.app.run import RunResult, run_staged
 from scripts.app.setup_steps import Flow, FlowStep, StepNotes, read_request
 from scripts.app.stack_process import redactor_of, revision_of
-from scripts.errors import ExitCode, WorkspaceError
+from scripts.bench.workloads import workloads
+from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document, build_document, speaks_of
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
 from scripts.model import ArtifactFormat, CapabilityResult, Level, Outcome, StackKind
+from scripts.osal.named_output import check_output
+from scripts.osal.paths import user_path
 from scripts.osal.text import utc_now
 from scripts.serialize import JsonRecord
 from scripts.staging.runtimes import Generation, activate, read_history, remember_stage
+from scripts.store.bundle import BundleFacts, write_bundle
 from scripts.store.fetch import fetch as fetch_artifact
 
 CHECK_SECONDS = 120.0
@@ -79,13 +83,14 @@ def setup(
         force=force,
     )
     flow = Flow(ws, request)
+    flow.take_bundle()
     host = flow.scan()
     lock, selection, resolved = flow.select(host)
     flow.confirm_downloads(resolved)
     runtime = flow.runtime(resolved)
     staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
     remember_stage(ws.state_root, ws.stage)
-    proven = _proven(ws, staged, request.parts)
+    proven = _proven(ws, staged, flow.request.parts)
     if proven is not None:
         document, path = proven
         flow.steps += [
@@ -100,7 +105,7 @@ def setup(
             stack=runtime.stack,
             digest=runtime.digest,
             lock=lock.digest,
-            options=request.parts,
+            options=flow.request.parts,
             reason="setup",
             document=within(ws, path),
         )
@@ -126,7 +131,7 @@ def _proven(ws: Workspace, staged: Staged, options: tuple[str, ...]) -> tuple[Do
             continue
         path = ws.root / generation.document
         try:
-            document = read_document(path, trusted=True) if generation.document else None
+            document = read_document(path) if generation.document else None
         except WorkspaceError:
             return None  # removed or damaged by hand: it is written again
         known = document is not None and speaks_of(document, host=staged.host, runtime=runtime)
@@ -182,7 +187,7 @@ def probes_noted(flow: Flow, staged: Staged, notes: StepNotes) -> None:
 
 def run_noted(flow: Flow, staged: Staged, notes: StepNotes) -> RunResult:
     """Run the workload that every stack is asked for, as one step of a flow."""
-    gemm = WORKLOADS["gemm"]
+    gemm = workloads()["gemm"]
     ran = run_staged(flow.ws, staged, gemm, size=gemm.size, seconds=RUN_SECONDS)
     notes.status = "done" if ran.exit_code == ExitCode.OK else "failed"
     notes.detail = f"{ran.workload}: {ran.result.outcome.value}; {ran.result.detail}"
@@ -210,7 +215,10 @@ def _report(
         revision=revision_of(ws),
         created=now,
         attachments=logs,
-        not_exercised=sorted({w.shows for w in WORKLOADS.values()} - {ran.result.capability if ran else ""}),
+        not_exercised=sorted(
+            {w.shows for w in workloads().values()} - {ran.result.capability if ran else ""}
+        ),
+        figures=ran.figures if ran else (),
     )
     return document, write_document(folder, document)
 
@@ -255,6 +263,7 @@ def stage(
         system=for_,
     )
     flow = Flow(ws, request)
+    flow.take_bundle()
     _lock, _selection, resolved = flow.select(flow.scan())
     flow.distrust(resolved)
     flow.confirm_downloads(resolved)
@@ -265,15 +274,17 @@ def stage(
 
 
 class FetchResult(JsonRecord, frozen=True, kw_only=True):
-    """What is in the store now."""
+    """What is in the store now, and the bundle that was made of it."""
 
     stack: str
     summary: DownloadSummary
     blobs: tuple[str, ...]
     steps: tuple[FlowStep, ...]
+    bundle: Path | None = None
+    bundle_bytes: int | None = None
     exit_code: int = ExitCode.OK
 
-    JSON = "stack bill=summary files=blobs steps"
+    JSON = "stack bill=summary files=blobs steps bundle bundle_bytes"
 
 
 def fetch(
@@ -286,19 +297,54 @@ def fetch(
     offline: bool = False,
     mirror: str = "",
     for_: str = "",
+    bundle: str = "",
 ) -> FetchResult:
-    """Download what is missing; what is in the store already is verified again."""
+    """Download what is missing; what is in the store already is verified again.
+
+    ``bundle`` names a file into which the archives are written too, for a machine without network.
+
+    Raises:
+        WorkspaceError: something did not arrive, or the bundle cannot be written.
+    """
+    target = _bundle_path(ws, bundle)
     request = read_request(
         stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror, system=for_
     )
     flow = Flow(ws, request)
-    _lock, _selection, resolved = flow.select(flow.scan())
+    lock, _selection, resolved = flow.select(flow.scan())
     summary = flow.confirm_downloads(resolved)
     cache = cache_of(ws)
     with flow.step("fetch") as notes:
         published = [a for a in resolved.artifacts if a.format is not ArtifactFormat.SUPPLIED]
         blobs = [fetch_artifact(a, cache, options=request.fetching, progress=ws.progress) for a in published]
         notes.detail = f"{len(blobs)} verified by hash"
+    size = None
+    if target is not None:
+        with flow.step("bundle") as notes:
+            facts = BundleFacts(stack=resolved.stack.id, options=request.parts, lock=lock.digest)
+            pairs = zip(published, blobs, strict=True)
+            for artifact in resolved.artifacts:
+                if artifact not in published:
+                    ws.progress.note(f"{artifact.id} is not in the bundle: its files are brought by a person")
+            size = write_bundle(target, facts, pairs, progress=ws.progress)
+            notes.detail = f"{len(blobs)} archives, {size:,} bytes"
     return FetchResult(
-        stack=resolved.stack.id, summary=summary, blobs=tuple(map(str, blobs)), steps=tuple(flow.steps)
+        stack=resolved.stack.id,
+        summary=summary,
+        blobs=tuple(map(str, blobs)),
+        steps=tuple(flow.steps),
+        bundle=target,
+        bundle_bytes=size,
     )
+
+
+def _bundle_path(ws: Workspace, text: str) -> Path | None:
+    """Read where the bundle goes, before anything is downloaded; it is never written into our own folders."""
+    if not text:
+        return None
+    path = user_path(text, "--bundle", cwd=Path.cwd()).absolute()
+    check_output(path, "--bundle", trees={"the store": ws.cache_root, "the stage": ws.stage})
+    if path.is_dir() or not path.parent.is_dir():
+        hint = "name a file in a folder that exists"
+        raise UsageError("bad-output", "--bundle names no file", context=(str(path),), hint=hint)
+    return path

@@ -109,6 +109,29 @@ class Flow(Struct):
             )
             return host
 
+    def take_bundle(self) -> None:
+        """Take the archives of a bundle into the store, and mean its stack where none was named.
+
+        A folder is left to the steps that ask for its files.
+        """
+        path = Path(self.request.supplied) if self.request.supplied else None
+        if path is None or path.is_dir():
+            return
+        if not path.is_file():
+            hint = "name a bundle of `invoke fetch --bundle=FILE`, or the folder with the files"
+            raise UsageError("no-such-file", f"--supplied={path} does not exist", hint=hint)
+        from scripts.store.bundle import read_facts, take_bundle  # noqa: PLC0415 - few runs bring one
+
+        with self.step("bundle") as notes:
+            lock, facts = lock_of(self.ws), read_facts(path)
+            taken = take_bundle(path, cache_of(self.ws), lock.artifacts, progress=self.ws.progress)
+            notes.status = "done" if taken else "kept"
+            notes.detail = f"{len(taken)} archives of {facts.stack or 'no stack'} verified by hash"
+            stack = self.request.stack or (facts.stack if facts.stack in lock.stacks else "")
+            # Its own options are meant where its own stack is.
+            parts = self.request.parts or (facts.options if stack == facts.stack else ())
+            self.request = replace(self.request, stack=stack, parts=parts, supplied="")
+
     def select(self, host: Host) -> tuple[Lock, Selection, Resolved]:
         """Choose a stack, and look up all its parts."""
         with self.step("select") as notes:
@@ -163,7 +186,7 @@ class Flow(Struct):
     def runtime(self, resolved: Resolved) -> Runtime:
         """Bring a stack's runtime here, every byte of it verified.
 
-        What changed or vanished since it was assembled is reported and made anew, from archives that are
+        What changed or vanished since it was assembled is reported and made again, from archives that are
         read and hashed again: the same bytes may lie in the unpacked tree under another name.
 
         Raises:
@@ -173,9 +196,9 @@ class Flow(Struct):
         try:
             return self.assemble(plan)
         except StagedFileError as error:
-            self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them anew")
+            self.ws.progress.note(f"{error.message}: {', '.join(error.context[1:])}; making them again")
             self.steps[-1] = replace(
-                self.steps[-1], status="done", detail=f"{error.message}; made anew below"
+                self.steps[-1], status="done", detail=f"{error.message}; made again below"
             )
         cache = cache_of(self.ws)
         discard_runtime(cache, plan.digest)
@@ -270,7 +293,8 @@ def read_request(
 ) -> SetupRequest:
     """Read the options as typed."""
     parts = tuple(part.strip() for part in with_.split(",") if part.strip())
-    mirrors = (mirror,) if mirror else ()
+    # A folder that a person brings may hold archives too.
+    mirrors = tuple(place for place in (mirror, supplied if Path(supplied).is_dir() else "") if place)
     options = FetchOptions(offline=offline, mirrors=mirrors)
     return SetupRequest(
         stack=stack,

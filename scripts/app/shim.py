@@ -158,6 +158,8 @@ def file_name(program: Path, stack: str, *, windows: bool) -> str:
 
 
 FOLDER: Final = "shims"
+#: Stands in Steam's launch options for the game's own command line.
+GAME: Final = "%command%"
 
 
 class ShimResult(JsonRecord, frozen=True, kw_only=True):
@@ -172,6 +174,7 @@ class ShimResult(JsonRecord, frozen=True, kw_only=True):
         kept: scripts that were changed since, and left alone.
         notes: what a person should know before the first start.
         steam: the launch option by which Steam starts a game with the layer, where a launcher does.
+        steam_script: the same through the script, with the stack's variables.
     """
 
     program: Path
@@ -182,8 +185,9 @@ class ShimResult(JsonRecord, frozen=True, kw_only=True):
     kept: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     steam: str = ""
+    steam_script: str = ""
 
-    JSON = "program stack? via? written removed kept notes steam?"
+    JSON = "program stack? via? written removed kept notes steam? steam_script?"
 
     @property
     def exit_code(self) -> int:
@@ -235,7 +239,9 @@ def shim(
         via=str(shown.via),
         written=path,
         notes=shown.notes,
-        steam=f'"{plan.command.program}" -- %command%' if shown.via is Via.LAUNCHER else "",
+        steam=f'"{plan.command.program}" -- {GAME}' if shown.via is Via.LAUNCHER else "",
+        # A .cmd file starts what is written in it and leaves aside what Steam appends.
+        steam_script=f'"{path}" {GAME}' if ws.platform == "win32" else "",
     )
 
 

@@ -8,13 +8,19 @@ from pathlib import Path
 from scripts.host.hip_libraries import RUNTIME, backends_in_files, backends_in_root, kernels_for
 from scripts.launch.request import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
-from scripts.preflight.coverage import Provider, StackFacts
+from scripts.preflight.coverage import Provider, ReportedVersions, StackFacts
+from scripts.preflight.cuda_versions import reported_versions
 from scripts.preflight.libraries import api_table
 from scripts.staging.select import fitting_root
 
 
-def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -> StackFacts:
-    """Put together what a stack has for programs; what is unknown stays ``None``."""
+def stack_facts(
+    lock: Lock, stack: Stack, host: Host, runtime: Runtime | None, environ: Mapping[str, str] | None = None
+) -> StackFacts:
+    """Put together what a stack has for programs; what is unknown stays ``None``.
+
+    ``environ`` is what a program started now would inherit.
+    """
     gpu = host.selected_gpu
     gfx = (gpu.gfx or "") if gpu is not None else ""
     names = _names(lock, stack, runtime)
@@ -34,7 +40,14 @@ def stack_facts(lock: Lock, stack: Stack, host: Host, runtime: Runtime | None) -
         gfx=gfx,
         hip=hip,
         launcher=LAUNCHER in names,
+        reported=_reported(stack, environ or {}),
     )
+
+
+def _reported(stack: Stack, environ: Mapping[str, str]) -> ReportedVersions | None:
+    """Say which CUDA version and capability a stack's driver reports; what the lock sets comes first."""
+    own = {policy.name: policy.value for policy in stack.env if policy.value is not None and not policy.only}
+    return reported_versions(stack.id, (stack.ptx or "", stack.api or ""), {**environ, **own})
 
 
 def _is_release(part: str, table: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -96,6 +97,19 @@ def revision_of(ws: Workspace) -> Revision | None:
         return None
     dirty = _git(git, ws.root, "status", "--porcelain", "--untracked-files=no")
     return Revision(commit=commit, dirty=bool(dirty))
+
+
+def home_of(ws: Workspace) -> str:
+    """Return the project's address on GitHub, as git knows it; empty where it is elsewhere or unknown."""
+    git = shutil.which("git", path=ws.environ.get("PATH"))
+    if git is None or not (ws.root / ".git").exists():
+        return ""
+    found = _GITHUB.search(_git(git, ws.root, "remote", "get-url", "origin"))
+    return f"https://github.com/{found[1]}" if found else ""
+
+
+#: What git calls a repository on GitHub, over https and ssh.
+_GITHUB: Final = re.compile(r"github\.com[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?\Z")
 
 
 def _git(git: str, root: Path, *words: str) -> str:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from msgspec import field
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, read_count, staged_runtime
-from scripts.app.evidence_lookup import Proof, Worth, evidence_of, known_by_stack
+from scripts.app.evidence_lookup import Proof, Worth, evidence_store, known_by_stack
 from scripts.errors import ExitCode, StagedFileError, UsageError
-from scripts.model import Host, Stack, StackKind
+from scripts.evidence.store import EvidenceStore
+from scripts.lock.reader import unknown_name
+from scripts.model import Host, Lock, Stack, StackKind
 from scripts.serialize import JsonRecord, pick
 from scripts.staging.runtimes import Generation, activate, go_back, load_runtime, read_history, verify_runtime
 from scripts.staging.select import unmet
 
+if TYPE_CHECKING:
+    from scripts.app.advice import GpuAdvice
+
 #: No history is longer.
 MOST_GENERATIONS: Final = 1_000_000
-ARCHITECTURE: Final = re.compile(r"gfx[0-9a-f]{3,4}")
 NOTHING: Final[tuple[list[Worth], list[Proof]]] = ([], [])
 
 
@@ -49,43 +55,76 @@ class StackRow(JsonRecord, frozen=True, kw_only=True):
 
 
 class StacksResult(JsonRecord, frozen=True, kw_only=True):
-    """All stacks of the lock, in its order."""
+    """All stacks of the lock, in its order; with ``advice`` for the GPU that was asked about.
 
-    rows: tuple[StackRow, ...]
-    gfx: str
+    ``sbom`` is a CycloneDX document where one was asked for; it is then the whole result.
+    """
+
+    rows: tuple[StackRow, ...] = ()
+    gfx: str = ""
+    advice: tuple[GpuAdvice, ...] = ()
+    sbom: Mapping[str, object] = field(default_factory=dict)
     exit_code: int = ExitCode.OK
 
-    JSON = "gfx? stacks=rows"
+    JSON = "gfx? advice stacks=rows"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the document that was asked for, or the list."""
+        return dict(self.sbom) or super().to_json()
 
 
-def stacks(ws: Workspace, *, for_gpu: str = "") -> StacksResult:
-    """List the stacks; with ``for_gpu`` only those for that architecture, whatever is in this machine.
+def stacks(ws: Workspace, *, for_gpu: str = "", sbom: str = "") -> StacksResult:
+    """List the stacks; with ``for_gpu`` those for that GPU, whatever is in this machine, and what to use.
+
+    Args:
+        ws: where we are.
+        sbom: the stack whose bill of materials is wanted instead.
+        for_gpu: a product's name, an architecture, what hipInfo printed, a file with it, or ``-`` for
+            standard input.
 
     Raises:
-        UsageError: ``for_gpu`` is not an architecture's name.
+        UsageError: it names no GPU, or too many; or there is no such stack.
     """
-    if for_gpu and not ARCHITECTURE.fullmatch(for_gpu):
-        msg = f"--for-gpu={for_gpu} is not the name of an AMD architecture"
-        raise UsageError(
-            "bad-architecture", msg, hint="write for example --for-gpu=gfx1200; `invoke scan` names yours"
-        )
     lock, history = lock_of(ws), read_history(ws.stage)
+    if sbom:
+        return StacksResult(sbom=_sbom(lock, sbom))
+    with evidence_store(ws) as store:
+        advice = _advice(ws, store, lock, for_gpu) if for_gpu else ()
+        wanted = tuple(each.gfx for each in advice)
+        known = known_by_stack(store, gpu=wanted[0] if len(wanted) == 1 else "")
     host: Host | None = None if for_gpu else host_of(ws)
-    known = known_by_stack(evidence_of(ws))
     staged = {g.stack for g in history.generations}
     rows = tuple(
         StackRow(
             stack=stack,
             obstacles=unmet(stack, host, host.selected_gpu) if host is not None else (),
-            worth=tuple(w for w in known.get(stack.id, NOTHING)[0] if not for_gpu or w.gfx == for_gpu),
-            proofs=tuple(p for p in known.get(stack.id, NOTHING)[1] if not for_gpu or p.gfx == for_gpu),
+            worth=tuple(w for w in known.get(stack.id, NOTHING)[0] if not wanted or w.gfx in wanted),
+            proofs=tuple(p for p in known.get(stack.id, NOTHING)[1] if not wanted or p.gfx in wanted),
             active=history.active is not None and history.active.stack == stack.id,
             staged=stack.id in staged,
         )
         for stack in lock.stacks.values()
-        if not for_gpu or _is_for(stack, for_gpu)
+        if not wanted or any(_is_for(stack, gfx) for gfx in wanted)
     )
-    return StacksResult(rows=rows, gfx=for_gpu)
+    return StacksResult(rows=rows, gfx=" ".join(wanted), advice=advice)
+
+
+def _sbom(lock: Lock, name: str) -> Mapping[str, object]:
+    """Return a stack's bill of materials."""
+    from scripts.lock.sbom import sbom_of  # noqa: PLC0415 - the plain list has no use for it
+
+    if name not in lock.stacks:
+        raise unknown_name("stack", name, tuple(lock.stacks))
+    return sbom_of(lock, lock.stacks[name])
+
+
+def _advice(ws: Workspace, store: EvidenceStore, lock: Lock, text: str) -> tuple[GpuAdvice, ...]:
+    """Answer for each architecture that is meant."""
+    from scripts.app.advice import advise, meant_gpu  # noqa: PLC0415 - the plain list has no use for it
+
+    match = meant_gpu(text)
+    system = "windows" if ws.platform == "win32" else "linux"
+    return tuple(advise(store, lock, gfx=gfx, os=system, names=match.names) for gfx in match.gfx)
 
 
 def _is_for(stack: Stack, gfx: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform as platform_module
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,99 +16,14 @@ from scripts.app.context import Staged, Workspace, read_count
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import redactor_of, revision_of, run_ours
 from scripts.app.wrap.plan import WrapRequest, plan_run
-from scripts.bench.own_workload import OwnWorkload
-from scripts.bench.trials import HIGHER, LOWER, Metric, Runs, Trial
+from scripts.bench.trials import SIMULATED, Metric, Runs, Trial
 from scripts.bench.workload_record import Record, judge_run, parse_record
-from scripts.errors import UsageError
+from scripts.bench.workloads import OwnWorkload, Workload
 from scripts.host.facts import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.process import capture
-from scripts.osal.processes import Captured
+from scripts.osal.processes import Captured, Command
 from scripts.osal.text import time_stamp
-
-
-class Workload(Struct, frozen=True, kw_only=True):
-    """A program in ``scripts/inside`` that prints one marked result line with its iterations.
-
-    Attributes:
-        name: what ``--workload`` calls it.
-        script: the program.
-        shows: the capability a right answer stands for.
-        size: the default of ``--size``, counted in ``unit``; ``largest`` is the most it may be.
-        metrics: what each iteration holds; the first one decides.
-        arguments: further arguments of the program.
-        dtype: the type a native product would be measured in; empty where there is none to put beside.
-    """
-
-    name: str
-    script: str
-    shows: str
-    size: int
-    metrics: tuple[Metric, ...]
-    largest: int = 16384
-    unit: str = ""
-    arguments: tuple[str, ...] = ()
-    dtype: str = ""
-
-
-def _gemm(name: str, dtype: str) -> Workload:
-    """Describe the matrix product in one type."""
-    return Workload(
-        name=name,
-        script="gemm.py",
-        shows="cublas gemm",
-        size=1024,
-        unit="rows and columns",
-        metrics=(Metric(name=f"gflops_{dtype}", better=HIGHER, unit="GFLOP/s"),),
-        arguments=("--dtype", dtype),
-        dtype=dtype,
-    )
-
-
-_COPIES: Final = tuple(
-    Metric(name=name, better=HIGHER, unit="GB/s") for name in ("h2d_gbps", "d2h_gbps", "d2d_gbps")
-)
-_STARTS: Final = tuple(Metric(name=name, better=LOWER, unit="µs") for name in ("roundtrip_us", "stream_us"))
-
-WORKLOADS: Final[Mapping[str, Workload]] = {
-    workload.name: workload
-    for workload in (
-        _gemm("gemm", "float32"),
-        _gemm("gemm-float64", "float64"),
-        Workload(
-            name="copy",
-            script="memory_copy.py",
-            shows="cuda copies",
-            size=64,
-            largest=4096,
-            unit="MiB",
-            metrics=_COPIES,
-        ),
-        Workload(
-            name="launch-latency",
-            script="launch_latency.py",
-            shows="cuda kernels",
-            size=500,
-            largest=100_000,
-            unit="launches",
-            metrics=_STARTS,
-        ),
-    )
-}
-
-
-def find_workload(name: str) -> Workload:
-    """Return a workload of ours.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    known = WORKLOADS.get(name or "gemm")
-    if known is None:
-        msg = f"there is no workload {name!r}"
-        hint = f"use one of: {', '.join(WORKLOADS)}; or a file of your own, ending in .toml"
-        raise UsageError("no-such-workload", msg, hint=hint)
-    return known
 
 
 def read_size(text: str, workload: Workload) -> int:
@@ -125,11 +40,21 @@ INSIDE: Final = ("scripts", "inside")
 
 
 class TrialJob(Struct, frozen=True, kw_only=True):
-    """What is run again and again: one of our workloads at a size, or a program of the user's own."""
+    """What is run again and again: one of our workloads at a size, or a program of the user's own.
+
+    Attributes:
+        workload: what is run.
+        size: how much of it; 0 for a program of the user's own.
+        seconds: how long one run may take.
+        exe: the Python that runs one of ours; empty for the one that runs us.
+        slowdown: percent by which one of ours is made slower, to see whether a comparison finds that.
+    """
 
     workload: Workload | OwnWorkload
     size: int = 0
     seconds: float
+    exe: str = ""
+    slowdown: float = 0.0
 
     @property
     def name(self) -> str:
@@ -162,10 +87,11 @@ class TrialJob(Struct, frozen=True, kw_only=True):
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """One process run: judged, with its figures."""
+    """One process run: judged, with its figures; ``first`` is what came before the steady state."""
 
     result: CapabilityResult
     iterations: tuple[Mapping[str, float], ...]
+    first: Mapping[str, float] = field(default_factory=dict)
     data: Mapping[str, object] = field(default_factory=dict)
     output: bytes = b""
     seconds: float = 0.0
@@ -189,29 +115,49 @@ def attempt(ws: Workspace, staged: Staged, job: TrialJob) -> Attempt:
 
 def _attempt_ours(ws: Workspace, staged: Staged, workload: Workload, job: TrialJob) -> Attempt:
     """Start a program of ours, and read its result line."""
-    script = ws.root.joinpath(*INSIDE, workload.script)
-    argv = [sys.executable, str(script), "--size", str(job.size), *workload.arguments]
-    captured = run_ours(ws, staged, argv, timeout=job.seconds)
+    words = [str(ws.root.joinpath(*INSIDE, workload.script)), "--size", str(job.size), *workload.arguments]
+    if job.slowdown:
+        words += ["--slowdown", f"{job.slowdown:g}"]
+    if job.exe:
+        captured = capture(planned(ws, staged, job.exe, words), timeout=job.seconds)
+    else:
+        captured = run_ours(ws, staged, [sys.executable, *words], timeout=job.seconds)
+    return attempt_of(
+        captured, workload.shows, application=workload.application, folders=own_folders(ws, staged)
+    )
+
+
+def attempt_of(
+    captured: Captured, capability: str, *, application: bool = False, folders: tuple[Path, ...] = ()
+) -> Attempt:
+    """Read what a program of ours printed, and judge it."""
     record = parse_record(captured.stderr)
     rows = record.data.get("iterations")
-    iterations = tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
+    first = record.data.get("first")
     return Attempt(
-        result=_judge(record, captured, workload.shows, folders=own_folders(ws, staged)),
-        iterations=iterations,
+        result=_judge(record, captured, capability, application=application, folders=folders),
+        iterations=tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else (),
+        first=first if isinstance(first, dict) else {},
         data=record.data,
         output=transcript(captured),
         seconds=captured.seconds,
     )
 
 
+def planned(ws: Workspace, staged: Staged, exe: str, words: Sequence[str], *, cwd: str = "") -> Command:
+    """Plan a process as ``wrap`` plans any program."""
+    request = WrapRequest(exe=exe, cwd=cwd, program_args=tuple(words))
+    look = partial(inspect_program, ws)
+    return plan_run(ws, request, staged=lambda _ws, _stack: staged, placer=None, inspect=look).command
+
+
 def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attempt:
     """Start the user's program the way ``wrap`` starts it, and read its output."""
     words = [sys.executable if word == "{python}" else word for word in workload.command]
-    program = workload.folder / words[0] if len(Path(words[0]).parts) > 1 else Path(words[0])
-    request = WrapRequest(exe=str(program), cwd=str(workload.folder), program_args=tuple(words[1:]))
-    look = partial(inspect_program, ws)
-    plan = plan_run(ws, request, staged=lambda _ws, _stack: staged, placer=None, inspect=look)
-    captured = capture(plan.command, timeout=workload.timeout)
+    named = any(mark in words[0] for mark in ("/", "\\")) or Path(words[0]).is_absolute()
+    program = workload.folder / words[0] if named else Path(words[0])
+    command = planned(ws, staged, str(program), words[1:], cwd=str(workload.folder))
+    captured = capture(command, timeout=workload.timeout)
     text = captured.stdout.decode("utf-8", "replace") + "\n" + captured.stderr.decode("utf-8", "replace")
     record, iterations = _read_own(workload, text, captured)
     return Attempt(
@@ -284,6 +230,7 @@ def trial_of(ws: Workspace, staged: Staged, attempted: Attempt, *, runtime: str,
         started=attempted.started,
         seconds=round(attempted.seconds, 3),
         iterations=attempted.iterations if attempted.right else (),
+        first=attempted.first if attempted.right else {},
     )
 
 
@@ -298,9 +245,10 @@ def conditions_here(ws: Workspace, staged: Staged, job: TrialJob) -> dict[str, s
         "digest": staged.runtime.digest,
         "settings": "; ".join(f"{e.name}={e.value}" for e in staged.stack.env if e.value and not e.only)
         or "none",
-        "gpu": "none (simulated on the CPU)" if simulated else (gpu.name if gpu else UNKNOWN),
+        "gpu": SIMULATED if simulated else (gpu.name if gpu else UNKNOWN),
         "driver": (gpu.driver if gpu else None) or ("none" if simulated else UNKNOWN),
         "size": job.size_text,
+        **({"slowed by": f"{job.slowdown:g} %"} if job.slowdown else {}),
         "seed": UNKNOWN if isinstance(job.workload, OwnWorkload) else str(SEED),
         "os": f"{staged.host.os} {platform_module.release()}",
         "machine": staged.host.machine,
@@ -347,22 +295,3 @@ def _processor(ws: Workspace) -> str:
 
 def _now() -> str:
     return time_stamp()
-
-
-def native_product(ws: Workspace, staged: Staged, job: TrialJob) -> dict[str, object]:
-    """Measure the device's own matrix product: rocBLAS on AMD, NumPy's BLAS on the CPU.
-
-    On an NVIDIA GPU cuBLAS *is* the device's own, so there is nothing to put beside it.
-    """
-    if not isinstance(job.workload, Workload) or not job.workload.dtype:
-        return {}
-    if staged.stack.kind is StackKind.CONTROL:
-        return {"library": "cuBLAS", "note": "the run itself is the device's own library"}
-    backend = "cpu" if staged.stack.kind is StackKind.REFERENCE else "hip"
-    script = ws.root.joinpath(*INSIDE, "gemm_native.py")
-    argv = [sys.executable, str(script), "--backend", backend, "--size", str(job.size)]
-    captured = run_ours(ws, staged, [*argv, "--dtype", job.workload.dtype], timeout=job.seconds)
-    data = parse_record(captured.stderr).data
-    name = job.primary
-    found = {key: data[key] for key in ("library", "device", "outcome", "detail", name) if key in data}
-    return found or {"outcome": "error", "detail": "it printed no result"}

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
 
 from scripts.app.check import CheckResult
-from scripts.app.context import Staged, Workspace, within
-from scripts.app.run import WORKLOADS, RunResult
+from scripts.app.context import Staged, Workspace
+from scripts.app.probe_findings import documents_here
+from scripts.app.run import RunResult
 from scripts.app.setup_steps import Flow
 from scripts.app.stack_process import redactor_of, revision_of
 from scripts.app.validation_steps import ValidationSubject
-from scripts.errors import ExitCode, WorkspaceError
+from scripts.bench.workloads import workloads
+from scripts.errors import ExitCode
 from scripts.evidence.document import Document, build_document
-from scripts.evidence.evidence_io import FILE_NAME, read_document, report_folder, write_document
-from scripts.evidence.index import Filed, Regression, find_regressions
+from scripts.evidence.evidence_io import report_folder, write_document
+from scripts.evidence.regressions import Regression, find_regressions
 from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, junit, write_validation
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic
@@ -74,7 +75,7 @@ def write_papers(
     for file, data in found.logs.items():
         (folder / file).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
     document = _evidence(ws, found, staged, created, program) if staged and found.results else None
-    regressions = find_regressions(document, _earlier(ws)) if document else ()
+    regressions = find_regressions(document, documents_here(ws)) if document else ()
     evidence = write_document(folder, document) if document else None
     validation = _validation(
         flow, found, document, regressions, name=name, created=created, evidence=evidence
@@ -101,18 +102,9 @@ def _evidence(
         created=created,
         application=program.name if program else "",
         attachments=[*found.logs, "junit.xml", "validation.json"],
-        not_exercised=sorted({w.shows for w in WORKLOADS.values()} - {r.capability for r in found.results}),
+        not_exercised=sorted({w.shows for w in workloads().values()} - {r.capability for r in found.results}),
+        figures=found.ran.figures if found.ran else (),
     )
-
-
-def _earlier(ws: Workspace) -> Iterator[Filed]:
-    """Yield every document of this workspace: what was committed, then what was made here."""
-    own = sorted((ws.stage / "reports").glob(f"*/{FILE_NAME}"))
-    for path in (*sorted(ws.evidence.glob("*.json")), *own):
-        try:
-            yield Filed(path=within(ws, path), document=read_document(path, trusted=True))
-        except WorkspaceError:
-            continue  # damaged by hand: it proves nothing, and `report` names it
 
 
 def _validation(

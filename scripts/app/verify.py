@@ -27,13 +27,17 @@ class Verified(JsonRecord, frozen=True, kw_only=True):
 
 
 class VerifyResult(JsonRecord, frozen=True, kw_only=True):
-    """Everything that was verified, and the commands that repair what is not intact."""
+    """Everything that was verified, and the commands that repair what is not intact.
+
+    ``signer`` is the fingerprint of the key that signed the lock; empty where no signature lies beside it.
+    """
 
     items: tuple[Verified, ...]
     deep: bool
     repair: tuple[str, ...] = ()
+    signer: str = ""
 
-    JSON = "deep intact items repair"
+    JSON = "deep intact lock_signed_by=signer items repair"
 
     @property
     def intact(self) -> bool:
@@ -73,6 +77,7 @@ def verify(ws: Workspace, *, stack: str = "", deep: bool = False) -> VerifyResul
     return VerifyResult(
         items=tuple(item for found in items.values() for item in found),
         deep=deep,
+        signer=lock.signer,
         repair=tuple(f"invoke stage --stack={stack}" for stack in dict.fromkeys(broken)),
     )
 

@@ -25,7 +25,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from scripts.bench.trials import LOWER, UNKNOWN, Runs, Trial
+from scripts.bench.trials import LOWER, SIMULATED, UNKNOWN, Runs, Trial
 from scripts.errors import UsageError
 
 #: 97.5 % quantiles of the normal distribution, and of t with 1 to 9 degrees of freedom: for a two-sided
@@ -94,7 +94,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """A whole comparison: the primary metric's verdict is its own.
 
     ``unpaired`` counts trials without a partner; ``spreads`` says how far the trials of one runtime lie
-    apart in the primary metric, in percent.
+    apart in the primary metric, in percent; ``simulated`` names the sides that ran on the CPU reference.
     """
 
     baseline: str
@@ -108,6 +108,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     unpaired: int
     spreads: Mapping[str, float]
     answers_known: bool
+    simulated: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> CompareVerdict:
@@ -201,6 +202,7 @@ def compare(
         unpaired=len(numbers[0] ^ numbers[1]),
         spreads={side[0].runtime: _apart(side, chosen, warmup) for side in sides},
         answers_known=all(t.right is True for side in sides for t in side),
+        simulated=tuple(s for s in (baseline, candidate) if conditions_of(runs, s)["gpu"] == SIMULATED),
     )
 
 

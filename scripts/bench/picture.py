@@ -87,10 +87,11 @@ def headings(comparison: Comparison) -> tuple[str, str, str]:
     finding = comparison.findings[comparison.primary]
     better = {"higher": "more is better", "lower": "less is better"}[finding.better]
     need = finding.needed_pairs
+    simulated = "; simulated on the CPU" if comparison.simulated else ""
     needed = f"; about {need} pairs would narrow the bar to the margin" if need else ""
     return (
         f"{comparison.candidate} against {comparison.baseline}: {comparison.verdict.value}",
-        f"{comparison.workload}, {finding.metric} ({better}); one dot is one pair of runs",
+        f"{comparison.workload}, {finding.metric} ({better}); one dot is one pair of runs{simulated}",
         f"{finding.interval.pairs} pairs{needed}",
     )
 

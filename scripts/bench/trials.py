@@ -30,6 +30,8 @@ FORMAT: Final = 1
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"record-{FORMAT}.json"
 MAX_BYTES: Final = 64 * 1024 * 1024
 UNKNOWN: Final = "unknown"
+#: What the CPU reference's figures are measured on, among the conditions: no GPU.
+SIMULATED: Final = "none (simulated on the CPU)"
 HIGHER: Final = "higher"
 LOWER: Final = "lower"
 
@@ -50,7 +52,8 @@ class Trial(Struct, frozen=True, kw_only=True):
         number: counts the trials of that runtime from 1; equal numbers make a pair.
         right: whether its answer was the known one and it ended cleanly; ``None`` where unknown.
         answer: the answer, or why there is none.
-        iterations: what it measured, in order; every value is finite.
+        iterations: what it measured in its steady state, in order; every value is finite.
+        first: what it measured in its first update, which loads and compiles; empty where unknown.
         state: what the machine was like just then: clocks, power.
         started: when, in UTC, or ``unknown``.
         seconds: how long the whole process took; ``None`` where unknown.
@@ -60,6 +63,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     number: int
     right: bool | None
     iterations: tuple[Mapping[str, float], ...]
+    first: Mapping[str, float] = field(default_factory=dict)
     answer: str = ""
     state: Mapping[str, str] = field(default_factory=dict)
     started: str = UNKNOWN
@@ -91,7 +95,7 @@ class Runs(Struct, frozen=True, kw_only=True):
 
 def to_json(runs: Runs) -> dict[str, object]:
     """Return a record as plain JSON data."""
-    trial = "runtime trial=number started seconds right answer state iterations"
+    trial = "runtime trial=number started seconds right answer state iterations first"
     return {
         "format": FORMAT,
         **pick(runs, "created workload size primary baseline warmup runtimes=conditions notes"),
@@ -157,6 +161,7 @@ def _runs(data: Mapping[str, Any]) -> Runs:
             started=t["started"],
             seconds=t["seconds"],
             iterations=tuple({k: float(v) for k, v in row.items()} for row in t["iterations"]),
+            first={k: float(v) for k, v in t.get("first", {}).items()},
         )
         for t in data["trials"]
     )
@@ -174,7 +179,9 @@ def _refuse_twins(runs: Runs, origin: Path) -> None:
         if key in seen:
             _refuse(origin, f"trial {trial.number} of {trial.runtime} is in it twice")
         seen.add(key)
-        if not all(math.isfinite(value) for row in trial.iterations for value in row.values()):
+        if not all(
+            math.isfinite(value) for row in (*trial.iterations, trial.first) for value in row.values()
+        ):
             _refuse(origin, f"trial {trial.number} of {trial.runtime} holds a value that is no number")
 
 

@@ -137,7 +137,7 @@ class Image(Struct, frozen=True, kw_only=True):
 
 
 #: What to do with a program that is damaged.
-ANEW: Final = "install it anew: the file is damaged"
+ANEW: Final = "install it again: the file is damaged"
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
@@ -223,7 +223,7 @@ def sniff(head: bytes, suffix: str) -> Sniffed:
     if head.startswith(b"\xca\xfe\xba\xbe"):  # a Java class says its version where a program its processors
         java = int.from_bytes(head[4:8], "big") >= _FAT_BINARY_COUNT
         return Sniffed("a Java class", "name java itself") if java else Sniffed("a program for macOS")
-    known = next((told for sign, told in _SIGNS if head.startswith(sign)), None)
+    known = next((what for sign, what in _SIGNS if head.startswith(sign)), None)
     if known is None and head[_TAR : _TAR + 5] == b"ustar":
         known = Sniffed("a tar archive", _UNPACK)
     text = head.startswith((b"\xff\xfe", b"\xfe\xff")) or _CONTROLS.isdisjoint(head)

@@ -325,5 +325,6 @@ def outside(places: Sequence[int], containers: Iterable[Container]) -> list[int]
 
 
 def _pieces(source: FileBytes, entry: Entry) -> Iterator[bytes]:
-    for at in range(entry.offset, entry.offset + entry.size, _PIECE):
-        yield source.read(at, min(_PIECE, entry.offset + entry.size - at))
+    end = min(entry.offset + entry.size, source.size)  # an entry may claim any size
+    for at in range(entry.offset, end, _PIECE):
+        yield source.read(at, min(_PIECE, end - at))

@@ -48,7 +48,7 @@ STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "dim", 
 _IN_STORE: Final = re.compile(r"(?:[A-Za-z]:)?[\\/][^\n;:]*?[\\/][0-9a-f]{64}[\\/]")
 #: The closing line where any program may be run.
 RUN_ONE: Final = "run a program with it: invoke --help wrap"
-#: Variables that make Rich paint even where nobody looks on.
+#: Variables that make Rich paint even where the output is not a terminal.
 PAINTED: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
@@ -68,7 +68,7 @@ class Out:
     ) -> None:
         """Write to the given streams, or to this process's own.
 
-        Without ``environ`` nobody knows whether colours are forced upon pipes, so Rich decides each line.
+        Without ``environ`` it is unknown whether colours are forced upon pipes, so Rich decides each line.
         """
         self._streams = (_softened(stdout or sys.stdout), _softened(stderr or sys.stderr))
         self._may_write = environ is not None and not any(environ.get(name) for name in PAINTED)
@@ -261,6 +261,19 @@ class TerminalProgress:
             bar = bars.add_task(label, total=total)
             yield lambda done: bars.update(bar, advance=done)
 
+    @contextmanager
+    def table(
+        self, title: str, columns: Sequence[str]
+    ) -> Iterator[Callable[[Sequence[Sequence[str]]], None]]:
+        """Show one table while the block runs, and take it away at its end."""
+        if not self.out.animates:
+            yield _nothing
+            return
+        from scripts.cli.painting import live_table  # noqa: PLC0415 - as above
+
+        with live_table(self.out.stderr, title, columns, unicode=self.out.unicode) as show:
+            yield show
+
     def note(self, message: str) -> None:
         """Say one line."""
         self.out.note(message)
@@ -271,8 +284,8 @@ class TerminalProgress:
             self.out.note(message)
 
 
-def _nothing(_amount: int) -> None:
-    """Show nothing for small work."""
+def _nothing(_progress: object) -> None:
+    """Show nothing: the work is small, or there is no terminal."""
 
 
 NAMES = ("stdout", "stderr")

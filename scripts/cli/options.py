@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 #: Options whose parameter ends with an underscore, because Python needs the word itself.
-TAKEN: Final = frozenset({"all", "and", "compile", "for", "import", "set", "with"})
+TAKEN: Final = frozenset({"all", "and", "compile", "for", "import", "open", "set", "with"})
 
 
 class Option(NamedTuple):
@@ -14,7 +14,7 @@ class Option(NamedTuple):
     Attributes:
         name: as typed, without the dashes.
         help: what it means.
-        value: what stands for its value in a usage line; empty for a switch.
+        value: what stands for its value in a usage line; empty for a switch. Two words: it takes two values.
         default: what the use case assumes; shown in the help.
         required: whether the verb refuses to run without it.
         many: whether it can be given several times.
@@ -37,6 +37,16 @@ class Option(NamedTuple):
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return not self.value
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the use case gets a list of values."""
+        return self.many or self.takes > 1
+
+    @property
+    def takes(self) -> int:
+        """How many values follow it each time."""
+        return len(self.value.split())
 
     @property
     def form(self) -> str:
@@ -96,7 +106,7 @@ SHARED: Final = {
             "a folder or URL asked first for every download; the pinned hash still decides",
             "FOLDER|URL",
         ),
-        Option("supplied", "the folder with files that cannot be downloaded and that you bring", "FOLDER"),
+        Option("supplied", "a bundle of `fetch --bundle`, or a folder with files you bring", "FILE|FOLDER"),
         Option("only-proven", "refuse a stack without committed evidence for this GPU"),
         Option("force", "take the named stack although it does not cover this GPU"),
         Option("deep", "read and hash every file, not only what would be loaded"),
@@ -113,6 +123,7 @@ SHARED: Final = {
         Option("exe", "the program", "PROGRAM"),
         Option("code", "explain one status: a number, or a name such as CUBLAS_STATUS_NOT_SUPPORTED", "CODE"),
         Option("path", "the program's file or folder; all device code below it is compiled", "PATH"),
+        Option("dynamic", "make one update in a PyTorch instead: forward, backward, optimizer step"),
         Option("via", "how the libraries get in: auto, env, launcher or beside", "WAY", "auto"),
         Option("keep", "leave what was placed beside the program until `unwrap` (implies --via=beside)"),
         Option("timeout", "seconds (or 90s, 5m, 1h) after which the whole process tree is ended", "DURATION"),
@@ -129,6 +140,11 @@ SHARED: Final = {
             "trace", "record the program's CUDA calls with the layer's own tracing libraries, and sum them up"
         ),
         Option("no-profile", "apply no known safe settings for recognised programs"),
+        Option(
+            "policy",
+            "auto: switch on what goes around PyTorch's probes that failed with this stack on this GPU",
+            "auto",
+        ),
         Option("without", "safe settings to leave out, comma separated (for example math-sdp)", "NAMES"),
         Option(
             "expect-gpu",
@@ -143,9 +159,15 @@ SHARED: Final = {
         ),
         Option("theirs", "keep what is there now; the originals are moved aside"),
         Option("folder", "the folder with the documents of the round", "FOLDER"),
-        Option("for-gpu", "show only the stacks for this GPU, for example gfx1200", "GFX"),
+        Option("output", "the folder the site is written to (docs/site where it is left out)", "FOLDER"),
+        Option(
+            "for-gpu",
+            "what to use on this GPU: a product's name, gfx1200, hipInfo's output or a file with it",
+            "GPU",
+        ),
         Option("only", "only this artifact, by its id", "ID"),
-        Option("compare", "two matrices side by side: the first document", "FILE"),
+        Option("stale", "say which pins are behind what upstream names; no file is downloaded"),
+        Option("compare", "hold the documents of two earlier runs side by side; nothing is run", "FILE FILE"),
         Option(
             "device",
             "cpu asks PyTorch's own CPU device instead, which shows whether the probes themselves are right",
@@ -153,7 +175,7 @@ SHARED: Final = {
             "cuda",
         ),
         Option("quick", "only the subset that `setup` and `validate` run"),
-        Option("fresh", "begin anew although an interrupted matrix could go on"),
+        Option("fresh", "start again although an interrupted matrix could go on"),
         Option("write", "write the change; without it only the difference is shown"),
         Option("artifact", "an artifact of pins.lock by its id", "ID"),
         Option("tag", "the release to look at instead of the newest", "TAG"),
@@ -162,18 +184,25 @@ SHARED: Final = {
         Option("license", "the licence of what is downloaded, as an SPDX expression", "SPDX"),
         Option(
             "import",
-            "a document from another machine: it is checked and filed, never believed as measured here",
-            "FILE",
+            "a document from another machine, or a report of CUDA-for-AMD-Windows, or a folder of either: "
+            "checked and filed, never believed as measured here",
+            "FILE|FOLDER",
         ),
         Option("bundle", "write one redacted zip with facts, findings and logs for a bug report"),
         Option(
             "workload",
-            "gemm, gemm-float64, copy, launch-latency, or a .toml file about your own",
+            "one of ours (docs/workloads.md): gemm, fft, ppo and others; or a .toml file about your own",
             "NAME|FILE",
             "gemm",
         ),
         Option("size", "its size, for example the edge of the matrices", "NUMBER"),
         Option("trials", "how many times it is run, each in its own process (implies --record)", "NUMBER"),
+        Option(
+            "budget",
+            "put each trial beside one of the device's own library; end with 3 if it may cost more than this",
+            "PERCENT",
+        ),
+        Option("slowdown", "make B's workload slower by this much, to see whether that is found", "PERCENT"),
         Option("record", "write a run record below stage/reports, which `compare` reads"),
         Option(
             "records",

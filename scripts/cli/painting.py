@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
 from rich import box
@@ -15,9 +16,9 @@ from rich.panel import Panel
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Console", "bars_on", "escape", "failure", "open_console", "warning"]
+__all__ = ["Console", "bars_on", "escape", "failure", "live_table", "open_console", "warning"]
 
-#: What a terminal obeys instead of showing it: escape sequences that overwrite what was said, and signs that
+#: What a terminal obeys instead of showing it: escape sequences that overwrite earlier output, and signs that
 #: turn a line's direction round. Tabs and line feeds do no harm, and Rich drops returns.
 _COMMANDS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -68,6 +69,27 @@ def failure(title: str, message: str, *, unicode: bool) -> Panel:
 def _frame(*, unicode: bool) -> box.Box:
     """Choose a frame the stream can encode."""
     return box.ROUNDED if unicode else box.ASCII
+
+
+@contextlib.contextmanager
+def live_table(
+    console: Console, title: str, columns: Sequence[str], *, unicode: bool
+) -> Iterator[Callable[[Sequence[Sequence[str]]], None]]:
+    """Show a table that changes; the callable replaces its rows. At the end it is taken away."""
+    from rich.live import Live  # noqa: PLC0415 - most panels stand beside no table
+    from rich.table import Table  # noqa: PLC0415 - as above
+
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+
+        def show(rows: Sequence[Sequence[str]]) -> None:
+            table = Table(title=escape(title), title_justify="left", box=box.SIMPLE if unicode else box.ASCII)
+            for number, column in enumerate(columns):
+                table.add_column(escape(column), justify="right" if number else "left")
+            for row in rows:
+                table.add_row(*map(escape, row))
+            live.update(table, refresh=True)
+
+        yield show
 
 
 def bars_on(console: Console, *, unit: str, counted: bool) -> Progress:

@@ -162,21 +162,22 @@ class _Reader:
             value = self.words[at] if at < len(self.words) else ""
             if value.startswith("-") and value != "-":
                 value = ""
-        if not value:
-            msg = f"{name} needs a value"
-            raise self._refused(msg, f"name it: {option.form}")
-        self._keep(option, value)
-        return at + 1
+        values = [value, *self.words[at + 1 : at + option.takes]]
+        if not value or len(values) < option.takes or any(word.startswith("-") for word in values[1:]):
+            msg = f"{name} needs {'a value' if option.takes == 1 else f'{option.takes} values'}"
+            raise self._refused(msg, f"name {'it' if option.takes == 1 else 'them'}: {option.form}")
+        self._keep(option, values)
+        return at + option.takes
 
-    def _keep(self, option: Option, value: str) -> None:
+    def _keep(self, option: Option, values: list[str]) -> None:
         earlier = self.found.get(option.parameter)
         if option.many:
-            self.found[option.parameter] = [*(earlier if isinstance(earlier, list) else []), value]
+            self.found[option.parameter] = [*(earlier if isinstance(earlier, list) else []), *values]
         elif earlier is not None:
             msg = f"--{option.name} is given twice"
             raise self._refused(msg, "leave one of the two out")
         else:
-            self.found[option.parameter] = value
+            self.found[option.parameter] = values if option.is_list else values[0]
 
     def _bare(self, at: int) -> list[str] | None:
         """Take a word that is no option; behind a program's name all others are the program's."""

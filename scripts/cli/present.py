@@ -175,7 +175,7 @@ def _ask(out: Out, bill: DownloadSummary) -> bool:
 
 
 def _is_tty(stream: object) -> bool:
-    """Whether a person sits at the stream; a closed one is nobody."""
+    """Whether a person sits at the stream; a closed one counts as none."""
     try:
         return bool(stream.isatty())  # type: ignore[attr-defined]  # None or closed are caught
     except (AttributeError, ValueError):

@@ -26,8 +26,17 @@ _ONLY_PROBES: Final = SHARED["only"]._replace(
 _PYTHON: Final = SHARED["exe"]._replace(
     help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
 )
-_SECOND: Final = SHARED["and"]._replace(help="the second document")
+_RUNNER: Final = SHARED["exe"]._replace(
+    help="the Python that runs a workload of ours, for example one that has PyTorch", value="PYTHON"
+)
+_WARMED: Final = SHARED["exe"]._replace(help="with --dynamic: the Python with your PyTorch", value="PYTHON")
 _REMOVE_YES: Final = SHARED["yes"]._replace(help="remove them; without it they are only named")
+_INTO_BUNDLE: Final = Option(
+    "bundle", "also write them into one file, which `setup --supplied=FILE` takes on another machine", "FILE"
+)
+_SBOM: Final = Option("sbom", "print what this stack brings as a CycloneDX document, and nothing else", "ID")
+_SUBMIT: Final = Option("submit", "show and write what the project's issue form would get; nothing is sent")
+_OPEN: Final = Option("open", "the same, and open that form in the browser, its short fields filled in")
 _READ_LOG: Final = SHARED["log"]._replace(
     help="explain a program's output: the file that holds it, or - for standard input"
 )
@@ -47,8 +56,8 @@ _ALL: Final = (
         START,
         "Run a program with a stack's CUDA libraries.",
         take(
-            "exe! stack via keep timeout set cwd log report explain strict no-profile without expect-gpu "
-            "args-file trace",
+            "exe! stack via keep timeout set cwd log report explain strict no-profile without policy "
+            "expect-gpu args-file trace",
         ),
         view="wrap",
         home="wrap.wrap",
@@ -74,15 +83,15 @@ _ALL: Final = (
             "exe", SHARED["gpu"]._replace(help="a number in `invoke scan`, or an architecture", value="GPU")
         ),
         view="status",
-        home="scan",
         example="--gpu=gfx1031",
         bare="exe",
+        home="scan",
     ),
     Verb(
         "precompile",
         PROGRAMS,
         "Compile a program's device code now with the layer's own tool, so that its first run need not.",
-        take("path! stack timeout"),
+        take("path stack timeout dynamic", _WARMED),
         view="measuring",
         example="--path=blender",
         bare="path",
@@ -123,16 +132,16 @@ _ALL: Final = (
     Verb(
         "report",
         MACHINE,
-        "Show this machine's newest documents, file one from elsewhere, or bundle all for a bug report.",
-        take("import bundle"),
+        "Show this machine's newest documents, file one from elsewhere, prepare one to send, or bundle all.",
+        take("import bundle", _SUBMIT, _OPEN),
         view="report",
         example="--bundle",
     ),
     Verb(
         "stacks",
         STACKS,
-        "List the pinned stacks, whether they fit here, and what documents show.",
-        take("for-gpu"),
+        "List the pinned stacks, whether they fit here, and what documents show; or what to use on a GPU.",
+        take("for-gpu", _SBOM),
         view="stacks",
         example="--for-gpu=gfx1200",
     ),
@@ -159,7 +168,7 @@ _ALL: Final = (
         "fetch",
         STACKS,
         "Bring a stack's archives into the store, verified by hash.",
-        take("stack gpu for with yes offline mirror"),
+        take("stack gpu for with yes offline mirror", _INTO_BUNDLE),
         view="stacks",
         home="setup",
         example="--for=windows --gpu=gfx1100",
@@ -170,8 +179,8 @@ _ALL: Final = (
         "Assemble a stack in the store, or repair it; it is not made active.",
         take("stack gpu for with yes offline mirror supplied force"),
         view="stacks",
-        home="setup",
         example="--stack=cpu-reference",
+        home="setup",
     ),
     Verb(
         "verify",
@@ -197,7 +206,6 @@ _ALL: Final = (
             _ONLY_PROBES,
             _PYTHON,
             *(SHARED[name] for name in ("timeout", "quick", "fresh", "device", "compare")),
-            _SECOND,
             JSON,
         ),
         view="measuring",
@@ -207,7 +215,7 @@ _ALL: Final = (
         "run",
         MEASURING,
         "Run a workload with a known answer.",
-        take("workload stack size timeout trials record"),
+        take("workload stack size timeout trials record budget", _RUNNER),
         view="measuring",
         home="run",
         example="--workload=gemm --trials=4",
@@ -226,7 +234,7 @@ _ALL: Final = (
         "ab",
         MEASURING,
         "Measure two stacks in turn (A B B A) until the interval is narrow, and compare them.",
-        take("a! b! workload rounds size width margin timeout"),
+        take("a! b! workload rounds size width margin timeout slowdown", _RUNNER),
         view="measuring",
         home="ab",
         example="--a=cpu-reference --b=cpu-reference",
@@ -250,6 +258,9 @@ _ALL: Final = (
         example="--folder=stage/reports/rounds/20261201T120000Z-1",
     ),
     Verb(
+        "matrix", UPKEEP, "Write all evidence as a site.", take("output"), "report", example="--output=site"
+    ),
+    Verb(
         "cache.list",
         UPKEEP,
         "Show what the store holds and who needs it.",
@@ -270,10 +281,10 @@ _ALL: Final = (
         "pins.check",
         UPKEEP,
         "Hash upstream's bytes again and compare them with the lock; nothing is kept.",
-        take("only offline"),
+        take("only offline stale"),
         view="pins",
-        home="pins",
         example="--only=zluda-windows-v6",
+        home="pins",
     ),
     Verb(
         "pins.update",
@@ -285,6 +296,7 @@ _ALL: Final = (
                 help="complete the stack proposed for this architecture from AMD's index (all: every one)",
                 value="GFX",
             ),
+            SHARED["for"]._replace(help="the system meant with --gpu, where it is not this one"),
             SHARED["write"],
         ),
         view="pins",
@@ -296,8 +308,8 @@ _ALL: Final = (
         "Pin one more file: download, hash, compare with its release's digest.",
         take("url! id license write"),
         view="pins",
-        home="pins",
         example="--url=https://example.org/layer.zip --id=layer --license=MIT",
+        home="pins",
     ),
     Verb(
         "remove",

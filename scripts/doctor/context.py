@@ -144,7 +144,7 @@ def _system(text: str) -> str:
 
 
 def _differ(text: str) -> bool:
-    """Whether PyTorch's ROCm is of another generation than the one that the machine is said to have."""
+    """Whether PyTorch's ROCm is of another generation than the one that the machine is reported to have."""
     built = {int(major) for major, _ in _TORCH_ROCM.findall(text)}
     elsewhere = _TORCH_ROCM.sub(" ", text)
     said = {int(a or b) for a, _, b, _ in _MACHINE_ROCM.findall(elsewhere)}

@@ -82,7 +82,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def native(self) -> bool:
-        """Whether AMD's own software runs the program, as far as is told: no layer, nothing of CUDA."""
+        """Whether AMD's own software runs the program, as far as is known: no layer, nothing of CUDA."""
         speakers = {sighting.code.component for sighting in self.statuses}
         speakers |= {thing.owner.group for thing in self.objects}
         cuda = bool(speakers & _CUDA) or "cu" in self.context.torch

@@ -1,6 +1,6 @@
 """Whether a machine is in order: line by line, from what others have looked at. Pure.
 
-``unknown`` is never ``ok``: where nobody could look, the line says so.
+``unknown`` is never ``ok``: what could not be looked at is called so.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 from scripts.doctor.machine import AMD, Around, Line, MachineState, Status, interfering, same_folder
 from scripts.host.gpu import NO_DRIVER
 from scripts.host.hip_libraries import layer_libraries
-from scripts.host.support import SupportLevel, driver_notes, support
-from scripts.host.windows import WindowsBuild, build_reports
+from scripts.host.support import SupportLevel, driver_notes, driver_too_old, needs_windows_11, support
+from scripts.host.windows import WINDOWS_11, WindowsBuild, build_reports
 from scripts.model import Gpu, HipRoot, Host
 
 #: Below this much free space downloads and compile caches fail.
 LITTLE_SPACE: Final = 2 * 1024**3
-#: Libraries a translation layer stands on, beside the runtime itself.
+#: Libraries a translation layer calls, beside the runtime itself.
 _VERSION: Final = re.compile(r"(\d+\.\d+)")
 _MIB: Final = 1024**2
 #: What AMD says of a GPU with a HIP version, as a line; everything else is a warning.
@@ -69,9 +69,18 @@ def _driver(gpu: Gpu, machine: MachineState) -> Iterator[Line]:
         yield _line("unknown", "driver", f"driver of {gpu.name}: {why}", "the driver's own statement")
     else:
         yield _line("ok", "driver", f"driver of {gpu.name}: {gpu.driver}", "the driver's own statement")
+        if machine.windows and gpu.vendor == AMD:
+            yield from _minimum(gpu, machine)
     if gpu.index == machine.host.selected and gpu.gfx:
         for note in driver_notes(gpu.gfx):
             yield _line("warn", "driver", note, "reports about this architecture")
+
+
+def _minimum(gpu: Gpu, machine: MachineState) -> Iterator[Line]:
+    """Hold a Windows driver against what the newest HIP here is reported to need."""
+    found = (driver_too_old(gpu.driver or "", root.version or "") for root in machine.host.hip_roots)
+    if too_old := next(filter(None, found), ""):
+        yield _line("warn", "driver", f"{gpu.name}: {too_old}", "the driver's number and AMD's prerequisites")
 
 
 def _roots(machine: MachineState) -> Iterator[Line]:
@@ -88,6 +97,10 @@ def _roots(machine: MachineState) -> Iterator[Line]:
         name = f"{root.path}, version {root.version or 'unknown'}, found by {root.source}"
         yield _line("ok" if root.version else "unknown", "hip", name, str(root.path))
         if machine.windows and gpu is not None and gpu.gfx and root.version:
+            build = machine.windows_build.build if machine.windows_build is not None else None
+            if build is not None and build < WINDOWS_11 and needs_windows_11(root.version):
+                text = f"HIP {root.version} is for Windows 11, and this is an older Windows (build {build})"
+                yield _line("warn", "hip", text, "AMD's list of releases")
             said = support(gpu.gfx, root.version)
             yield _line(
                 _SUPPORT.get(said.verdict, "warn"),
@@ -132,7 +145,7 @@ def _libraries(machine: MachineState) -> Iterator[Line]:
 def _presence(root: HipRoot) -> Iterator[Line]:
     """Look at which libraries a root holds."""
     for library in layer_libraries():
-        if not library.essential and library.name not in root.libraries:
+        if not library.essential and not library.newer and library.name not in root.libraries:
             text = f"{root.path} has no {library.label}: {library.cuda} cannot work"
             yield _line("warn", "libraries", text, str(root.path))
 
@@ -186,10 +199,12 @@ def _folders(machine: MachineState) -> Iterator[Line]:
         yield _line("ok", "folders", "all names are plain ASCII", ", ".join(machine.folders))
     for text in odd:
         if machine.windows:
-            said = f"{text} has letters outside ASCII, which some libraries cannot open"
+            said = f"{text} has characters outside ASCII, which some libraries cannot open"
             yield _line("warn", "folders", said, "the paths' letters")
         else:
-            yield _line("ok", "folders", f"{text}: Linux opens letters outside ASCII", "the paths' letters")
+            yield _line(
+                "ok", "folders", f"{text}: Linux opens characters outside ASCII", "the paths' letters"
+            )
 
 
 def _space(machine: MachineState) -> Iterator[Line]:
@@ -235,10 +250,25 @@ def _windows_build(found: WindowsBuild | None) -> Iterator[Line]:
         yield _line("ok", "windows", f"Windows build {found.name}: nothing is known against it", where)
     for report in reports:
         yield _line("warn", "windows", f"Windows build {found.name}: {report}", where)
+    if found.amd_release or found.amd_edition:
+        yield _package(found)
     if found.gpu_scheduling is not None:
         state = "on" if found.gpu_scheduling else "off"
         text = f"hardware-accelerated GPU scheduling is {state}"
         yield _line("ok", "windows", text, "the registry, HwSchMode")
+
+
+def _package(found: WindowsBuild) -> Line:
+    """Name AMD's driver package; the PRO edition is what the HIP SDK's installer brings."""
+    where = "the registry, RadeonSoftwareEdition and RadeonSoftwareVersion"
+    named = " ".join(filter(None, (found.amd_edition, found.amd_release)))
+    if not found.is_pro:
+        return _line("ok", "driver", f"AMD's driver package: {named}", where)
+    text = (
+        f"AMD's driver package is a PRO edition ({named}): the HIP SDK's installer brings one, and was "
+        "reported to replace a newer Adrenalin driver by it; Adrenalin can be installed over it again"
+    )
+    return _line("warn", "driver", text, where)
 
 
 def _exports(missing: tuple[str, ...] | None) -> Line:

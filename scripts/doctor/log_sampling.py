@@ -32,7 +32,7 @@ _OTHERWISE: Final = "cp1252"
 #: Colours whose escape character was lost on the way.
 _BARE: Final = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 _SLASHES: Final = re.compile(r"[\\/]+")
-#: How a program that crashed is said to have ended: a status of Windows as a signed or unsigned number.
+#: How a program that crashed is reported to have ended: a status of Windows as a signed or unsigned number.
 _STATUS: Final = re.compile(r"(?<![\w.-])(?:-107374\d{4}|322122\d{4})(?![\w.])")
 _MASK: Final = 0xFFFFFFFF
 _ALIKE: Final = {

@@ -29,7 +29,7 @@ class Facts(Struct, frozen=True, kw_only=True):
         gfx: the AMD GPUs' architectures, the one in use first.
         mixed: whether an integrated and a discrete AMD GPU are both there.
         hip: versions of the HIP runtimes, the one in use first.
-        libraries: HIP libraries that were found (``rocblas``, ``miopen`` …); ``None`` if nobody looked.
+        libraries: HIP libraries that were found (``rocblas``, ``miopen`` …); ``None`` if not looked at.
         variables: names of the environment variables that are set.
         non_ascii: whether the user's or the temporary folder has letters outside ASCII.
         overwritten: whether files beside the program are others than those that were put there.
@@ -56,8 +56,8 @@ class Facts(Struct, frozen=True, kw_only=True):
         """What AMD says of the GPU and the HIP version in use: ``RL``, ``R`` or ``none``."""
         if not self.gfx or not self.hip:
             return None
-        said = support(self.gfx[0], self.hip[0]).verdict.value.replace(" ", "")
-        return None if said == "unknown" else said
+        word = support(self.gfx[0], self.hip[0]).verdict.value.replace(" ", "")
+        return None if word == "unknown" else word
 
 
 def holds(when: Mapping[str, object], facts: Facts) -> bool | None:

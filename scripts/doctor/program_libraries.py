@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from scripts.binary.imports import AskedName, ImportWalk, ReachedFile, is_api_set
 from scripts.doctor.machine import Line, Status
 
 #: Names that translation layers answer for; a mixture of makers among them is a damaged set.
@@ -108,7 +109,7 @@ def _whose(library: FoundLibrary, maker: Maker, pinned: Mapping[str, str]) -> Li
         return _line(Status.OK, f"{library.path}: NVIDIA's{version}")
     if maker is Maker.ZLUDA:
         return _line(Status.WARN, f"{library.path}: ZLUDA's, of a release that is not pinned here")
-    return _line(Status.UNKNOWN, f"{library.path}: nobody's known{version}")
+    return _line(Status.UNKNOWN, f"{library.path}: unknown origin{version}")
 
 
 def _changed(libraries: Iterable[FoundLibrary], placed: Mapping[str, str]) -> Iterator[Line]:
@@ -168,14 +169,12 @@ def _line(status: Status, text: str) -> Line:
     return Line(status=status, topic="program", text=text, looked_at="names, hashes, version resources")
 
 
-#: Names that Windows answers by itself, whatever files there are.
-VIRTUAL: Final = ("api-ms-", "ext-ms-")
 #: Files that are read at most; no program's start-up needs more.
 MOST: Final = 600
 
 
 class Missing(Struct, frozen=True, kw_only=True):
-    """A library that nobody has: its name, and the chain of files that leads to it."""
+    """A library that is nowhere: its name, and the chain of files that leads to it."""
 
     name: str
     chain: tuple[str, ...]
@@ -193,21 +192,19 @@ def missing_libraries(
         needs: the names that a file imports at its start.
         find: where the loader would find a name that a file asks for.
     """
-    queue: deque[tuple[Path, tuple[str, ...]]] = deque((path, (path.name,)) for path in start)
-    seen, told = set(start), set[str]()
-    while queue and len(seen) <= MOST:
-        path, chain = queue.popleft()
-        for name in needs(path):
-            lower = name.lower()
-            if lower.startswith(VIRTUAL) or lower in told:
-                continue
-            found = find(path, name)
-            if found is None:
-                told.add(lower)
-                yield Missing(name=name, chain=chain)
-            elif found not in seen:
-                seen.add(found)
-                queue.append((found, (*chain, name)))
+
+    def read(file: ReachedFile) -> Iterator[AskedName]:
+        for name in needs(file.path):
+            if not is_api_set(name):
+                yield AskedName(name=name, found=find(file.path, name))
+
+    walk, named = ImportWalk(read, limit=MOST), set[str]()
+    for path in start:
+        walk.add(path)
+    for lost in walk:
+        if lost.name.lower() not in named:
+            named.add(lost.name.lower())
+            yield Missing(name=lost.name, chain=lost.asker.chain)
 
 
 def missing_lines(missing: Iterable[Missing]) -> Iterator[Line]:

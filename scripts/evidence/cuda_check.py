@@ -21,6 +21,9 @@ from scripts.osal.text import without_ansi
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
 OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
 
+#: Behind which only newer layers have something: earlier ones answer that they do not support it.
+NEWER: Final = ("cufft",)
+
 #: Of one group, the outcome that decides: a failing version is not hidden by a good one, but a version
 #: that this stack does not have says nothing about the others.
 DECIDES: Final = (Outcome.ERROR, Outcome.NOT_REACHED, Outcome.PASS, Outcome.UNAVAILABLE)
@@ -61,6 +64,7 @@ def judge(
     exit_code: int | None,
     timed_out: bool,
     kind: StackKind = StackKind.TRANSLATION,
+    backed: Iterable[str] = (),
     dialogs: Iterable[str] = (),
 ) -> CheckVerdict:
     """Judge one run.
@@ -74,12 +78,14 @@ def judge(
         exit_code: the process's exit code; ``None`` if it was ended by us.
         timed_out: whether we ended it.
         kind: a translation stack's ``OK`` for cuFFT and NVML means little, and the result says so.
+        backed: names whose library has one of HIP behind it, of which that is not true.
         dialogs: message boxes that had to be closed; each hides a library that did not start.
     """
     wanted = {n.lower() for n in expected if group_of(n) in CORE + OPTIONAL} - {"nvapi"}
+    behind = frozenset(name.lower() for name in backed)
     found: dict[str, CapabilityResult] = {}
     for line in output.lines:
-        found[line.name] = _merge(found.get(line.name), _result(line, kind, wanted))
+        found[line.name] = _merge(found.get(line.name), _result(line, kind, wanted, behind))
     for name in wanted - set(found):
         found[name] = CapabilityResult(
             capability=name,
@@ -87,7 +93,7 @@ def judge(
             outcome=Outcome.NOT_REACHED,
             detail="the check printed no line for it",
         )
-    required = _required(wanted, kind)
+    required = _required(wanted, kind) - _without_backend(found.values())
     clean = not timed_out and exit_code in {0, None}
     groups = _groups(found.values(), required, clean=clean)
     unreached = sorted({n for n, r in found.items() if r.outcome is Outcome.NOT_REACHED})
@@ -102,6 +108,12 @@ def judge(
     return CheckVerdict(results=tuple(results), groups=groups, loads=loads, outcome=outcome, reason=reason)
 
 
+def _without_backend(results: Iterable[CapabilityResult]) -> set[str]:
+    """Name the groups that only newer layers put something behind, where HIP does not have it."""
+    lost = [r for r in results if group_of(r.capability) in NEWER]
+    return {group_of(r.capability) for r in lost if r.outcome is Outcome.UNAVAILABLE}
+
+
 def _required(wanted: set[str], kind: StackKind) -> set[str]:
     """Return the core groups that must pass."""
     if wanted:
@@ -109,18 +121,18 @@ def _required(wanted: set[str], kind: StackKind) -> set[str]:
     return {"nvcuda"} if kind is StackKind.CONTROL else set(CORE)
 
 
-def _result(line: CheckLine, kind: StackKind, wanted: set[str]) -> CapabilityResult:
+def _result(line: CheckLine, kind: StackKind, wanted: set[str], behind: frozenset[str]) -> CapabilityResult:
     """Judge one line."""
     group = group_of(line.name)
     if line.ok:
         detail = line.path or ""
-        if kind is StackKind.TRANSLATION and group in {"cufft", "nvml"}:
+        if kind is StackKind.TRANSLATION and group in {"cufft", "nvml"} and line.name not in behind:
             detail = NOTHING_BEHIND
         return CapabilityResult(
             capability=line.name, level=Level.LOADABLE, outcome=Outcome.PASS, detail=detail
         )
     backend = _backend(line)
-    optional = group in OPTIONAL or (line.loading and line.name not in wanted)
+    optional = group in OPTIONAL or (backend and group in NEWER) or (line.loading and line.name not in wanted)
     absent = (backend or line.loading) and line.code != 193 and optional  # noqa: PLR2004 - a bad file
     unchecked = group == "nvapi" and not line.loading and line.code == 0
     return CapabilityResult(

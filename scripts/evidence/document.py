@@ -16,14 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
-from scripts.osal.redaction import Redactor
 from scripts.osal.text import printable, utc_now, without_ansi
+
+if TYPE_CHECKING:
+    from scripts.osal.redaction import Redactor
 
 FORMAT: Final = 1
 
@@ -143,8 +145,20 @@ class AttemptFact(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class Document(Struct, frozen=True, kw_only=True):
-    """One evidence document. Build it with ``build_document``; read it with ``read_document``."""
+class FigureFact(Struct, frozen=True, kw_only=True):
+    """One figure that was measured or reported, for what is drawn over time; it decides nothing."""
+
+    capability: str
+    metric: str
+    value: float
+    unit: str = ""
+
+
+class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One evidence document. Build it with ``build_document``; read it with ``read_document``.
+
+    ``combination`` names in words what a report used where no stack of ours pins it.
+    """
 
     created: datetime
     provenance: Provenance
@@ -160,6 +174,8 @@ class Document(Struct, frozen=True, kw_only=True):
     attachments: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     attempts: tuple[AttemptFact, ...] = ()
+    figures: tuple[FigureFact, ...] = ()
+    combination: str = ""
 
     @property
     def observed(self) -> datetime:
@@ -167,6 +183,11 @@ class Document(Struct, frozen=True, kw_only=True):
         if self.source is None:
             return self.created
         return datetime.fromisoformat(self.source.date or "0001-01-01").replace(tzinfo=UTC)
+
+    @property
+    def day(self) -> str:
+        """The day it was seen, ``YYYY-MM-DD``; empty for a report without a date."""
+        return "" if self.source is not None and not self.source.date else self.observed.isoformat()[:10]
 
     @property
     def level(self) -> Level | None:
@@ -223,6 +244,7 @@ def build_document(
     files: Iterable[FileFact] | None = None,
     notes: Iterable[str] = (),
     attempts: Iterable[AttemptFact] = (),
+    figures: Iterable[FigureFact] = (),
 ) -> Document:
     """Make the document of one run on this machine.
 
@@ -254,6 +276,7 @@ def build_document(
         attachments=tuple(attachments),
         notes=tuple(redactor.text(_one_line(n)) for n in notes),
         attempts=tuple(replace(a, detail=redactor.text(_one_line(a.detail))) for a in attempts),
+        figures=tuple(figures),
     )
 
 

@@ -6,6 +6,7 @@ that no result claims more than its outcome allows, and that level and outcome f
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ import msgspec
 
 from scripts.errors import UsageError
 from scripts.evidence.document import FORMAT, Document, lowest, within_ceiling, worst
+from scripts.evidence.schema_check import Check, compile_schema
 from scripts.model import Outcome
 from scripts.osal.fs import write_atomic
 from scripts.osal.text import printable, time_stamp
@@ -30,27 +32,27 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 FILE_NAME: Final = "evidence.json"
 #: The stack of ``pins.lock`` that computes on the CPU, whatever a document says of itself.
 REFERENCE: Final = "cpu-reference"
+#: Keys that most documents have no use for, and do not have.
+OPTIONAL: Final = ("attempts", "figures", "combination")
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def to_json(document: Document) -> dict[str, object]:
-    """Return the document as plain JSON data, every key present but ``attempts``, which only probes have."""
+    """Return the document as plain JSON data; ``OPTIONAL`` keys only where there is something."""
     return {
         "format": FORMAT,
         "created": time_stamp(document.created),
         **pick(
             document,
             "provenance source simulated subject machine lock revision level outcome capabilities=results "
-            "not_exercised files attachments notes" + (" attempts" if document.attempts else ""),
+            "not_exercised files attachments notes",
         ),
+        **pick(document, " ".join(name for name in OPTIONAL if getattr(document, name))),
     }
 
 
-def from_json(data: object, *, origin: str = "this document", trusted: bool = False) -> Document:
+def from_json(data: object, *, origin: str = "this document") -> Document:
     """Read a document from JSON data that anyone may have made.
-
-    ``trusted`` is for files of this checkout and of our own stage, which are as trustworthy as our code:
-    it leaves the schema out, because loading it takes longer than everything else of a warm start.
 
     Raises:
         UsageError: ``evidence-invalid``, naming the JSON path of the first thing that is wrong;
@@ -63,8 +65,7 @@ def from_json(data: object, *, origin: str = "this document", trusted: bool = Fa
             f"{origin} has format {written}; this workspace reads {FORMAT}",
             hint="update the workspace, then import the document again",
         )
-    if not trusted:
-        _check_schema(data, origin)
+    _check_schema(data, origin)
     try:
         document = _document(data, origin)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -73,8 +74,8 @@ def from_json(data: object, *, origin: str = "this document", trusted: bool = Fa
     return document
 
 
-def read_document(path: Path, *, trusted: bool = False) -> Document:
-    """Read and check one document file; ``trusted`` as for ``from_json``.
+def read_document(path: Path) -> Document:
+    """Read and check one document file.
 
     Raises:
         UsageError: the file cannot be read, is larger than ``MAX_BYTES``, or is not a valid document.
@@ -93,7 +94,15 @@ def read_document(path: Path, *, trusted: bool = False) -> Document:
         data = parse_json(raw)
     except ValueError as error:
         _refuse(origin, "$", f"it is not JSON: {_shorten(str(error))}")
-    return from_json(data, origin=origin, trusted=trusted)
+    return from_json(data, origin=origin)
+
+
+def content_hash(document: Document) -> str:
+    """Return the SHA-256 of what a document says; spacing and the order of keys make no difference.
+
+    What is empty by default is left out, so that a new optional key changes no hash.
+    """
+    return hashlib.sha256(msgspec.json.encode(document, order="sorted")).hexdigest()
 
 
 def dump(document: Document) -> bytes:
@@ -131,12 +140,20 @@ def write_document(folder: Path, document: Document, *, name: str = FILE_NAME) -
 
 
 def _check_schema(data: object, origin: str) -> None:
-    """Refuse what the schema does not allow."""
-    import jsonschema  # noqa: PLC0415 - takes a tenth of a second, and a warm start does without
+    """Refuse what the schema does not allow; what is wrong is asked only where something is."""
+    if _follows_schema()(data):
+        return
+    import jsonschema  # noqa: PLC0415 - takes a tenth of a second, and good documents do without
 
     error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
     if error is not None:
         _refuse(origin, error.json_path, _shorten(error.message))
+
+
+@cache
+def _follows_schema() -> Check:
+    """Make the quick form of the schema once."""
+    return compile_schema(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 @cache
@@ -163,24 +180,34 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
         _ = document.observed
     except ValueError:
         _refuse(origin, "$.source.date", "it is no date")
-    custom = document.lock is not None and document.lock.custom
-    if document.subject.stack == REFERENCE and not document.simulated and not custom:
-        _refuse(origin, "$.simulated", f"{REFERENCE} computes on the CPU: it shows nothing about a GPU")
-    names = [result.capability for result in document.results]
+    _check_stack(document, origin)
+    names: set[str] = set()
     for number, result in enumerate(document.results):
         at = f"$.capabilities[{number}]"
         if within_ceiling(result) != result:
             _refuse(origin, f"{at}.level", f"{result.outcome} cannot show {result.level}")
         if result.outcome is Outcome.PASS and result.level is None:
             _refuse(origin, f"{at}.level", "a pass shows at least detected")
-        if result.capability in names[:number]:
+        if result.capability in names:
             _refuse(origin, f"{at}.capability", f"{result.capability} is there twice")
+        names.add(result.capability)
     level, outcome = lowest(document.results), worst(document.results)
     claimed = data.get("level")
     if claimed != (level.value if level else None):
         _refuse(origin, "$.level", f"its results show {level or 'nothing'}, it says {claimed or 'nothing'}")
     if data.get("outcome") != outcome.value:
         _refuse(origin, "$.outcome", f"its results show {outcome}, it says {data.get('outcome')}")
+
+
+def _check_stack(document: Document, origin: str) -> None:
+    """Refuse a stack, or words for one, that would be taken for something else."""
+    custom = document.lock is not None and document.lock.custom
+    if document.subject.stack == REFERENCE and not document.simulated and not custom:
+        _refuse(origin, "$.simulated", f"{REFERENCE} computes on the CPU: it shows nothing about a GPU")
+    if document.combination and document.subject.stack:
+        _refuse(origin, "$.combination", "a stack of pins.lock is a combination already")
+    if document.combination and " " not in document.combination:
+        _refuse(origin, "$.combination", "it is to say in words what was used; a single word may be a stack")
 
 
 def _refuse(origin: str, where: str, what: str) -> NoReturn:

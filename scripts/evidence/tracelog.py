@@ -92,6 +92,46 @@ class Load(Struct, kw_only=True):
         return is_failure(self.call, self.status) or bool(self.unparsed or self.remarks)
 
 
+class TableFault(JsonRecord, frozen=True, kw_only=True):
+    """A PTX text about which a table is wrong.
+
+    Attributes:
+        log, file: where the text lies; ``sha256`` is its content's.
+        predicted: what the release does with it by the table.
+        shown: what the trace shows instead, and ``errors`` the sentences of the layer's parser.
+    """
+
+    log: str
+    file: str
+    sha256: str
+    predicted: str
+    shown: str
+    errors: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Say both."""
+        return f"{self.file}: by the table the release {self.predicted}, and {self.shown}"
+
+
+class TableCheck(JsonRecord, frozen=True, kw_only=True):
+    """A trace held against the table of the stack's release.
+
+    Attributes:
+        table: its name.
+        modules: how many PTX texts were compared.
+        faults: those about which the table is wrong.
+        document: where these are kept; empty without any.
+    """
+
+    table: str
+    modules: int
+    faults: tuple[TableFault, ...] = ()
+    document: str = ""
+
+    JSON = "table modules faults document?"
+
+
 class TraceSummary(JsonRecord, frozen=True, kw_only=True):
     """What the logs of one run say, all its processes together.
 
@@ -105,6 +145,7 @@ class TraceSummary(JsonRecord, frozen=True, kw_only=True):
         broken: those that did not compile.
         errors: for a broken piece's log, the compiler's sentences.
         last: the last call that came back.
+        table: how the modules compare with the table of the release; ``None`` where nothing was compared.
     """
 
     folder: str = ""
@@ -116,8 +157,9 @@ class TraceSummary(JsonRecord, frozen=True, kw_only=True):
     broken: tuple[Load, ...] = ()
     errors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     last: str = ""
+    table: TableCheck | None = None
 
-    JSON = "folder logs calls first_failure failures refused modules broken errors last"
+    JSON = "folder logs calls first_failure failures refused modules broken errors last table"
 
     @property
     def first_failure(self) -> Failure | None:

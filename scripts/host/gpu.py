@@ -69,6 +69,11 @@ def is_known_gfx(gfx: str) -> bool:
     return any(chip.gfx == gfx for chip in _chips().values())
 
 
+def named_models() -> frozenset[tuple[str, str]]:
+    """Return every product in our table with its architecture; a name may have several."""
+    return frozenset((model["name"], model["gfx"]) for model in _document()["model"])
+
+
 def adapter_name(vendor: str, device: str) -> str:
     """Name a display adapter that no stack can use, or return an empty string."""
     name: str = _document()["adapters"].get(f"{vendor}:{device}".upper(), "")

@@ -18,6 +18,8 @@ from scripts.host.support import document
 
 #: The HIP runtime itself, which every other library and every CUDA program needs.
 RUNTIME: Final = "amdhip64"
+#: Where libraries and kernels lie in a HIP root, on Windows and on Linux.
+TOPS: Final = ("bin", "lib")
 MAX_FILES: Final = 20_000
 _GENERATION: Final = re.compile(rf"{RUNTIME}(?:_(\d+))?\.dll", re.IGNORECASE)
 
@@ -31,6 +33,7 @@ class HipLibrary(Struct, frozen=True, kw_only=True):
         files: patterns of its file names in a HIP root, lower case.
         asked: the names a translation layer loads it by on Windows, preferred first; empty if none does.
         whole: a HIP root without it is incomplete.
+        newer: only newer layers call it.
         kernels: the folder of its kernel files below ``bin`` or ``lib``; empty where it has none.
         cuda: the CUDA library that fails without it.
         failing: the start of the call that fails without it; empty where no call tells.
@@ -42,6 +45,7 @@ class HipLibrary(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     asked: tuple[str, ...] = ()
     whole: bool = False
+    newer: bool = False
     kernels: str = ""
     cuda: str = ""
     failing: str = ""
@@ -113,9 +117,25 @@ def runtime_marks() -> tuple[str, ...]:
     Lower case, POSIX. Source: ROCm/TheRock@89553ce.
     """
     known = hip_libraries().values()
-    files = (f"bin/{pattern}" for library in known for pattern in library.files if pattern.endswith(".dll"))
-    kernel_files = (f"bin/{library.kernels}/*" for library in known if library.kernels)
+    files = (
+        f"{'bin' if pattern.endswith('.dll') else 'lib'}/{pattern}"
+        for library in known
+        for pattern in library.files
+    )
+    kernel_files = (f"{top}/{library.kernels}/*" for library in known if library.kernels for top in TOPS)
     return (*files, *kernel_files, ".kpack/*.kpack")
+
+
+def unversioned(name: str) -> str:
+    """Return the name without a version of one of these libraries for Linux; empty where it is none.
+
+    ``libamdhip64.so.7`` gives ``libamdhip64.so``, by which layers ask for it whatever its version is
+    (vosen/ZLUDA@ee2f25a, xtask). AMD's Python packages hold the file under the first name alone.
+    """
+    stem, mark, version = name.partition(".so.")
+    patterns = [pattern for library in hip_libraries().values() for pattern in library.files]
+    known = any(fnmatch.fnmatchcase(name.lower(), p) for p in patterns if p.endswith(".so*"))
+    return f"{stem}.so" if mark and version and known else ""
 
 
 def backends_in_root(libraries: Iterable[str]) -> dict[str, bool | None]:

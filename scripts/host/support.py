@@ -13,6 +13,10 @@ from msgspec import Struct
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
 
 
+#: Parts of a Windows driver's number.
+FOUR: Final = 4
+
+
 class SupportLevel(StrEnum):
     """How much of a HIP SDK release is meant for an architecture."""
 
@@ -97,6 +101,44 @@ def driver_notes(gfx: str) -> tuple[str, ...]:
     )
 
 
+def driver_too_old(driver: str, hip_version: str) -> str:
+    """Say that a Windows display driver is older than a HIP release is reported to need, or nothing.
+
+    Only the first three parts of a driver's number decide.
+    """
+    there = _driver_number(driver)
+    for row in document()["driver_minimum"]:
+        wanted = _driver_number(row["driver"])
+        if there and there < wanted and _at_least(hip_version, row["hip"]):
+            return (
+                f"driver {driver} is older than {row['package']} ({row['driver']}), "
+                f"which was reported to be needed for HIP {row['hip']} and later"
+            )
+    return ""
+
+
+def needs_windows_11(hip_version: str) -> bool:
+    """Whether AMD gives a HIP SDK release for Windows 11 alone."""
+    release = _release(hip_version)
+    return any(sdk.version == release and sdk.windows == "11" for sdk in releases())
+
+
+def _driver_number(text: str) -> tuple[int, ...]:
+    """Read the first three parts of a driver's number; empty where it has another shape."""
+    parts = text.split(".")
+    return tuple(map(int, parts[:3])) if len(parts) == FOUR and all(map(str.isdecimal, parts)) else ()
+
+
+def _at_least(version: str, floor: str) -> bool:
+    """Compare two HIP versions; what is no version is not at least anything."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - slow to import, seldom asked
+
+    try:
+        return Version(version) >= Version(floor)
+    except InvalidVersion:
+        return False
+
+
 def sdk_notes(gfx: str, hip_version: str) -> tuple[str, ...]:
     """Return what users reported about a release of the HIP SDK on this architecture, with the report."""
     release = _release(hip_version)
@@ -129,12 +171,15 @@ def _release(hip_version: str) -> str | None:
 NATIVE: Final = Path(__file__).resolve().parents[1] / "data" / "native.toml"
 #: Stands in the table for every architecture that AMD's packages cover.
 AMD_LIST: Final = "amd"
+#: What is asked about where no program is named; ids of ``apps.toml``.
+USUAL: Final = ("pytorch", "llama-cpp", "blender")
 
 
 class NativeWay(Struct, frozen=True, kw_only=True):
     """One way: what it is, what is typed, who says so and when.
 
-    ``better`` says why translation is the better way; ``own`` whether the way is the program's own.
+    ``better`` says why translation is the better way; ``own`` whether the way is the program's own; ``gfx``
+    are the architectures it is for, empty for any.
     """
 
     id: str
@@ -144,6 +189,7 @@ class NativeWay(Struct, frozen=True, kw_only=True):
     date: str
     better: str = ""
     own: bool = False
+    gfx: tuple[str, ...] = ()
 
 
 def covered_by_amd(gfx: str) -> bool:
@@ -154,6 +200,11 @@ def covered_by_amd(gfx: str) -> bool:
 def coverage() -> tuple[str, ...]:
     """Return every architecture that AMD's Python packages cover."""
     return tuple(_document()[AMD_LIST])
+
+
+def never_served() -> tuple[str, ...]:
+    """Return every architecture that no stack here serves or will."""
+    return tuple(_document()["never"])
 
 
 def native_ways(*, gfx: str, os: str, programs: Collection[str]) -> tuple[NativeWay, ...]:
@@ -170,6 +221,9 @@ def native_ways(*, gfx: str, os: str, programs: Collection[str]) -> tuple[Native
             date=row["date"],
             better=row.get("better", ""),
             own="programs" in row,
+            gfx=tuple(
+                one for name in row.get("gfx", ()) for one in ((name,) if name != AMD_LIST else coverage())
+            ),
         )
         for row in _document()["way"]
         if _fits(row, gfx=gfx, os=os, programs=programs)
@@ -183,7 +237,7 @@ def no_stack_possible(gfx: str) -> str:
         return ""
     return (
         f"AMD's packages that stacks here are made of do not list {gfx}, and none works without them: "
-        "programs for Vulkan or DirectML run on it, programs for CUDA alone do not"
+        "programs for Vulkan run on it, programs for CUDA alone do not"
     )
 
 

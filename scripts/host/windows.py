@@ -258,7 +258,9 @@ def _time(event: str) -> str:
 
 
 VERSION_KEY: Final = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion"
+SOFTWARE_KEY: Final = r"SOFTWARE\AMD\CN"
 GRAPHICS_KEY: Final = r"SYSTEM\CurrentControlSet\Control\GraphicsDrivers"
+_LONGEST: Final = 100
 #: HwSchMode of hardware-accelerated GPU scheduling that is on.
 _ON: Final = 2
 #: Builds after whose update a hang was reported: build, first revision, update, what, source.
@@ -273,15 +275,31 @@ REPORTED: Final = (
 )
 
 
-class WindowsBuild(Struct, frozen=True, kw_only=True):
-    """Windows' build and revision (the part an update changes), and whether GPU scheduling is on.
+#: The first build of Windows 11.
+WINDOWS_11: Final = 22000
 
-    ``None``: it could not be read.
+
+class WindowsBuild(Struct, frozen=True, kw_only=True):
+    """Windows' build and revision (the part an update changes), and what else bears on GPUs.
+
+    Attributes:
+        build: ``None``: it could not be read, as below.
+        revision: the part that an update changes.
+        gpu_scheduling: whether hardware-accelerated GPU scheduling is on.
+        amd_edition: the edition of AMD's driver package; empty where none is written down.
+        amd_release: its version, as AMD's release notes call it (26.8.1, or 26.Q1 for the PRO edition).
     """
 
     build: int | None = None
     revision: int | None = None
     gpu_scheduling: bool | None = None
+    amd_edition: str = ""
+    amd_release: str = ""
+
+    @property
+    def is_pro(self) -> bool:
+        """Whether AMD's driver package is the PRO edition, whose versions are quarters."""
+        return "pro" in self.amd_edition.lower().split() or "Q" in self.amd_release
 
     @property
     def name(self) -> str:
@@ -293,12 +311,20 @@ def windows_build(registry: Registry) -> WindowsBuild:
     """Read what Windows says of itself."""
     version = registry.values(VERSION_KEY) or {}
     build, revision = version.get("CurrentBuild"), version.get("UBR")
+    software = registry.values(SOFTWARE_KEY) or {}
     mode = (registry.values(GRAPHICS_KEY) or {}).get("HwSchMode")
     return WindowsBuild(
         build=int(build) if isinstance(build, str) and build.isdecimal() else None,
         revision=revision if isinstance(revision, int) else None,
         gpu_scheduling=mode == _ON if isinstance(mode, int) else None,
+        amd_edition=_text(software.get("RadeonSoftwareEdition")),
+        amd_release=_text(software.get("RadeonSoftwareVersion")),
     )
+
+
+def _text(value: object) -> str:
+    """Return a short text of the registry; anything else is none."""
+    return value if isinstance(value, str) and len(value) <= _LONGEST and value.isprintable() else ""
 
 
 def build_reports(found: WindowsBuild) -> tuple[str, ...]:

@@ -7,10 +7,14 @@ packages that bring them (nvidia-*, torch).
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import json
+import math
 import sys
+import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
@@ -18,6 +22,11 @@ MARK = "@@cuda-amd-result"
 EXIT = {"pass": 0, "incorrect": 3, "refused": 4, "error": 5, "unavailable": 6}
 WINDOWS = sys.platform == "win32"
 Array = np.ndarray
+
+#: Between the first update and the steady state, seconds: an idle GPU needs some to reach its clocks.
+SETTLE = 0.3
+#: The most percent by which a workload makes itself slower.
+MOST_SLOWDOWN = 1000
 
 CUBLAS_NOT_SUPPORTED = 15
 CUDA_NOT_SUPPORTED = 801
@@ -65,7 +74,7 @@ def load_first(names: Sequence[str]) -> Tuple[ctypes.CDLL, str]:
     """Load the first of several names: by the system's loader, then from packages.
 
     Raises:
-        NotFound: none loads; says what the loader said.
+        NotFound: none loads; with the loader's own words.
     """
     files = (folder.absolute() / name for folder in package_folders() for name in names)
     problems = []
@@ -146,9 +155,13 @@ class Driver:
         """Copy an array into new device memory and return its address."""
         pointer = ctypes.c_uint64()
         self.driver.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes))
+        self.write(pointer, array)
+        return pointer
+
+    def write(self, pointer: ctypes.c_uint64, array: Array) -> None:
+        """Copy an array into device memory that is there."""
         size = ctypes.c_size_t(array.nbytes)
         self.driver.call("cuMemcpyHtoD_v2", pointer, ctypes.c_void_p(array.ctypes.data), size)
-        return pointer
 
     def read(self, array: Array, pointer: ctypes.c_uint64) -> None:
         """Copy device memory into an array."""
@@ -204,3 +217,75 @@ def conclude(report: Dict[str, Any], outcome: str, detail: str) -> None:
     else:
         report["error"] = detail
         report["refused"] = outcome == "refused"
+
+
+def guarded(report: Dict[str, Any], body: Callable[[], None]) -> None:
+    """Run a workload's body; a call that fails or a library that is missing is in the report."""
+    try:
+        body()
+    except (CallFailed, NotFound) as error:
+        conclude(report, error.outcome, str(error))
+
+
+def finish(report: Dict[str, Any], line: str) -> int:
+    """Print a line for people and the marked line for programs; return the exit code."""
+    right = report["outcome"] == "pass"
+    why = report.get("wrong") or report.get("error")
+    print("%s: %s" % (report["workload"], line if right else "%s: %s" % (report["outcome"].upper(), why)))
+    sys.stdout.flush()
+    sys.stderr.write("%s %s\n" % (MARK, json.dumps(report)))
+    sys.stderr.flush()
+    return int(EXIT[report["outcome"]])
+
+
+# ---- the clock ----
+
+
+def linger(start: float, slowdown: float) -> float:
+    """Return the seconds since ``start`` after making them longer by so many percent.
+
+    A stated slowness is how a comparison is shown to find an effect whose size is known.
+    """
+    spent = time.perf_counter() - start
+    while slowdown and time.perf_counter() - start < spent * (1 + slowdown / 100):
+        pass
+    return time.perf_counter() - start
+
+
+def timed(wait: Callable[[], None], act: Callable[[], object], slowdown: float = 0.0) -> float:
+    """Return wall-clock seconds of one piece of work, with the device awaited before and after."""
+    wait()
+    start = time.perf_counter()
+    act()
+    wait()
+    return linger(start, slowdown)
+
+
+def settle(wait: Callable[[], None], act: Callable[[], object]) -> None:
+    """Do the work untimed until clocks and caches have settled, for ``SETTLE`` seconds."""
+    wait()
+    start = time.perf_counter()
+    while time.perf_counter() - start < SETTLE:
+        act()
+        wait()
+
+
+def slowdown_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--slowdown`` to a workload's options."""
+    text = "make every timed piece longer by so many percent, to see whether a comparison finds that"
+    parser.add_argument("--slowdown", type=percentage, default=0.0, help=text)
+
+
+def percentage(text: str) -> float:
+    """Read percent from 0 to 1000.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= MOST_SLOWDOWN:
+        raise argparse.ArgumentTypeError("%s: percent, from 0 to 1000" % text)
+    return value

@@ -16,7 +16,6 @@ import json
 import math
 import statistics
 import sys
-import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -28,6 +27,9 @@ from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this 
     Machine,
     NotFound,
     conclude,
+    settle,
+    slowdown_option,
+    timed,
 )
 
 #: Elements after C that must keep their values.
@@ -91,8 +93,10 @@ class Problem:
         return float(np.where(np.isfinite(got) & np.isfinite(ratio), ratio, np.inf).max())
 
 
-def multiply(machine: Machine, problem: Problem, iterations: int) -> Tuple[Array, bool, List[float]]:
-    """Run a product once, then time it: the first result, whether its surroundings were kept, seconds."""
+def multiply(
+    machine: Machine, problem: Problem, iterations: int, slowdown: float = 0.0
+) -> Tuple[Array, bool, List[float]]:
+    """Run a product and then again: the first result, whether its surroundings were kept, seconds of each."""
     real = ctypes.c_float if problem.dtype == np.float32 else ctypes.c_double
     name = "cublasSgemm_v2" if problem.dtype == np.float32 else "cublasDgemm_v2"
     m, n, k = problem.shape
@@ -106,11 +110,16 @@ def multiply(machine: Machine, problem: Problem, iterations: int) -> Tuple[Array
         arguments: List[Any] = [machine.handle, *(int(t) for t in problem.transpose), m, n, k]
         arguments += [ctypes.byref(alpha), pointers[0], problem.ld[0], pointers[1], problem.ld[1]]
         arguments += [ctypes.byref(beta), pointers[2], problem.ld[2]]
-        machine.blas.call(name, *arguments)
-        machine.wait()
+
+        def act() -> None:
+            machine.blas.call(name, *arguments)
+
+        seconds = [timed(machine.wait, act, slowdown)]
         after = np.empty_like(before)
         machine.read(after, pointers[2])
-        seconds = [timed(machine, name, arguments) for _ in range(iterations)]
+        if iterations:
+            settle(machine.wait, act)
+        seconds += [timed(machine.wait, act, slowdown) for _ in range(iterations)]
     finally:
         machine.free(pointers)
     around = after[:-GUARD].reshape(whole(problem.c).shape, order="F")
@@ -123,24 +132,17 @@ def whole(view: Array) -> Array:
     return view if view.base is None else np.asarray(view.base)
 
 
-def timed(machine: Machine, name: str, arguments: Sequence[object]) -> float:
-    """Return wall-clock seconds of one product, synchronised before and after."""
-    machine.wait()
-    start = time.perf_counter()
-    machine.blas.call(name, *arguments)
-    machine.wait()
-    return time.perf_counter() - start
-
-
-def examine(machine: Machine, dtype: str, size: int, iterations: int, seed: int) -> Dict[str, Any]:
-    """Ask one type: a small product with every argument in use, then the timed square one."""
-    rng = np.random.default_rng(seed)
+def examine(machine: Machine, dtype: str, options: argparse.Namespace) -> Dict[str, Any]:
+    """Ask one type: the timed square product, cold first, then a small one with every argument in use."""
+    rng, size, iterations = np.random.default_rng(options.seed), options.size, options.iterations
     odd = Problem(rng, dtype, (67, 45, 129), transpose=(True, False), pad=3, alpha=-0.5, beta=0.25)
     square = Problem(rng, dtype, (size, size, size))
-    largest, seconds = 0.0, [0.0]
-    for label, problem, rounds in (("odd-shaped", odd, 0), ("square", square, iterations)):
+    largest = 0.0
+    seconds: List[float] = []
+    for label, problem, rounds in (("square", square, iterations), ("odd-shaped", odd, 0)):
         try:
-            got, kept, seconds = multiply(machine, problem, rounds)
+            got, kept, spent = multiply(machine, problem, rounds, options.slowdown)
+            seconds = seconds or spent
         except CallFailed as error:
             return {"dtype": dtype, "outcome": error.outcome, "detail": str(error)}
         largest = max(largest, problem.judge(got))
@@ -151,6 +153,7 @@ def examine(machine: Machine, dtype: str, size: int, iterations: int, seed: int)
                 "outcome": "incorrect",
                 "detail": "the %s product has %s" % (label, wrong),
             }
+    first, *seconds = seconds
     median = statistics.median(seconds)
     return {
         "dtype": dtype,
@@ -159,6 +162,7 @@ def examine(machine: Machine, dtype: str, size: int, iterations: int, seed: int)
         "error_over_tolerance": largest,
         "gflops": 2.0 * size**3 / median / 1e9,
         "seconds_median": median,
+        "seconds_first": first,
         "seconds": seconds,
     }
 
@@ -204,11 +208,13 @@ def run(report: Dict[str, Any], dtypes: Sequence[str], options: argparse.Namespa
         report["libraries"].update(machine.files)
         report["conditions"].update(driver=machine.driver_version, cublas=machine.blas_version)
         for dtype in dtypes:
-            result = examine(machine, dtype, options.size, options.iterations, options.seed)
+            result = examine(machine, dtype, options)
             report["results"].append(result)
             if "gflops" in result:
                 report["gflops_" + dtype] = result["gflops"]
                 add_iterations(report, dtype, result["seconds"])
+                first = 2.0 * options.size**3 / result["seconds_first"] / 1e9
+                report.setdefault("first", {})["gflops_" + dtype] = first
         machine.close()
     except (CallFailed, NotFound) as error:
         conclude(report, error.outcome, str(error))
@@ -224,6 +230,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--dtype", choices=("float32", "float64", "both"), default="float32")
     parser.add_argument("--iterations", type=int, default=7, help="timed products; the median counts")
     parser.add_argument("--seed", type=int, default=20260101)
+    slowdown_option(parser)
     options = parser.parse_args(argv)
     if options.size < 1 or options.iterations < 1 or options.seed < 0:
         parser.error("--size and --iterations start at 1, --seed at 0")

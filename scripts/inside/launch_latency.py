@@ -12,7 +12,6 @@ import argparse
 import ctypes
 import json
 import sys
-import time
 from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
@@ -23,6 +22,8 @@ from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this 
     Driver,
     NotFound,
     conclude,
+    slowdown_option,
+    timed,
 )
 
 #: PTX 6.3 for the oldest GPUs that current drivers serve; the driver compiles it for the device at hand.
@@ -69,26 +70,28 @@ class Kernel:
         return int(found[0])
 
 
-def iteration(kernel: Kernel, batch: int) -> Dict[str, float]:
+def iteration(kernel: Kernel, batch: int, slowdown: float) -> Dict[str, float]:
     """Time ``batch`` launches waited for one by one, and as many sent without waiting; microseconds each."""
-    kernel.machine.wait()
-    start = time.perf_counter()
-    for _ in range(batch):
-        kernel.launch()
-        kernel.machine.wait()
-    between = time.perf_counter()
-    for _ in range(batch):
-        kernel.launch()
-    kernel.machine.wait()
-    end = time.perf_counter()
-    return {"roundtrip_us": (between - start) / batch * 1e6, "stream_us": (end - between) / batch * 1e6}
+
+    def one_by_one() -> None:
+        for _ in range(batch):
+            kernel.launch()
+            kernel.machine.wait()
+
+    def at_once() -> None:
+        for _ in range(batch):
+            kernel.launch()
+
+    ways = {"roundtrip_us": one_by_one, "stream_us": at_once}
+    return {name: timed(kernel.machine.wait, way, slowdown) / batch * 1e6 for name, way in ways.items()}
 
 
 def measure(report: Dict[str, Any], machine: Driver, options: argparse.Namespace) -> None:
-    """Warm up with one iteration, measure the others, then count what was done."""
+    """Keep the first iteration apart from the others, then count what was done."""
     kernel = Kernel(machine)
-    iteration(kernel, options.size)
-    rows = report["iterations"] = [iteration(kernel, options.size) for _ in range(options.iterations)]
+    every = [iteration(kernel, options.size, options.slowdown) for _ in range(options.iterations + 1)]
+    report["first"], rows = every[0], every[1:]
+    report["iterations"] = rows
     found = kernel.count()
     right = found == kernel.launches
     wrong = "" if right else "%d launches, the counter says %d" % (kernel.launches, found)
@@ -117,6 +120,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="launch_latency.py", description="kernel starts through the driver")
     parser.add_argument("--size", type=int, default=500, help="launches an iteration, of each kind")
     parser.add_argument("--iterations", type=int, default=9)
+    slowdown_option(parser)
     options = parser.parse_args(argv)
     if options.size < 1 or options.iterations < 1:
         parser.error("--size and --iterations start at 1")

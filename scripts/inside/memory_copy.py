@@ -11,8 +11,7 @@ import argparse
 import ctypes
 import json
 import sys
-import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
@@ -22,6 +21,8 @@ from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this 
     Driver,
     NotFound,
     conclude,
+    slowdown_option,
+    timed,
 )
 
 MEBIBYTE = 1024 * 1024
@@ -70,27 +71,19 @@ def host_buffers(machine: Driver, size: int) -> Tuple[str, List[np.ndarray]]:
     return "page-locked", arrays
 
 
-def timed(machine: Driver, way: Callable[[], None]) -> float:
-    """Return wall-clock seconds of one copy, synchronised before and after."""
-    machine.wait()
-    start = time.perf_counter()
-    way()
-    machine.wait()
-    return time.perf_counter() - start
-
-
 def measure(report: Dict[str, Any], machine: Driver, options: argparse.Namespace) -> None:
-    """Make the whole way once unmeasured and compare, then time every way and compare again."""
+    """Make the whole way once and compare, then again and again, and compare again."""
     size = options.size * MEBIBYTE
     ways = Ways(machine, size, options.seed)
     report["conditions"]["host_memory"] = ways.memory
     every = (("h2d_gbps", ways.to_device), ("d2d_gbps", ways.inside), ("d2h_gbps", ways.to_host))
-    for _name, way in every:
-        timed(machine, way)
-    intact = ways.intact()
-    report["iterations"] = []
-    for _ in range(options.iterations if intact else 0):
-        report["iterations"].append({name: size / timed(machine, way) / 1e9 for name, way in every})
+
+    def once() -> Dict[str, float]:
+        pieces = {name: timed(machine.wait, way, options.slowdown) for name, way in every}
+        return {name: size / seconds / 1e9 for name, seconds in pieces.items()}
+
+    report["first"], intact = once(), ways.intact()
+    report["iterations"] = [once() for _ in range(options.iterations if intact else 0)]
     intact = intact and ways.intact()
     conclude(report, "pass" if intact else "incorrect", "" if intact else "bytes came back changed")
     if intact:
@@ -118,6 +111,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--size", type=int, default=64, help="MiB a copy")
     parser.add_argument("--iterations", type=int, default=9)
     parser.add_argument("--seed", type=int, default=20260101)
+    slowdown_option(parser)
     options = parser.parse_args(argv)
     if options.size < 1 or options.iterations < 1 or options.seed < 0:
         parser.error("--size and --iterations start at 1, --seed at 0")

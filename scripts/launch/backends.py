@@ -15,12 +15,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.binary.image import Image, Unreadable, read_image
-from scripts.binary.imports import is_api_set
+from scripts.binary.imports import (
+    AT_START,
+    DELAYED,
+    AskedName,
+    ImportWalk,
+    NameNotFound,
+    ReachedFile,
+    WindowsFolders,
+    is_api_set,
+)
 from scripts.errors import HostError
 from scripts.host.hip_libraries import RUNTIME, asked_names, layer_libraries
 from scripts.model import Runtime
 
-MAX_DEPTH: Final = 8
 #: So many functions are named where some are missing.
 NAMED: Final = 3
 
@@ -71,72 +79,50 @@ class MissingBackend(Struct, frozen=True, kw_only=True):
         return f"{' → '.join(self.chain)}: {'; '.join(self.searched)}"
 
 
-class _Lack(Struct, frozen=True, kw_only=True):
-    """A file that something needs and that is nowhere: the chain below, and what each place says."""
-
-    chain: tuple[str, ...]
-    searched: tuple[str, ...]
-    delayed: bool
-
-
-class _BackendWalk(Struct):
-    """One look through the folders; each folder is listed and each file read once."""
+class _Backends(Struct):
+    """The folders of one look; each is listed and each file read once."""
 
     places: BackendPlaces
     read: Callable[[Path], Image | Unreadable]
-    listings: dict[Path, dict[str, Path]] = field(default_factory=dict)
-    walked: dict[tuple[Path, bool], tuple[_Lack, ...]] = field(default_factory=dict)
-
-    def find(self, name: str, folders: Sequence[Path | None]) -> Path | None:
-        """Return the first file of that name; names are compared as Windows does."""
-        for folder in folders:
-            if folder is not None and (found := self._listing(folder).get(name.lower())):
-                return found
-        return None
-
-    def _listing(self, folder: Path) -> dict[str, Path]:
-        if folder not in self.listings:
-            try:
-                self.listings[folder] = {path.name.lower(): path for path in folder.iterdir()}
-            except OSError:
-                self.listings[folder] = {}
-        return self.listings[folder]
+    folders: WindowsFolders = field(default_factory=WindowsFolders)
+    images: dict[Path, Image | Unreadable] = field(default_factory=dict)
 
     def backend(self, library: str) -> Path | None:
         """Return the file that answers for a HIP library."""
         at = self.places
         own: list[Path | None] = [at.layer, at.hip]
         bare = [at.program, at.system, *at.path] if library == RUNTIME else []
-        return next(
-            (found for name in asked_names(library) if (found := self.find(name, [*own, *bare]))), None
-        )
+        names = asked_names(library)
+        return next((found for name in names if (found := self.folders.find(name, [*own, *bare]))), None)
 
-    def lacking(self, file: Path, *, bare: bool, depth: int = 0) -> tuple[_Lack, ...]:
-        """Return what one of HIP's libraries lacks, itself or further down.
+    def is_inside(self, file: Path) -> bool:
+        """Whether a file is one of HIP's or the layer's own, which are followed."""
+        return file.parent in {self.places.layer, self.places.hip}
 
-        ``bare``: it may have been loaded by its bare name, and then PATH counts for what it imports.
+    def searched(self, asker: Path, *, bare: bool) -> list[Path | None]:
+        """Return where what a file imports is looked for.
+
+        ``bare``: it may have been loaded by its bare name, and then PATH counts as well.
         """
-        if (file, bare) in self.walked or depth > MAX_DEPTH:
-            return self.walked.get((file, bare), ())
-        self.walked[file, bare] = ()  # libraries may import each other
-        self.walked[file, bare] = tuple(self._lacking(file, bare=bare, depth=depth))
-        return self.walked[file, bare]
+        at = self.places
+        return [asker.parent, at.program, at.system, *(at.path if bare else ())]
 
-    def _lacking(self, file: Path, *, bare: bool, depth: int) -> Iterator[_Lack]:
-        image, at = self.read(file), self.places
-        folders = [file.parent, at.program, at.system, *(at.path if bare else ())]
+    def lacking(self, file: Path, *, bare: bool) -> Iterator[NameNotFound]:
+        """Yield what one of HIP's libraries lacks, itself or further down."""
+        walk = ImportWalk(lambda reached: self._asked(reached, bare=bare))
+        walk.add(file)
+        yield from walk
+
+    def _asked(self, reached: ReachedFile, *, bare: bool) -> Iterator[AskedName]:
+        """Yield what a file imports that is nowhere, or is one of HIP's as well."""
+        if reached.path not in self.images:
+            self.images[reached.path] = self.read(reached.path)
+        image, folders = self.images[reached.path], self.searched(reached.path, bare=bare)
         for needed in image.needed if isinstance(image, Image) else ():
-            name = needed.library
-            if is_api_set(name):
-                continue
-            found = self.find(name, folders)
-            if found is None:
-                yield _Lack(chain=(name,), searched=self.clauses(name, folders), delayed=needed.delayed)
-            elif found.parent in {at.layer, at.hip}:
-                for lack in self.lacking(found, bare=bare, depth=depth + 1):
-                    yield replace(
-                        lack, chain=(found.name, *lack.chain), delayed=lack.delayed or needed.delayed
-                    )
+            found = self.folders.find(needed.library, folders)
+            if not is_api_set(needed.library) and (found is None or self.is_inside(found)):
+                rank = DELAYED if needed.delayed else AT_START
+                yield AskedName(name=needed.library, found=found, rank=rank)
 
     def clauses(self, name: str, folders: Sequence[Path | None]) -> tuple[str, ...]:
         """Say for each place that the file is not there, or which other generation is."""
@@ -150,7 +136,7 @@ class _BackendWalk(Struct):
         for folder in dict.fromkeys(folders):
             if folder is None or folder not in words:
                 continue
-            listed = self._listing(folder).items()
+            listed = self.folders.listing(folder).items()
             others = sorted(path.name for key, path in listed if _other_generation(key, name.lower()))
             has = f"{words[folder]} has only {' and '.join(others)}"
             said.append(has if others else f"not in {words[folder]}")
@@ -164,35 +150,39 @@ def missing_backends(
 
     Libraries for 32-bit programs and for tracing are not walked. Nothing is loaded.
     """
-    walk = _BackendWalk(places=places, read=read)
+    look = _Backends(places=places, read=read)
     found: dict[tuple[str, ...], MissingBackend] = {}
     for file in runtime.files:
         if not file.provides or PurePosixPath(file.name).parent != PurePosixPath():
             continue
-        for missing in (m for need in file.needs for m in _of_need(walk, file.name, file.provides, need)):
+        for missing in (m for need in file.needs for m in _of_need(look, file.name, file.provides, need)):
             key = (missing.library, *missing.chain[1:])
             known = found.get(key)
             found[key] = missing if known is None else _joined(known, missing)
     return tuple(found[key] for key in sorted(found))
 
 
-def _of_need(walk: _BackendWalk, name: str, provides: str, need: str) -> Iterator[MissingBackend]:
+def _of_need(look: _Backends, name: str, provides: str, need: str) -> Iterator[MissingBackend]:
     """Follow one CUDA library to one HIP library and on."""
-    backend = walk.backend(need)
-    at = walk.places
+    backend = look.backend(need)
+    at = look.places
     if backend is None:
         wanted = asked_names(need)
         folders = [at.layer, at.hip, *([at.program, at.system] if need == RUNTIME else [])]
-        clauses = walk.clauses(wanted[0], folders)
+        clauses = look.clauses(wanted[0], folders)
         yield MissingBackend(
             library=need, chain=(name, " or ".join(wanted)), searched=clauses, provides=(provides,)
         )
         return
-    inside = backend.parent in {at.layer, at.hip}
-    for lack in walk.lacking(backend, bare=need == RUNTIME) if inside else ():
-        chain = (name, backend.name, *lack.chain)
+    bare = need == RUNTIME
+    for lost in look.lacking(backend, bare=bare) if look.is_inside(backend) else ():
+        clauses = look.clauses(lost.name, look.searched(lost.asker.path, bare=bare))
         yield MissingBackend(
-            library=need, chain=chain, searched=lack.searched, provides=(provides,), delayed=lack.delayed
+            library=need,
+            chain=(name, *lost.asker.chain, lost.name),
+            searched=clauses,
+            provides=(provides,),
+            delayed=lost.rank > AT_START,
         )
 
 
@@ -230,7 +220,7 @@ def outdated_runtime(driver: Path, places: BackendPlaces) -> str:
 
     A call that is not there ends the program when it is first made, without a word about why.
     """
-    runtime = _BackendWalk(places=places, read=read_image).backend(RUNTIME)
+    runtime = _Backends(places=places, read=read_image).backend(RUNTIME)
     asked = asked_of_hip(driver) if runtime is not None else frozenset()
     offered = offered_by(runtime) if runtime is not None and asked else frozenset()
     lacking = sorted(asked - offered)

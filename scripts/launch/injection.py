@@ -201,6 +201,11 @@ def _changes(
 
 #: How ``binary.machine_of`` names the two kinds of programs that a launcher may serve.
 BITS: Final = {"x86_64": 64, "x86": 32, "": 64}
+#: How the form of a 32-bit program is called.
+THIRTY_TWO: Final = "x86"
+#: ZLUDA v7's half for 32-bit programs: its folder, and the 64-bit process that does its work.
+HALF: Final = "32"
+SERVER: Final = "zluda64_server.exe"
 REDIRECT: Final = "zluda_redirect.dll"
 #: Shown with every launch, because it differs from running the program directly.
 CAVEATS: Final = (
@@ -249,7 +254,7 @@ def plan_launcher(
     bits = BITS.get(machine)
     launcher = None if bits is None else launcher_in(runtime, bits=bits)
     if launcher is None:
-        raise _no_launcher(runtime, program, machine)
+        raise no_launcher(runtime, program, machine)
     beside = PurePosixPath(launcher.name).parent
     _check_complete(runtime, beside, present)
     if trace:
@@ -259,10 +264,10 @@ def plan_launcher(
     return LauncherPlan(launcher=path, line=outer, child_line=inner)
 
 
-def _no_launcher(runtime: Runtime, program: PureWindowsPath, machine: str) -> LaunchError:
+def no_launcher(runtime: Runtime, program: PureWindowsPath, machine: str) -> LaunchError:
     """Say which kind of launcher the stack lacks."""
-    if machine == "x86":
-        msg = f"{program.name} is a 32-bit program, and {runtime.stack} has no 32-bit launcher"
+    if machine == THIRTY_TWO:
+        msg = f"{program.name} is a 32-bit program, and {runtime.stack} has no half for those"
         hint = "use the program's 64-bit version, or a stack of ZLUDA v7 (see `invoke stacks`)"
         return LaunchError("program-32-bit", msg, hint=hint)
     if machine not in BITS:
@@ -277,7 +282,8 @@ def _check_complete(runtime: Runtime, folder: PurePosixPath, present: Callable[[
     needed = [
         f.name
         for f in runtime.files
-        if PurePosixPath(f.name).parent == folder and _injected(f.name, f.provides)
+        if (PurePosixPath(f.name).parent == folder and _injected(f.name, f.provides))
+        or (HALF in folder.parts and f.name.lower() == SERVER)
     ]
     missing = [name for name in needed if not present(name)]
     if missing:
@@ -289,7 +295,8 @@ def _check_complete(runtime: Runtime, folder: PurePosixPath, present: Callable[[
 def _injected(name: str, provides: str | None) -> bool:
     path = PurePosixPath(name.lower())
     traces = path.parent.name == FOLDER and path.suffix == ".dll"
-    return provides is not None or traces or path.name == REDIRECT
+    half = path.parent.name == HALF and path.suffix == ".dll"
+    return provides is not None or traces or half or path.name == REDIRECT
 
 
 def refuse_store_app(program: PureWindowsPath, *, size: int) -> None:

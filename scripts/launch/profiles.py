@@ -153,6 +153,13 @@ def setting_names() -> tuple[str, ...]:
     return tuple(sorted(set(named)))
 
 
+def torch_policies() -> tuple[str, ...]:
+    """Name every policy for PyTorch that a profile has."""
+    return tuple(
+        sorted({entry["torch"] for row in document() for entry in row.get("set", ()) if "torch" in entry})
+    )
+
+
 def _refuse_unknown(without: Iterable[str]) -> None:
     unknown = sorted(set(without) - set(setting_names()))
     if unknown:
@@ -173,11 +180,16 @@ def _table() -> dict[str, Any]:
 
 def _sign(row: Mapping[str, Any], facts: AppFacts) -> str:
     """Return by what a program is recognised, empty where it is not."""
+    files = {name.lower() for name in facts.files}
+    if files & set(row.get("absent", ())):
+        return ""
     if any(fnmatchcase(facts.name.lower(), pattern) for pattern in row.get("names", ())):
         return facts.name
     for pattern in row.get("files", ()):
         if hit := next((name for name in facts.files if fnmatchcase(name.lower(), pattern)), None):
             return hit
+    if (wanted := row.get("together")) and files >= set(wanted):
+        return " and ".join(wanted)
     for package in row.get("packages", ()):
         if package in facts.packages:
             return f"package {package} {facts.packages[package]}".rstrip()

@@ -126,6 +126,9 @@ MARKS: Final[dict[Kind, tuple[str, ...]]] = {
     "hip": (RUNTIME, f"lib{RUNTIME}.so"),
     "libtorch": ("torch_cpu.dll", "torch.dll", "libtorch.so", "libtorch_cpu.so"),
 }
+#: What AMD's packages for Linux bring beside HIP's own libraries, each in a folder of its own: libraries of
+#: the system they were built with, and the compiler's (ROCm/TheRock).
+BESIDE_HIP: Final = ("rocm_sysdeps/lib", "llvm/lib")
 LAUNCHER: Final = "zluda.exe"
 #: Parts of the layer that must never be on a search path: they write traces, or serve 32-bit programs.
 ASIDE: Final = frozenset({"trace", "trace_nvidia", "32"})
@@ -156,8 +159,15 @@ def search_folders(runtime: Runtime) -> tuple[Folder, ...]:
             folder = path.parent
             if path.name.lower().startswith(marks) and not ASIDE & set(folder.parts) and folder != layer:
                 found.append((kind, folder))
+                if kind == "hip" and folder.name == "lib":
+                    found += ((kind, folder / name) for name in BESIDE_HIP if _holds(runtime, folder / name))
                 break
     return tuple(Folder(kind=kind, path=runtime.path / folder, why=WHY[kind]) for kind, folder in found)
+
+
+def _holds(runtime: Runtime, folder: PurePosixPath) -> bool:
+    """Whether a runtime has a file right in a folder."""
+    return any(PurePosixPath(file.name).parent == folder for file in runtime.files)
 
 
 def launcher_in(runtime: Runtime, *, bits: int = 64) -> RuntimeFile | None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from html import unescape
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scripts.lock.values import url_problem
 from scripts.model import Artifact, Lock, Stack, Trust
 
+if TYPE_CHECKING:
+    from scripts.lock.package_index import IndexedFile
+
 TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "proposals.toml"
-_HREF: Final = re.compile(r"""href\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
-_DIGEST: Final = re.compile(r"sha256=([0-9a-f]{64})")
 NOTE: Final = "The digest is AMD's own, from its package index; the file was not downloaded for it."
 
 
@@ -34,13 +31,6 @@ class Proposal(Struct, frozen=True, kw_only=True):
     stack: str
     stack_like: str
     source: str
-
-
-class IndexedFile(Struct, frozen=True, kw_only=True):
-    """A file as an index names it."""
-
-    url: str
-    sha256: str
 
 
 @cache
@@ -61,21 +51,6 @@ def fits(proposal: Proposal, lock: Lock) -> bool:
     """Whether a lock has what the proposal builds on, and not yet the proposal itself."""
     there = {proposal.like, *proposal.replaces} <= set(lock.artifacts) and proposal.stack_like in lock.stacks
     return there and proposal.stack not in lock.stacks
-
-
-def indexed(page: str, *, base: str, file: str) -> IndexedFile | None:
-    """Find a file in a package index's page; ``None`` where it is not listed, or without a digest.
-
-    An address on another host, or one that a lock may not hold, is not taken.
-    """
-    for match in _HREF.finditer(page):
-        address, fragment = urldefrag(urljoin(base, unescape(match[1])))
-        digest = _DIGEST.fullmatch(fragment)
-        if digest is None or unquote(urlsplit(address).path.rpartition("/")[2]) != file:
-            continue
-        if urlsplit(address).netloc == urlsplit(base).netloc and url_problem(address) is None:
-            return IndexedFile(url=address, sha256=digest[1])
-    return None
 
 
 def completed(proposal: Proposal, lock: Lock, found: IndexedFile) -> tuple[Artifact, Stack]:

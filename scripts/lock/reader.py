@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.errors import LockError, UsageError
 from scripts.lock.toml_nodes import LockNode, LockSource
@@ -53,15 +54,17 @@ _LINE: Final = re.compile(r"\(at line (\d+)")
 _STRINGS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 
 
-def read_lock(path: Path, *, custom: bool = False) -> Lock:
+def read_lock(path: Path, *, custom: bool = False, trust: str = "") -> Lock:
     """Read and check a lock file.
 
     Args:
         path: the file.
         custom: whether it replaces the checkout's own; it is then named by its absolute path.
+        trust: the keys one of which must have signed it (``CUDA_AMD_TRUST``); empty asks for no signature.
 
     Raises:
-        LockError: it is missing, unreadable, or breaks any rule of the format.
+        LockError: it is missing, unreadable, not signed as asked, or breaks any rule of the format.
+        UsageError: ``trust`` names no key.
     """
     name = str(path) if custom else path.name
     try:
@@ -74,7 +77,16 @@ def read_lock(path: Path, *, custom: bool = False) -> Lock:
         msg = f"the lock file cannot be read: {error.strerror}"
         hint = "make it a file that this user may read"
         raise LockError(reference="lock-unreadable", message=msg, context=(str(path),), hint=hint) from None
-    return parse_lock(data, path=path, custom=custom)
+    signer = _signer(data, path, trust) if trust or path.with_name(f"{path.name}.sig").exists() else ""
+    return replace(parse_lock(data, path=path, custom=custom), signer=signer)
+
+
+def _signer(data: bytes, path: Path, trust: str) -> str:
+    """Return the fingerprint of the key that signed a lock; a signature beside it has to fit."""
+    from scripts.lock.signature import signature_of, trusted_keys  # noqa: PLC0415 - most locks are not signed
+
+    signed = signature_of(data, path, trusted_keys(trust) if trust else None)
+    return signed.fingerprint if signed is not None else ""
 
 
 def parse_lock(data: bytes, *, path: Path, custom: bool = False) -> Lock:

@@ -93,12 +93,24 @@ def successor(old: Artifact, ref: AssetRef, release: Release, asset: Asset) -> A
     )
 
 
+def with_known_needs(new: Artifact, lock: Lock) -> Artifact:
+    """Take over what libraries need of HIP from another file of the same release, where one is pinned."""
+    same = [lock.artifacts[name] for name in _same_release(lock, new)]
+    known = {member.provides: member.needs for item in same for member in item.members if member.provides}
+    members = tuple(
+        replace(member, needs=known.get(member.provides, member.needs)) if member.provides else member
+        for member in new.members
+    )
+    return replace(new, members=members)
+
+
 def successor_stacks(
     lock: Lock, old: Artifact, new: Artifact, old_tag: str, new_tag: str
 ) -> tuple[Stack, ...]:
     """Make a stack beside each one that uses ``old``, with ``new`` in its place and no call table.
 
-    Stacks with supplied files are left out: those files belong to one version.
+    What PTX it compiles is known where another system's file of the same release is pinned already. Stacks
+    with supplied files are left out: those files belong to one version.
     """
     stacks = []
     for stack in lock.stacks.values():
@@ -110,12 +122,29 @@ def successor_stacks(
                 id=_renamed(stack.id, _short(old_tag), short, short),
                 parts=tuple(new.id if part == old.id else part for part in stack.parts),
                 api=None,
-                ptx=None,
+                ptx=_ptx_of(lock, new),
                 note=f"Derived from {stack.id}; nothing is known about it yet.",
             )
             if made.id not in lock.stacks:
                 stacks.append(made)
     return tuple(stacks)
+
+
+def _ptx_of(lock: Lock, new: Artifact) -> str | None:
+    """Return the PTX table of a stack that has a part of the same release."""
+    same = _same_release(lock, new)
+    return next((stack.ptx for stack in lock.stacks.values() if stack.ptx and same & set(stack.parts)), None)
+
+
+def _same_release(lock: Lock, new: Artifact) -> set[str]:
+    """Return the ids of artifacts that were built from the same commit, whose number may be cut shorter."""
+    return {
+        item.id
+        for item in lock.artifacts.values()
+        if item.id != new.id
+        and _COMMIT.search(item.source)
+        and (new.source.startswith(item.source) or item.source.startswith(new.source))
+    }
 
 
 def newest_first(

@@ -13,7 +13,8 @@ from msgspec import Struct
 from scripts.errors import FetchError, IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, Progress
 from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, is_web_page, open_url
-from scripts.net.session import AttemptError, Transport
+from scripts.net.retrying import AttemptError
+from scripts.net.session import Transport
 from scripts.net.sources import DownloadSource, Partial, Received
 from scripts.osal import fs
 
@@ -230,7 +231,7 @@ class Download(Struct, frozen=True):
                 return None
 
     def _receive(self, session: requests.Session, place: DownloadSource) -> None:
-        """Bring the file from one place and compare it; a wrong resumed one is begun anew once."""
+        """Bring the file from one place and compare it; a wrong resumed one is started again once."""
         resumed = place.file is None and bool(self.job.partial.etag()) and self.job.partial.size() > 0
         with self.progress.task(f"fetch {self.job.artifact.id}", self.job.artifact.size) as advance:
             try:
@@ -238,7 +239,7 @@ class Download(Struct, frozen=True):
             except AttemptError as error:
                 if error.wrong_bytes and resumed:
                     self.job.partial.discard()
-                    msg = "the resumed file was damaged; beginning anew"
+                    msg = "the resumed file was damaged; starting again from its first byte"
                     raise AttemptError(msg, transient=True) from error
                 raise
 

@@ -16,8 +16,9 @@ import requests
 from msgspec import Struct
 
 from scripts.errors import FetchError, UsageError
-from scripts.net.request import open_url, retry
-from scripts.net.session import AttemptError, Transport
+from scripts.net.request import open_url
+from scripts.net.retrying import AttemptError, retry
+from scripts.net.session import Transport
 from scripts.net.sources import allowed, origin, shown
 from scripts.osal.text import count
 

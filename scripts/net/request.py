@@ -1,4 +1,4 @@
-"""One HTTP(S) request for the raw bytes of a file: redirects, proxies, ranges, busy servers, retries.
+"""One HTTP(S) request for the raw bytes of a file: redirects, proxies, ranges, busy servers.
 
 Proxies are the environment's, looked up for each hop, except for this machine itself. A token goes to the
 host it was given for, and not along with a redirect to another one.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -18,16 +16,15 @@ import requests
 import urllib3
 from msgspec import Struct
 
-from scripts.errors import FetchError, UsageError
+from scripts.errors import FetchError
 from scripts.model import NoProgress, Progress
-from scripts.net.session import AttemptError, Transport, proxies_for
+from scripts.net.retrying import AttemptError, retry, retry_after
+from scripts.net.session import Transport, proxies_for
 from scripts.net.sources import allowed, origin, shown
 from scripts.osal.text import count
 
 T = TypeVar("T")
 
-#: The longest a server may ask us to wait.
-LONGEST_WAIT: Final = 120.0
 MAX_REDIRECTS: Final = 10
 OK: Final = 200
 PARTIAL_CONTENT: Final = 206
@@ -111,27 +108,6 @@ class Reply:
     def close(self) -> None:
         """Give the connection up."""
         self._response.close()
-
-
-def retry(url: str, transport: Transport, ask: Callable[[requests.Session], T]) -> T:
-    """Return what ``ask`` returns, asking again where a failure may pass.
-
-    Raises:
-        FetchError: the last failure; a certificate file that cannot be read.
-    """
-    try:
-        session = transport.session()
-    except UsageError as error:
-        raise FetchError("bad-certificates", error.message, context=error.context, hint=error.hint) from None
-    with session:
-        for delay in (*transport.delays, None):
-            try:
-                return ask(session)
-            except AttemptError as error:
-                if delay is None or not error.transient:
-                    raise _final(url, error) from None
-                transport.sleep(max(delay, error.wait))
-    raise AssertionError(url)  # the last round returns or raises
 
 
 def hash_url(
@@ -273,7 +249,7 @@ def _refusal(response: requests.Response) -> AttemptError:
         transient=transient,
         status=status,
         headers=response.headers,
-        wait=_retry_after(response.headers.get("Retry-After", "")) if transient else 0.0,
+        wait=retry_after(response.headers.get("Retry-After", "")) if transient else 0.0,
         hint="Look at the project's release page: the file may have moved.",
     )
 
@@ -289,17 +265,6 @@ def _total(header: str, start: int) -> int | None:
         msg = f"asked for bytes {start}-, the server stops early: {header!r}"
         raise AttemptError(msg)
     return total
-
-
-def _retry_after(value: str) -> float:
-    """Read ``Retry-After``: seconds or a date; at most two minutes."""
-    seconds = count(value.strip())
-    if seconds is None:
-        try:
-            return min(max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0), LONGEST_WAIT)
-        except (ValueError, OverflowError):
-            return 0.0
-    return min(float(seconds), LONGEST_WAIT)
 
 
 def _hash(reply: Reply, url: str, most: int, progress: Progress) -> HashedUrl:
@@ -322,12 +287,6 @@ def _hash(reply: Reply, url: str, most: int, progress: Progress) -> HashedUrl:
         msg = f"the body ended after {size:,} of {reply.total:,} bytes"
         raise AttemptError(msg, transient=True, reference="upstream-unreachable")
     return HashedUrl(sha256=digest.hexdigest(), size=size, first=first, cut=False)
-
-
-def _final(url: str, error: AttemptError) -> FetchError:
-    """Make the error to show where nothing else is tried."""
-    hint = error.hint or "Check the network and the proxy settings, then run the task again."
-    return FetchError(error.reference, str(error), context=(f"url: {shown(url)}", *error.context), hint=hint)
 
 
 def _tls_failure(error: Exception) -> AttemptError:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -24,6 +24,7 @@ from requests.utils import get_environ_proxies
 
 from scripts import __version__
 from scripts.errors import UsageError
+from scripts.net.retrying import DELAYS
 from scripts.net.sources import is_loopback
 
 
@@ -68,51 +69,6 @@ class _SystemCertificates(HTTPAdapter):
         """Always verify, and do not add the bundle that comes with requests."""
         del url, verify, cert
         conn.cert_reqs = "CERT_REQUIRED"  # type: ignore[attr-defined]  # a urllib3 pool
-
-
-#: Seconds between rounds of attempts; together 63, because a release host's hiccup lasts about a minute.
-DELAYS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-#: The same for a question that a person waits for.
-SHORT_DELAYS: Final = (1.0, 4.0)
-
-
-class AttemptError(Exception):
-    """One attempt at one place failed.
-
-    Attributes:
-        transient: trying the same place again later may help.
-        wait: seconds the server asked us to wait, or 0.
-        wrong_bytes: bytes came, but not the pinned ones.
-        status: the HTTP status that came instead of the file, or 0.
-        reference: what kind of failure this is, for callers that show it as an error of its own.
-        headers: those of the answer, where one came.
-        context: more facts, one a line.
-        hint: what the person can do.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        transient: bool = False,
-        wait: float = 0.0,
-        wrong_bytes: bool = False,
-        status: int = 0,
-        reference: str = "upstream-refused",
-        headers: Mapping[str, str] | None = None,
-        context: tuple[str, ...] = (),
-        hint: str = "",
-    ) -> None:
-        """Keep what the caller decides by."""
-        super().__init__(message)
-        self.transient = transient
-        self.wait = wait
-        self.wrong_bytes = wrong_bytes
-        self.status = status
-        self.reference = reference
-        self.headers = headers or {}
-        self.context = context
-        self.hint = hint
 
 
 class Transport(Struct, frozen=True, kw_only=True):

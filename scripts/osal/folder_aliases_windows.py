@@ -56,7 +56,7 @@ def short_name(path: Path) -> str | None:
 def private_junction(target: Path, shared: Path) -> Path:
     """Return a junction to ``target`` below ``shared``, in a folder that only this user can change.
 
-    Folder and junction are looked at anew on every call: another user's folder, a looser access
+    Folder and junction are looked at again on every call: another user's folder, a looser access
     list or a junction that leads elsewhere is refused, never repaired.
 
     Raises:

@@ -75,7 +75,7 @@ def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
 
 def count_of(number: int, noun: str) -> str:
     """Say a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 _BY_VERSION = "cuGetProcAddress"
@@ -86,6 +86,14 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     file: str
     needs: tuple[str, ...] = ()
+
+
+class ReportedVersions(Struct, frozen=True, kw_only=True):
+    """What a stack's driver reports; ``source`` says how that is known."""
+
+    cuda: str
+    capability: str
+    source: str
 
 
 class StackFacts(Struct, frozen=True, kw_only=True):
@@ -104,6 +112,7 @@ class StackFacts(Struct, frozen=True, kw_only=True):
         gfx: the GPU it would run on, empty where unknown.
         hip: how the HIP runtime is called, for sentences.
         launcher: it injects its libraries, which NVRTC needs.
+        reported: the CUDA version and capability that its driver reports; ``None`` where that is unknown.
     """
 
     id: str
@@ -120,6 +129,7 @@ class StackFacts(Struct, frozen=True, kw_only=True):
     gfx: str = ""
     hip: str = ""
     launcher: bool = False
+    reported: ReportedVersions | None = None
 
 
 class Covered(Struct, frozen=True, kw_only=True):

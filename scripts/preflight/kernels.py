@@ -143,10 +143,23 @@ class KernelStore:
     def put(self, device: str, report: KernelReport) -> None:
         """Keep a report; failing to write it is no failure."""
         self._seen[device] = report
-        body = msgspec.json.encode(_Kept(format=FORMAT, tables=tables_digest(), report=report))
+        self._write(device, msgspec.json.encode(_Kept(format=FORMAT, tables=tables_digest(), report=report)))
+
+    def note(self, key: str) -> tuple[str, ...] | None:
+        """Return names that were kept under a key; ``None`` where there are none or they are damaged."""
+        try:
+            return msgspec.json.decode(self._path(key).read_bytes(), type=tuple[str, ...])
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+            return None
+
+    def put_note(self, key: str, names: tuple[str, ...]) -> None:
+        """Keep names; failing to write them is no failure."""
+        self._write(key, msgspec.json.encode(names))
+
+    def _write(self, key: str, body: bytes) -> None:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(self._path(device), body)
+            write_atomic(self._path(key), body)
             self._forget_old()
         except (OSError, ValueError):
             return
@@ -242,6 +255,11 @@ class KernelTally(Struct, frozen=True, kw_only=True):
     instructions: int = 0
     refused: int = 0
     unread: tuple[str, ...] = ()
+
+    @property
+    def types_unchecked(self) -> int:
+        """How many instructions are taken by their form, whatever the types of their operands."""
+        return self.instructions - self.refused
 
 
 def tally(file: str, report: KernelReport, table: str) -> KernelTally:

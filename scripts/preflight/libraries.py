@@ -70,6 +70,7 @@ class Library(Struct, frozen=True, kw_only=True):
     functions: Names | None = None
     api: str = ""
     gap: str = ""
+    package: str = ""
     numbered: bool = True
     digits: int = 0
     cuda: dict[str, str] | None = None
@@ -112,13 +113,13 @@ class Alternative(Struct, frozen=True, kw_only=True):
 @cache
 def libraries() -> tuple[Library, ...]:
     """Read the table."""
-    return tuple(_library(row) for row in _document("libraries.toml")["library"])
+    return tuple(_library(row) for row in data_table("libraries.toml")["library"])
 
 
 @cache
 def alternatives() -> tuple[Alternative, ...]:
     """Read what serves without translation."""
-    rows = _document("libraries.toml")["alternative"]
+    rows = data_table("libraries.toml")["alternative"]
     return tuple(
         Alternative(**{**row, "packages": tuple(row["packages"]), "files": tuple(row["files"])})
         for row in rows
@@ -129,7 +130,7 @@ def alternatives() -> tuple[Alternative, ...]:
 def named(file: str) -> Named | None:
     """Say which of NVIDIA's libraries a file name means, ``None`` for any other file.
 
-    Names ending in ``.dll`` are compared without case. A .NET import without ending is one, too.
+    Names are compared without case: logs do not keep it. A .NET import without ending is one, too.
     """
     lower = PureWindowsPath(file).name.lower()
     stem = lower.removesuffix(".dll")
@@ -164,7 +165,7 @@ class RuntimeCalls(Struct, frozen=True, kw_only=True):
 
 def runtime_calls(functions: tuple[str, ...]) -> RuntimeCalls:
     """Map functions of the CUDA runtime to the driver's."""
-    table = _document("cudart.toml")
+    table = data_table("cudart.toml")
     own, calls = set(table["own"]), table["calls"]
     driver: dict[str, None] = {}
     unknown = []
@@ -179,8 +180,8 @@ def runtime_calls(functions: tuple[str, ...]) -> RuntimeCalls:
 
 
 @cache
-def _document(name: str) -> dict[str, Any]:
-    """Read one of the tables."""
+def data_table(name: str) -> dict[str, Any]:
+    """Read one of the tables in ``data``."""
     import tomllib  # noqa: PLC0415 - only here, once for each table
 
     return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
@@ -189,7 +190,7 @@ def _document(name: str) -> dict[str, Any]:
 def _library(row: dict[str, object]) -> Library:
     """Compile one row."""
     patterns = {
-        key: Names(str(row[key]), ignore_case=key == "windows") if key in row else None
+        key: Names(str(row[key]), ignore_case=key != "functions") if key in row else None
         for key in ("windows", "linux", "functions")
     }
     return Library(**{**row, **patterns, "part": Part(str(row["part"]))})  # type: ignore[arg-type]  # our own file, read by tests

@@ -99,14 +99,17 @@ def _strays(source: FileBytes, places: Sequence[int]) -> tuple[list[Container], 
     The second value says how many were read where a limit ended it, else it is empty.
     """
     found: list[Container] = []
-    left = MAX_ENTRIES
+    left, reached = MAX_ENTRIES, 0
     for number, place in enumerate(places):
         if number >= MAX_STRAYS or left <= 0:
             return found, f"read {number:,} of {len(places):,} containers in its data"
+        if place < reached:
+            continue  # it lies in the code of another one; without this, lies could cost the square of a size
         container = read_container(source, place, left)
         left -= len(container.entries) if container is not None else 0
         if container is not None and container.entries and not container.fault:
             found.append(container)
+            reached = max(entry.offset + entry.size for entry in container.entries)
     return found, ""
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import heapq
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from scripts.binary.imports import search_path
+from scripts.binary.imports import (
+    AT_START,
+    DELAYED,
+    AskedName,
+    ImportWalk,
+    ReachedFile,
+    asked_name,
+    search_path,
+)
 from scripts.preflight.libraries import Named, Part, library_of, named, runtime_calls
 from scripts.preflight.packaging import Listing
 
@@ -108,8 +116,8 @@ class FileFacts(Struct, frozen=True, kw_only=True):
 
 
 #: From what surely happens when the program starts to what may never happen.
-RANKS: Final = {"import": 0, "delay": 1, "string": 2, "package": 3}
-MAX_VISITED: Final = 4000
+RANKS: Final = {"import": AT_START, "delay": DELAYED, "string": 2, "package": 3}
+_HOW: Final = {rank: how for how, rank in RANKS.items()}
 
 #: Reads one file; a cache stands behind it.
 Look = Callable[[Path], FileFacts]
@@ -171,22 +179,14 @@ class Closure(Struct, frozen=True, kw_only=True):
         return self.visited[0]
 
 
-class _Walk(Struct):
-    """The state of one walk."""
+class _Findings(Struct):
+    """What a walk has found, and what it needs for that."""
 
     look: Look
     listing: Listing
     program: Path
     visited: dict[Path, Visited] = field(default_factory=dict)
     needs: dict[tuple[Path, str], Need] = field(default_factory=dict)
-    queue: list[tuple[int, int, int, Path, tuple[str, ...], str]] = field(default_factory=list)
-    serial: int = 0
-
-    def push(self, path: Path, how: str, chain: tuple[str, ...], rank: int) -> None:
-        """Remember a file to be read; surer and shorter ways come first."""
-        self.serial += 1
-        path = path.resolve() if path.is_symlink() else path  # one file under two names is read once
-        heapq.heappush(self.queue, (rank, len(chain), self.serial, path, chain, how))
 
 
 def follow(
@@ -200,41 +200,38 @@ def follow(
         listing: the libraries it ships, by name.
         others: files that nothing may name (plugins, packages), each with the name of what brings it.
     """
-    walk = _Walk(look=look, listing=listing, program=program)
-    walk.push(program, "import", (program.name,), 0)
+    found = _Findings(look=look, listing=listing, program=program)
+    walk = ImportWalk(lambda file: _visit(found, file))
+    walk.add(program)
     for origin, path in others:
-        chain: tuple[str, ...] = (origin, path.name) if origin else (path.name,)
-        walk.push(path, "package", chain, RANKS["package"])
-    while walk.queue and len(walk.visited) < MAX_VISITED:
-        rank, _length, _serial, path, chain, how = heapq.heappop(walk.queue)
-        if path not in walk.visited:
-            _visit(walk, path, chain, how, rank)
+        chain = (origin, path.name) if origin else (path.name,)
+        walk.add(path, chain=chain, rank=RANKS["package"])
+    deque(walk, maxlen=0)  # what leads nowhere is the system's
     return Closure(
-        visited=tuple(walk.visited.values()), needs=tuple(walk.needs.values()), complete=not walk.queue
+        visited=tuple(found.visited.values()), needs=tuple(found.needs.values()), complete=walk.complete
     )
 
 
-def _visit(walk: _Walk, path: Path, chain: tuple[str, ...], how: str, rank: int) -> None:
-    """Read one file and go on to what it asks for."""
-    facts = walk.look(path)
-    if rank == RANKS["package"] and not facts.format and not facts.code:
+def _visit(found: _Findings, file: ReachedFile) -> Iterator[AskedName]:
+    """Read one file, note what it needs of NVIDIA's, and yield what else it asks for."""
+    facts = found.look(file.path)
+    if file.rank == RANKS["package"] and not facts.format and not facts.code:
         return  # a file that only looked like a library
-    here = Visited(path=path, how=how, chain=chain, facts=facts)
-    walk.visited[path] = here
-    own = named(path.name)
+    here = Visited(path=file.path, how=_HOW[file.rank], chain=file.chain, facts=facts)
+    found.visited[file.path] = here
+    own = named(file.path.name)
     for ask in facts.asks:
-        lower = ask.library.lower()
-        if lower == path.name.lower():
+        if ask.library.lower() == file.path.name.lower():
             continue
         meant = named(ask.library)
-        step = max(rank, RANKS[ask.how])
-        copies = tuple(resolve(walk.listing, walk.program, path, facts, ask.library))
+        step = max(file.rank, RANKS[ask.how])
+        copies = tuple(resolve(found.listing, found.program, file.path, facts, ask.library))
         if meant is not None:
             if own is not None and own.library.part is Part.RUNTIME and meant.library.id == "nvcuda":
                 continue  # the runtime asks the driver for everything: see the derived need
-            _need(walk, here, ask, meant, copies, rank=step)
-        if copies and (meant is None or meant.library.part is not Part.PLAIN):
-            walk.push(copies[0], _how(ask, step), (*chain, copies[0].name), step)
+            _need(found, here, ask, meant, copies, rank=step)
+        if meant is None or meant.library.part is not Part.PLAIN:
+            yield AskedName(name=ask.library, found=copies[0] if copies else None, rank=step)
 
 
 def _how(ask: Ask, rank: int) -> str:
@@ -242,7 +239,9 @@ def _how(ask: Ask, rank: int) -> str:
     return ask.how if rank < RANKS["package"] else "package"
 
 
-def _need(walk: _Walk, here: Visited, ask: Ask, meant: Named, copies: tuple[Path, ...], *, rank: int) -> None:
+def _need(
+    found: _Findings, here: Visited, ask: Ask, meant: Named, copies: tuple[Path, ...], *, rank: int
+) -> None:
     """Note a need; the CUDA runtime's calls become a need of the driver's."""
     facts = here.facts
     linked = tuple(f for f in facts.undefined if library_of(f) is meant.library)
@@ -259,11 +258,11 @@ def _need(walk: _Walk, here: Visited, ask: Ask, meant: Named, copies: tuple[Path
         copies=copies,
     )
     key = (here.path, meant.key)
-    known = walk.needs.get(key)
+    known = found.needs.get(key)
     if known is None or RANKS[ask.how] < RANKS[known.how]:
-        walk.needs[key] = need
+        found.needs[key] = need
     if meant.library.part is Part.RUNTIME and ask.how != "string":
-        walk.needs.setdefault((here.path, "nvcuda by runtime"), _driver_need(need, ask, here))
+        found.needs.setdefault((here.path, "nvcuda by runtime"), _driver_need(need, ask, here))
 
 
 def _driver_need(need: Need, ask: Ask, here: Visited) -> Need:
@@ -294,9 +293,9 @@ def resolve(listing: Listing, program: Path, asker: Path, facts: FileFacts, name
     """
     if facts.format == "elf":
         for folder in search_path(asker, (*facts.rpath, *facts.runpath)):
-            path = folder / PurePosixPath(name).name
+            path = folder / asked_name(name)
             if path.is_file():
                 yield path
-    copies = listing.by_name.get(PurePosixPath(name.replace("\\", "/")).name.lower(), ())
+    copies = listing.by_name.get(asked_name(name).lower(), ())
     near = [p for p in copies if p.parent == program.parent], [p for p in copies if p.parent == asker.parent]
     yield from dict.fromkeys((*near[0], *near[1], *copies))

@@ -37,11 +37,17 @@ BASIS: Final = "by reading the release's source, not seen on a GPU"
 
 
 class FileKernels(Struct, frozen=True, kw_only=True):
-    """One file's kernels under a stack's release; ``how`` is the way in which the file is reached."""
+    """One file's kernels under a stack's release.
+
+    Attributes:
+        how: the way in which the file is reached.
+        mentioned: the missing kernels that another file of the program mentions; they come first.
+    """
 
     path: Path
     how: str
     tally: KernelTally
+    mentioned: frozenset[str] = frozenset()
 
 
 def kernels_of(closure: Closure, store: KernelStore | None, stack: StackFacts) -> tuple[FileKernels, ...]:
@@ -64,7 +70,11 @@ def kernel_reasons(files: Sequence[FileKernels], stack: StackFacts, hopeless: bo
             unreached = file.how == "package"
             effect = Verdict.REFUSES if hopeless and not unreached else Verdict.PARTIAL
             yield Reason(
-                effect=effect, weight=86, text=missing_sentence(one), file=name, count=len(one.missing)
+                effect=effect,
+                weight=86,
+                text=missing_sentence(one, mentioned=len(file.mentioned)),
+                file=name,
+                count=len(one.missing),
             )
         for rule, number in one.differs.items():
             why, wrong = meant[rule]
@@ -80,10 +90,14 @@ def kernel_reasons(files: Sequence[FileKernels], stack: StackFacts, hopeless: bo
             yield Reason(effect=Verdict.UNKNOWN, weight=42, text=text, file=name)
 
 
-def missing_sentence(one: KernelTally) -> str:
-    """Say how many kernels a file would miss, one by name, and why."""
+def missing_sentence(one: KernelTally, *, mentioned: int = 0) -> str:
+    """Say how many kernels a file would miss, one by name, and why.
+
+    ``mentioned`` is how many of them, the first ones, other files of the program mention.
+    """
     first, more = short_name(one.missing[0].name), len(one.missing) - 1
     names = f"`{first}`" + (f" and {more:,} more" if more else "")
+    names += f"; other files mention {mentioned:,} of them" if mentioned else ""
     count = f"{len(one.missing):,} of {one.total:,} kernels in {one.file}"
     return f"{count} would be missing: {names}; {_causes(one)}"
 
@@ -105,12 +119,21 @@ def _causes(one: KernelTally) -> str:
 
 def short_name(name: str) -> str:
     """Return a kernel's name for a sentence: without namespaces, parameters and template arguments."""
+    short = re.sub(r"\0+", "<…>", _flat_name(name)) or name
+    return short if len(short) <= _WIDTH else f"{short[: _WIDTH - 1]}…"
+
+
+def plain_name(name: str) -> str:
+    """Return the bare word that a function was given in its source."""
+    return _flat_name(name).replace("\0", "") or name
+
+
+def _flat_name(name: str) -> str:
+    """Return a readable name without namespaces and parameters; template arguments are NULs."""
     text = re.sub(r"\([^()]*\)(?:::)?", "", demangled(name).replace("operator()", "operator"))
     while (flat := re.sub(r"<[^<>]*>", "\0", text)) != text:
         text = flat
-    plain = re.split(r"[(\s]", text.removeprefix("void "), maxsplit=1)[0].rpartition("::")[2]
-    short = re.sub(r"\0+", "<…>", plain) or name
-    return short if len(short) <= _WIDTH else f"{short[: _WIDTH - 1]}…"
+    return re.split(r"[(\s]", text.removeprefix("void "), maxsplit=1)[0].rpartition("::")[2]
 
 
 class FoundFate(Struct, frozen=True, kw_only=True):

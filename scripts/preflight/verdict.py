@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.preflight.coverage import UNREACHED, Covered, Reason, StackFacts, Verdict, count_of, cover
+from scripts.preflight.cuda_versions import version_reasons
 from scripts.preflight.examine import Examined
 from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import Part
@@ -56,6 +57,7 @@ def judge(
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
         *unusable(closure, stack, kernels),
         *_static_runtime(closure, stack),
+        *version_reasons(closure, stack.id, stack.reported),
         *_limits(closure),
     ]
     program = closure.program.facts
@@ -81,6 +83,8 @@ def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
         text = f"{name} is a program for {os.title()}, and {stack.id} is for {stack.os.title()}"
         then = f"name a stack for {os.title()}: `invoke stacks` lists them"
         yield Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name, then=then)
+    elif (facts.machine, os) == ("x86", "windows"):
+        yield _thirty_two_bits(name, stack)
     elif facts.machine and facts.machine not in stack.machines:
         text = f"{name} is made for {facts.machine}, which {stack.id} does not serve"
         then = f"look for a build of it for {' or '.join(sorted(stack.machines))}"
@@ -91,6 +95,19 @@ def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
     if "admin" in facts.flags or "ui-access" in facts.flags:
         text = f"{name} asks for administrator rights, so it starts only from an elevated prompt (error 740)"
         yield Reason(effect=Verdict.UNKNOWN, weight=15, text=text, file=name)
+
+
+def _thirty_two_bits(name: str, stack: StackFacts) -> Reason:
+    """Say what a stack has for a 32-bit program for Windows."""
+    if "x86" in stack.machines:
+        text = (
+            f"{name} is a 32-bit program: the stack's half for those has the driver and NVAPI alone, "
+            "which is what PhysX needs"
+        )
+        return Reason(effect=Verdict.PARTIAL, weight=20, text=text, file=name)
+    text = f"{name} is a 32-bit program, and {stack.id} has no half for those"
+    then = "use its 64-bit version, or a stack of ZLUDA v7: `invoke stacks` lists them"
+    return Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name, then=then)
 
 
 def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
@@ -155,7 +172,7 @@ def _backends(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     if item.absent:
         driver = item.need.named.library.id == "nvcuda"
         hip = stack.hip or "HIP"
-        text = f"{title}: {_list(item.absent)}, which {item.provided_by} stands on, is not in {hip}"
+        text = f"{title}: {_list(item.absent)}, which {item.provided_by} needs, is not in {hip}"
         refuses = Verdict.REFUSES if driver else Verdict.PARTIAL
         then = "install what is missing: `invoke doctor` says how"
         yield replace(_reason(refuses, 80 if driver else 55, text, asker), then=then)
@@ -163,7 +180,7 @@ def _backends(item: Covered, stack: StackFacts) -> Iterator[Reason]:
         text = f"{title}: {_list(item.kernelless)} has no kernels for {stack.gfx}"
         yield _reason(Verdict.PARTIAL, 75, text, asker)
     if item.unsure:
-        text = f"whether {_list(item.unsure)} is there is unknown here; {title} stands on it"
+        text = f"whether {_list(item.unsure)} is there is unknown here; {title} needs it"
         yield _reason(Verdict.UNKNOWN, 10, text, asker)
 
 
@@ -311,11 +328,19 @@ class HeldAgainst(Struct, frozen=True, kw_only=True):
 
 
 def held_against(
-    examined: Examined, facts: StackFacts, store: KernelStore, *, fits: bool = True
+    examined: Examined, facts: StackFacts, store: KernelStore, *, fits: bool = True, chosen: bool = False
 ) -> HeldAgainst:
-    """Hold what was read against a stack; ``fits`` says whether that is for this GPU."""
+    """Hold what was read against a stack.
+
+    ``fits`` says whether that is for this GPU; of a ``chosen`` one it is found out which missing kernels
+    the program mentions.
+    """
     covered = cover(examined.closure.needs, facts)
     kernels = kernels_of(examined.closure, store, facts)
+    if chosen and any(file.tally.missing for file in kernels):
+        from scripts.preflight.kernel_advice import with_mentioned  # noqa: PLC0415 - most programs miss none
+
+        kernels = with_mentioned(kernels, examined.closure, store)
     judged = judge(examined.closure, covered, examined.kinds, facts, kernels)
     return HeldAgainst(stack=facts, covered=covered, judged=judged, kernels=kernels, fits=fits)
 

@@ -32,6 +32,8 @@ class Probe(Struct, frozen=True, kw_only=True):
         gpu: why the CPU reference does not have it.
         alone: nothing else may use the GPU meanwhile.
         policy: the setting of ``data/apps.toml`` that goes around it for PyTorch.
+        unshown: why no document shows that it passes on NVIDIA's own CUDA.
+        leaves_out: what it does not ask although one might expect it, and why.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Probe(Struct, frozen=True, kw_only=True):
     gpu: str = ""
     alone: bool = False
     policy: str = ""
+    unshown: str = ""
+    leaves_out: str = ""
 
     @property
     def torch(self) -> bool:

@@ -10,6 +10,7 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from scripts.model import CapabilityResult, Outcome
+from scripts.probing.catalogue import Probe
 from scripts.serialize import plain
 
 FORMAT: Final = 1
@@ -106,6 +107,27 @@ def score(results: Iterable[CapabilityResult]) -> Score:
     return Score(
         passed=passed, refused=refused, absent=absent, failed=len(outcomes) - passed - refused - absent
     )
+
+
+#: What ``rows_of`` holds in each column.
+COLUMNS: Final = ("probes", "passed", "failed", "refused", "not here", "open")
+
+
+def rows_of(chosen: Iterable[Probe], results: Iterable[CapabilityResult]) -> tuple[tuple[str, ...], ...]:
+    """Return the table of a matrix that grows: a row for each group, and one for all of them."""
+    done = {result.capability: result for result in results}
+    groups: dict[str, list[Probe]] = {}
+    for probe in chosen:
+        groups.setdefault(probe.group, []).append(probe)
+    everything = [probe for members in groups.values() for probe in members]
+    return tuple(_row(name, members, done) for name, members in {**groups, "all": everything}.items())
+
+
+def _row(name: str, members: list[Probe], done: Mapping[str, CapabilityResult]) -> tuple[str, ...]:
+    ended = [done[probe.name] for probe in members if probe.name in done]
+    counted = score(ended)
+    left = len(members) - len(ended)
+    return (name, *map(str, (counted.passed, counted.failed, counted.refused, counted.absent, left)))
 
 
 def again(attempt: ProbeAttempt) -> bool:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.errors import HostError, IntegrityError, StagedFileError
-from scripts.host.hip_libraries import runtime_marks
+from scripts.host.hip_libraries import runtime_marks, unversioned
 from scripts.model import Artifact, ArtifactFormat, HipSource, Progress, Runtime, RuntimeFile, Stack
 from scripts.osal.fs import free_space, hash_file, is_link, long_path, make_read_only
 from scripts.serialize import plain
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from scripts.store.trees import TreeFile, UnpackedTree
 
 
+#: The folder of a HIP runtime that comes as parts.
+HIP: Final = "hip"
 #: Added to the stem of a library that a supplied one replaces: cublas64_11.dll stays as
 #: cublas64_11_zluda.dll, the name that replacements load
 #: (Speedstu/CUDA-for-AMD-Windows@e57fb8e, scripts/stage-runtime.ps1).
@@ -89,7 +91,19 @@ def plan_runtime(
                 kept = _kept(other)
                 laid[kept.file.name.casefold()] = kept
             laid[planned.file.name.casefold()] = planned
+    for second in [_second_name(planned) for planned in laid.values()]:
+        if second is not None:
+            laid.setdefault(second.file.name.casefold(), second)
     return RuntimePlan(stack=stack, files=tuple(sorted(laid.values(), key=lambda planned: planned.file.name)))
+
+
+def _second_name(planned: PlannedFile) -> PlannedFile | None:
+    """Give a HIP library for Linux that came as a part the name without version that layers ask for."""
+    path = PurePosixPath(planned.file.name)
+    name = unversioned(path.name) if path.parts[0] == HIP else ""
+    if not name:
+        return None
+    return replace(planned, file=replace(planned.file, name=str(path.with_name(name))))
 
 
 def _kept(planned: PlannedFile) -> PlannedFile:
@@ -142,7 +156,6 @@ def _refuse_clash(stack: str, one: RuntimeFile, other: RuntimeFile) -> None:
         )
 
 
-HIP: Final = "hip"
 #: What makes a package importable for Python; every package has its own, and HIP has no use for it.
 PYTHON: Final = ("*.py", "*.pyi", "py.typed")
 
@@ -292,7 +305,7 @@ def _linked(source: Path, destination: Path) -> bool:
 
 
 def discard_runtime(cache: Cache, digest: str) -> None:
-    """Take a runtime away so that it is assembled anew; the manifest goes first."""
+    """Take a runtime away so that it is assembled again; the manifest goes first."""
     folder = cache.runtime_path(digest)
     with cache.making(folder):
         clear_away(folder)

@@ -376,7 +376,7 @@ def _is_check(name: str) -> bool:
 
 
 def _load(cache: Cache, key: str) -> list[PlannedFile] | None:
-    """Return an earlier build if every byte is still what was built; else it is to be built anew.
+    """Return an earlier build if every byte is still what was built; else it is to be built again.
 
     A runtime's files are further names of these, so what changed the one has changed the other.
     """

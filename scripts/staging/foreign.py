@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 from scripts.errors import HostError, UsageError
-from scripts.host.support import no_stack_possible
+from scripts.host.support import no_stack_possible, release_for, sdk_notes
 from scripts.lock.proposals import fits, proposed_for
 from scripts.lock.reader import find_stack
-from scripts.model import ArtifactFormat, HipSource, Lock, Stack, StackKind
-from scripts.staging.select import Selection, Worth, newest_first
+from scripts.model import HipSource, Lock, Stack, StackKind
+from scripts.staging.select import Selection, Worth, newest_first, only_when_named
 
 SYSTEMS: Final = ("windows", "linux")
 _GFX: Final = re.compile(r"gfx[0-9a-f]{3,4}")
@@ -46,7 +46,7 @@ def select_for(lock: Lock, worth: Worth, *, os: str, gfx: str, want: str = "") -
         for stack in lock.stacks.values()
         if stack.kind is StackKind.TRANSLATION
         and _serves(stack, os=os, gfx=gfx)
-        and not _supplied(stack, lock)
+        and not only_when_named(stack, lock)
     ]
     if not fitting or no_stack_possible(gfx):
         raise HostError(
@@ -68,10 +68,12 @@ def _selection(stack: Stack, worth: Worth, gfx: str, *, reason: str) -> Selectio
         HipSource.SYSTEM: f"the other machine needs ROCm {stack.hip.range}".rstrip(),
     }
     need = needs.get(stack.hip.source)
+    sdk = release_for(stack.hip.range) if stack.hip.source is HipSource.SDK else None
+    reported = sdk_notes(gfx, sdk.version) if sdk is not None else ()
     return Selection(
         stack_id=stack.id,
         reason=reason,
-        warnings=(need,) if need else (),
+        warnings=(*((need,) if need else ()), *reported),
         unproven=worth(stack.id, gfx) is None,
     )
 
@@ -80,13 +82,8 @@ def _serves(stack: Stack, *, os: str, gfx: str) -> bool:
     return stack.requires.os in {"", os} and (not gfx or not stack.requires.gfx or gfx in stack.requires.gfx)
 
 
-def _supplied(stack: Stack, lock: Lock) -> bool:
-    parts = (lock.artifacts[part] for part in stack.parts)
-    return any(part.format is ArtifactFormat.SUPPLIED for part in parts)
-
-
 def _way_out(lock: Lock, *, os: str, gfx: str) -> str:
     proposal = proposed_for(gfx, os)
     if proposal is not None and fits(proposal, lock):
-        return f"run `invoke pins.update --gpu={gfx} --write`, which completes {proposal.stack}"
+        return f"run `invoke pins.update --gpu={gfx} --for={os} --write`, which completes {proposal.stack}"
     return f"run `invoke native --gpu={gfx}`"

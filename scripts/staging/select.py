@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Final, NoReturn
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
@@ -61,7 +60,7 @@ def select_stack(
     if gpu is None:
         return _without_gpu(lock, only_proven=only_proven)
     kind = StackKind.CONTROL if gpu.vendor == NVIDIA else StackKind.TRANSLATION
-    candidates = [s for s in lock.stacks.values() if s.kind is kind and not _supplied(s, lock)]
+    candidates = [s for s in lock.stacks.values() if s.kind is kind and not only_when_named(s, lock)]
     fitting = [stack for stack in candidates if not unmet(stack, host, gpu)]
     if not fitting:
         _refuse(host, lock, gpu, candidates)
@@ -70,12 +69,15 @@ def select_stack(
 
 def fitting_root(stack: Stack, host: Host) -> HipRoot | None:
     """Return the first HIP root of this machine whose version the stack accepts and that is whole."""
-    fitting = (r for r in host.hip_roots if _accepts(stack.hip.range, r.version) and not _absent(r))
+    fitting = (r for r in host.hip_roots if in_range(stack.hip.range, r.version) and not _absent(r))
     return next(fitting, None)
 
 
-def unmet(stack: Stack, host: Host, gpu: Gpu | None) -> tuple[str, ...]:
-    """Say what this machine lacks for a stack, one clause each; empty if nothing."""
+def unmet(stack: Stack, host: Host, gpu: Gpu | None, *, forced: bool = False) -> tuple[str, ...]:
+    """Say what this machine lacks for a stack, one clause each; empty if nothing.
+
+    ``forced``: a known architecture that the stack does not cover is no obstacle.
+    """
     if stack.kind is StackKind.REFERENCE:
         return tuple(_unmet_os(stack, host))
     vendor = NVIDIA if stack.kind is StackKind.CONTROL else AMD
@@ -83,7 +85,7 @@ def unmet(stack: Stack, host: Host, gpu: Gpu | None) -> tuple[str, ...]:
         found = f"the selected GPU is {gpu.name}" if gpu else "no GPU was found"
         lacking = "an NVIDIA GPU" if vendor == NVIDIA else "an AMD GPU"
         return (*_unmet_os(stack, host), f"needs {lacking}; {found}")
-    return (*_unmet_os(stack, host), *_unmet_gpu(stack, gpu), *_unmet_hip(stack, host))
+    return (*_unmet_os(stack, host), *_unmet_gpu(stack, gpu, forced=forced), *_unmet_hip(stack, host))
 
 
 def _judged(
@@ -123,9 +125,7 @@ def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: boo
     stack = find_stack(lock, want)
     gpu = host.selected_gpu
     loud = _foreign_gpu(stack, gpu) if force and gpu is not None else ()
-    if loud:
-        stack = replace(stack, requires=replace(stack.requires, gfx=()))
-    if lacking := unmet(stack, host, gpu):
+    if lacking := unmet(stack, host, gpu, forced=bool(loud)):
         msg = f"this machine lacks something that {want} requires"
         hint = _hint([stack], lock, host, gpu)
         raise HostError(
@@ -141,12 +141,14 @@ def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: boo
 
 def _foreign_gpu(stack: Stack, gpu: Gpu) -> tuple[str, ...]:
     """Warn where a known architecture is not one that the stack covers."""
-    if gpu.gfx is None or not stack.requires.gfx or gpu.gfx in stack.requires.gfx:
+    if gpu.gfx is None or gpu.gfx in stack.requires.gfx:
         return ()
     covered = ", ".join(stack.requires.gfx)
-    return (
-        f"{stack.id} covers {covered}; you forced it onto {gpu.gfx}, where no evidence shows that it works.",
-    )
+    never = no_stack_possible(gpu.gfx)
+    if not covered and not never:
+        return ()
+    whose = f"{stack.id} covers {covered}" if covered else f"{stack.id} cannot be expected to work"
+    return (f"{whose}; you forced it onto {gpu.gfx}, where no evidence shows that it works.",)
 
 
 def _without_gpu(lock: Lock, *, only_proven: bool) -> Selection:
@@ -169,7 +171,8 @@ def _refuse(host: Host, lock: Lock, gpu: Gpu, candidates: list[Stack]) -> NoRetu
     """Say what is missing, nearest stack first: a machine with a GPU never falls back to the CPU."""
     ordered = newest_first(candidates, lock)
     near = [s for s in ordered if not [*_unmet_os(s, host), *_unmet_gpu(s, gpu)]]
-    if gpu.driver == NO_DRIVER:
+    never = no_stack_possible(gpu.gfx or "") if gpu.vendor == AMD else ""
+    if gpu.driver == NO_DRIVER and not never:
         reference, msg = "driver-missing", f"No driver that can compute runs {gpu.name}."
     elif gpu.vendor == AMD and gpu.gfx is None:
         reference, msg = "gfx-unknown", f"The architecture of {gpu.name} is not known."
@@ -181,12 +184,14 @@ def _refuse(host: Host, lock: Lock, gpu: Gpu, candidates: list[Stack]) -> NoRetu
             f"No stack covers {gpu.name} ({gpu.gfx or gpu.vendor}) on {_os(host.os)}.",
         )
     here = near or [s for s in ordered if not _unmet_os(s, host)] or ordered
+    if never:
+        here = []  # one reason for all of them, below
     # Of a stack for other GPUs only that matters; of a near one everything that is missing.
     lines = [f"{s.id} {clause}" for s in here for clause in unmet(s, host, gpu)[: None if near else 1]]
     proposed = _proposal_hint(lock, host, gpu) if reference == "hip-missing" else ""
     context = (
         *lines,
-        *([f"without a HIP SDK: {proposed}"] if proposed else []),
+        *([f"with AMD's packages instead: {proposed}"] if proposed else []),
         *_without_translation(host, gpu),
     )
     raise HostError(reference, msg, context=context, hint=_hint(here, lock, host, gpu))
@@ -216,22 +221,31 @@ def _proposal_hint(lock: Lock, host: Host, gpu: Gpu | None) -> str:
 
 def _hint(stacks: list[Stack], lock: Lock, host: Host, gpu: Gpu | None) -> str:
     """Say what to install, or which other GPU would do."""
-    useful = [s for s in lock.stacks.values() if s.kind is not StackKind.REFERENCE and not _supplied(s, lock)]
+    useful = [
+        s for s in lock.stacks.values() if s.kind is not StackKind.REFERENCE and not only_when_named(s, lock)
+    ]
     for other in host.gpus:
         if other != gpu and any(not unmet(stack, host, other) for stack in useful):
             return f"GPU {other.index} ({other.name}) would do: give --gpu={other.index}."
+    if gpu is not None and gpu.vendor == AMD and no_stack_possible(gpu.gfx or ""):
+        return f"Run `invoke native --gpu={gpu.gfx}`, which names what runs on it all the same."
     if gpu is not None and gpu.driver == NO_DRIVER:
         maker = "NVIDIA" if gpu.vendor == NVIDIA else "AMD"
         return f"Install {maker}'s own driver for {gpu.name}, restart, and run `invoke scan`."
     if gpu is not None and gpu.vendor == AMD and gpu.gfx is None:
         return "Run hipInfo and give its output to `invoke scan --from-hipinfo=FILE`, and report the PCI id."
     missing = [s for s in stacks if gpu and not [*_unmet_os(s, host), *_unmet_gpu(s, gpu)]]
-    for stack in missing:
-        if stack.hip.source is HipSource.SDK:
-            return f"{where_to_get(stack.hip.range)}, then run this again."
-        if stack.hip.source is HipSource.SYSTEM:
-            return f"Install ROCm {stack.hip.range} from your distribution or AMD, then run this again."
-    return _proposal_hint(lock, host, gpu) or "Run `invoke stacks` to see what each stack is for."
+    own = next((what for stack in missing if (what := _install(stack))), "")
+    return own or _proposal_hint(lock, host, gpu) or "Run `invoke stacks` to see what each stack is for."
+
+
+def _install(stack: Stack) -> str:
+    """Say which HIP a stack needs that a person installs; empty where it brings its own."""
+    if stack.hip.source is HipSource.SDK:
+        return f"{where_to_get(stack.hip.range)}, then run this again."
+    if stack.hip.source is HipSource.SYSTEM:
+        return f"Install ROCm {stack.hip.range} from your distribution or AMD, then run this again."
+    return ""
 
 
 def _warnings(stack: Stack, host: Host, gfx: str) -> tuple[str, ...]:
@@ -250,13 +264,17 @@ def _unmet_os(stack: Stack, host: Host) -> list[str]:
     return [f"is for {_os(stack.requires.os)}"] if wrong else []
 
 
-def _unmet_gpu(stack: Stack, gpu: Gpu) -> list[str]:
+def _unmet_gpu(stack: Stack, gpu: Gpu, *, forced: bool = False) -> list[str]:
     """Compare architecture and driver."""
     clauses = []
     if gpu.driver == NO_DRIVER:
         clauses.append(f"needs a driver: {gpu.why_unknown.get('driver', 'none is installed')}")
     if stack.kind is StackKind.TRANSLATION and gpu.gfx is None:
         clauses.append(f"needs a known architecture: {gpu.why_unknown.get('gfx', 'it is not known')}")
+    elif forced:
+        pass
+    elif stack.kind is StackKind.TRANSLATION and (never := no_stack_possible(gpu.gfx or "")):
+        clauses.append(f"cannot serve {gpu.gfx}: {never}")
     elif stack.requires.gfx and gpu.gfx not in stack.requires.gfx:
         known = _unsupported(stack, gpu.gfx or "")
         clauses.append(f"covers {', '.join(stack.requires.gfx)}, not {gpu.gfx or gpu.name}{known}")
@@ -281,7 +299,7 @@ def _unmet_hip(stack: Stack, host: Host) -> list[str]:
     return [f"needs {what} {stack.hip.range}".rstrip() + f"; found {', '.join(found) or 'none'}"]
 
 
-def _accepts(version_range: str, version: str | None) -> bool:
+def in_range(version_range: str, version: str | None) -> bool:
     """Whether a root of this version is inside the range; an empty range takes every root."""
     if not version_range:
         return True
@@ -310,9 +328,10 @@ def _without(root: HipRoot) -> str:
     return f" (without {' and '.join(absent)})" if absent else ""
 
 
-def _supplied(stack: Stack, lock: Lock) -> bool:
-    """Whether the user must bring files for it: such a stack is used only when named."""
-    return any(lock.artifacts[part].format is ArtifactFormat.SUPPLIED for part in stack.parts)
+def only_when_named(stack: Stack, lock: Lock) -> bool:
+    """Whether no machine is given it unasked: a person must bring its files, or a part is a nightly build."""
+    supplied = any(lock.artifacts[part].format is ArtifactFormat.SUPPLIED for part in stack.parts)
+    return supplied or any(_NIGHTLY.search(part) for part in stack.parts)
 
 
 def _os(name: str) -> str:
@@ -322,6 +341,8 @@ def _os(name: str) -> str:
 
 _LAYER_VERSION = re.compile(r"(?:^|-)v(\d+)(?:(?:-preview\.|p)(\d+))?(?=-|$)")
 _NUMBERS = re.compile(r"\d+")
+#: A version of AMD's packages that was made on one day: 10.1.0a20260822.
+_NIGHTLY = re.compile(r"\d\.\d+a\d{8}(?!\d)")
 _NO_PREVIEW: Final = 10**9
 
 

@@ -61,7 +61,7 @@ def unpack(
     ``hashed``: the archive was hashed just now, while it arrived, and is not read for that again.
 
     A tree that is there is compared with its manifest by size and time. One that no longer fits is reported
-    and made anew; what vanishes again at once is an error of its own.
+    and made again; what vanishes again at once is an error of its own.
 
     Raises:
         ArchiveError: the archive is refused; nothing of it is left.
@@ -80,7 +80,7 @@ def unpack(
             if not findings:
                 return tree
             first = findings[0]
-            progress.note(f"{artifact.id}: {first.path} is {first.change}; unpacking everything anew")
+            progress.note(f"{artifact.id}: {first.path} is {first.change}; unpacking everything again")
         try:
             tree = _make(artifact, cache, blob, progress, limits or Limits(), hashed=hashed)
         except OSError as error:
@@ -161,7 +161,7 @@ def discard_changed(artifact: Artifact, cache: Cache, *, progress: Progress) -> 
     if blob is not None and _is_changed(artifact, blob):
         with cache.making(blob):
             try:
-                if _is_changed(artifact, blob):  # by now another run may have brought it anew
+                if _is_changed(artifact, blob):  # by now another run may have brought it again
                     fs.remove(blob)
             except PermissionError as error:
                 raise in_use(blob, error) from error
@@ -222,7 +222,7 @@ def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
         "stored-archive-changed",
         f"the stored archive of {artifact.id} is no longer the pinned one; it was removed",
         context=(f"file:     {blob}", f"expected: {artifact.sha256}", f"got:      {sha256}"),
-        hint="run the command again to fetch it anew; if this happens twice, check the disk",
+        hint="run the command again to fetch it again; if this happens twice, check the disk",
     )
 
 

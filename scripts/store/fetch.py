@@ -80,7 +80,7 @@ def plan_fetch(artifact: Artifact, cache: Cache, options: FetchOptions) -> Fetch
     disk: int | None = 0
     if artifact.sha256 is None:
         action = FetchAction.SUPPLIED
-    elif _present(artifact, cache):
+    elif present(artifact, cache):
         action = FetchAction.HAVE
     elif not places:
         action = FetchAction.OFFLINE_MISSING
@@ -116,10 +116,10 @@ def fetch(
     places = sources(artifact, options.mirrors)
     cache.ensure()
     blob = cache.blob_path(artifact.sha256)
-    if _present(artifact, cache):
+    if present(artifact, cache):
         return blob
     with cache.making(blob), _storage(blob):
-        if _present(artifact, cache):
+        if present(artifact, cache):
             return blob
         if blob.exists():
             progress.note(f"{artifact.id}: the stored file has another size than pinned; fetching it again")
@@ -141,7 +141,7 @@ def fetch(
         return download.Download(job, progress).run(usable)
 
 
-def _present(artifact: Artifact, cache: Cache) -> bool:
+def present(artifact: Artifact, cache: Cache) -> bool:
     """Say whether the blob is in the store with the pinned size."""
     blob = cache.blob_path(artifact.sha256 or "")
     return blob.is_file() and artifact.size in {None, blob.stat().st_size}

@@ -129,7 +129,7 @@ def require_intact(tree: UnpackedTree, findings: tuple[TreeFinding, ...]) -> Non
         )
         raise StagedFileError("staged-file-missing", msg, context=lines, hint=hint)
     msg = f"{len(findings)} file(s) in {tree.path} are not what was verified"
-    hint = "find out who wrote there, then run `invoke setup` again: it unpacks what changed anew"
+    hint = "find out who wrote there, then run `invoke setup` again: it unpacks what changed again"
     raise StagedFileError("staged-file-changed", msg, context=lines, hint=hint)
 
 

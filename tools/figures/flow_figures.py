@@ -29,7 +29,7 @@ SETUP_BAR, START_BAR = 0.8, 0.25
 def warm(rounds: int, folder: Path) -> list[Row]:
     """Time ``setup`` where everything is done already, and Invoke's own start."""
     checkout = make_checkout(folder)
-    # A setting of this machine that makes every start compile all modules anew is not what is measured.
+    # A setting of this machine that makes every start compile all modules again is not what is measured.
     checkout.extra["PYTHONDONTWRITEBYTECODE"] = ""
     checkout.json("setup")
     tool = Path(sys.executable).with_name("invoke")

@@ -22,6 +22,7 @@ from pathlib import Path
 from scripts.binary.image import Image, read_image
 from tests.fatbins import PTX, container, entry, sass
 from tests.pe_files import pe
+from tests.wheels import unpacked
 from tools.figures.rows import Row, race, show
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,6 +119,21 @@ def read(app: Path, cache: Path, seen: dict[str, list[float]], *, cold: bool) ->
     return seconds
 
 
+def fetched(folder: Path) -> str:
+    """Return NVIDIA's ``cuobjdump`` from its package on PyPI; empty where that cannot be had."""
+    if sys.platform != "linux":
+        return ""
+    try:
+        unpacked("nvidia-cuda-cuobjdump", "13.5.37", folder, platform="manylinux_2_17_x86_64")
+    except (OSError, subprocess.SubprocessError, StopIteration):
+        return ""
+    tool = next((path for path in folder.rglob("cuobjdump") if path.is_file()), None)
+    if tool is None:
+        return ""
+    tool.chmod(0o755)
+    return str(tool)
+
+
 def peer(tool: str, files: list[Path]) -> None:
     """Print all PTX and count its bytes."""
     for file in files:
@@ -131,9 +147,9 @@ def peer(tool: str, files: list[Path]) -> None:
 def figures(folder: Path | None = None, rounds: int = 3) -> list[Row]:
     """Measure in turns."""
     seen: dict[str, list[float]] = {}
-    tool = shutil.which("cuobjdump")
     with tempfile.TemporaryDirectory() as name:
         here = Path(name)
+        tool = shutil.which("cuobjdump") or fetched(here / "tool")
         if folder is None:
             (here / "app").mkdir()
             app = write_program(here / "app")

@@ -42,7 +42,7 @@ def _contenders(folder: Path) -> dict[str, Callable[[], None]]:
     (runtime / "libcuda.so.1").write_bytes(b"")
     checkout = make_checkout(folder)
     checkout.json("setup")
-    # A setting of this machine that makes every start compile all modules anew is not what is measured.
+    # A setting of this machine that makes every start compile all modules again is not what is measured.
     environ = {name: value for name, value in checkout.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     words = ["wrap", f"--exe={PROGRAM[0]}", "--", *PROGRAM[1:]]
     alone = ["-m", "tests.wrapping", str(runtime), "reference", *words]

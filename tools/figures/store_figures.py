@@ -83,7 +83,7 @@ def run(*command: str) -> str:
 
 
 def emptied(folder: Path) -> Path:
-    """Return the folder, empty: nobody is timed for cleaning up."""
+    """Return the folder, empty: cleaning up is not timed."""
     fs.remove_tree(folder)
     folder.mkdir()
     return folder

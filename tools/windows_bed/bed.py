@@ -34,7 +34,7 @@ RECIPE = (LOCK, EXTRA_LOCK, SHIM, HERE / "bed.py", HERE / "wheels.py")
 #: Python comes without ``venv``, and what virtualenv imports.
 BARE = ("virtualenv", "distlib", "filelock", "packaging", "platformdirs", "python-discovery")
 
-#: Silence Wine; a crash must not print pages; nobody is asked to install Mono or Gecko.
+#: Silence Wine; a crash must not print pages; no question about Mono or Gecko.
 WINE_SETTINGS = {"WINEDEBUG": "-all", "WINEDLLOVERRIDES": "winedbg.exe=d;mscoree,mshtml="}
 
 

@@ -82,6 +82,7 @@ static Status run_one(const Call *call, Gemm *g, const void *a, const void *b, v
 static Status run(Call call) {
     Status status = check(&call);
     if (status || call.m == 0 || call.n == 0 || call.batch == 0) return status;
+    if ((status = wait_for_handle(call.handle))) return status;
     Gemm g = {
         .m = call.m, .n = call.n, .k = call.k, .batch = call.arrays ? 1 : call.batch, .c_type = call.c_type,
         .ldc = call.ldc, .stride_c = call.stride_c, .alpha = scalar(call.alpha, call.compute),

@@ -15,6 +15,8 @@ Status need_handle(const Handle *handle) {
     return registry_has(handle, HANDLE_BLAS) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
+Status wait_for_handle(const Handle *handle) { return wait_for(handle->stream); }
+
 EXPORT Status cublasCreate_v2(Handle **handle) {
     if (fault_missing("cublas")) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (fault_active() == FAULT_HANG_CREATE) fault_hang();

@@ -23,21 +23,23 @@ static Status matrix(int64_t rows, int64_t columns, int64_t size, const void *fr
 
 #define TRANSFERS(direction, Int, suffix)                                                                       \
     EXPORT Status cublas##direction##Vector##suffix(Int n, Int size, const void *x, Int incx, void *y, Int incy) { \
-        return vector(n, size, x, incx, y, incy);                                                               \
+        Status status = wait_for(NULL);                                                                         \
+        return status ? status : vector(n, size, x, incx, y, incy);                                             \
     }                                                                                                           \
     EXPORT Status cublas##direction##VectorAsync##suffix(Int n, Int size, const void *x, Int incx, void *y,     \
                                                          Int incy, void *stream) {                              \
-        (void)stream;                                                                                           \
-        return vector(n, size, x, incx, y, incy);                                                               \
+        Status status = wait_for(stream);                                                                       \
+        return status ? status : vector(n, size, x, incx, y, incy);                                             \
     }                                                                                                           \
     EXPORT Status cublas##direction##Matrix##suffix(Int rows, Int columns, Int size, const void *a, Int lda,    \
                                                     void *b, Int ldb) {                                         \
-        return matrix(rows, columns, size, a, lda, b, ldb);                                                     \
+        Status status = wait_for(NULL);                                                                         \
+        return status ? status : matrix(rows, columns, size, a, lda, b, ldb);                                   \
     }                                                                                                           \
     EXPORT Status cublas##direction##MatrixAsync##suffix(Int rows, Int columns, Int size, const void *a,        \
                                                          Int lda, void *b, Int ldb, void *stream) {             \
-        (void)stream;                                                                                           \
-        return matrix(rows, columns, size, a, lda, b, ldb);                                                     \
+        Status status = wait_for(stream);                                                                       \
+        return status ? status : matrix(rows, columns, size, a, lda, b, ldb);                                   \
     }
 
 TRANSFERS(Set, int, )

@@ -111,7 +111,7 @@ EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevic
     return CUDA_SUCCESS;
 }
 
-/* `block` is NULL for an address nobody knows: then every answer is zero. */
+/* `block` is NULL for an unknown address: then every answer is zero. */
 static CUresult pointer_answer(void *data, int attribute, CUdeviceptr pointer, const Block *block) {
     static const Block none;
     const Block *at = block ? block : &none;

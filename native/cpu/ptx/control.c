@@ -26,7 +26,7 @@ bool run_fence(struct warp *w, const struct ins *n, uint32_t mask) {
     return true;
 }
 
-/* nanosleep: whoever waits for somebody else lets him run. */
+/* nanosleep: a warp that waits for another lets it run. */
 bool run_yield(struct warp *w, const struct ins *n, uint32_t mask) {
     (void)mask;
     warp_place(w, w->active, (uint32_t)(n - w->code) + 1);

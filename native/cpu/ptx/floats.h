@@ -32,7 +32,7 @@ static inline double float64(uint64_t b) {
 static inline float nan32(float x) { return x != x ? float32(0x7fffffff) : x; }
 /* In double precision a GPU keeps the bits of a NaN and makes it quiet, as processors do. */
 static inline double quiet64(double x) { return x != x ? float64(bits64(x) | 0x0008000000000000) : x; }
-/* A result, or the first NaN among what it was made of; one that is made anew is negative. */
+/* A result, or the first NaN among what it was made of; a new one is negative. */
 static inline double nan64(double result, double x, double y, double z) {
     double made = float64(0xfff8000000000000), kept = x != x ? quiet64(x) : y != y ? quiet64(y) : z != z ? quiet64(z) : made;
     return result != result ? kept : result;

@@ -277,7 +277,7 @@ static bool form_mov(struct decoder *d) {
     struct operand *to = &d->operands[0], *from = &d->operands[1];
     enum type type = d->op.types[0];
     if (d->op.part_count) return unsupported(d);
-    if (to->kind == O_VECTOR && from->kind == O_VECTOR) { /* through copies: the same registers may stand on both sides */
+    if (to->kind == O_VECTOR && from->kind == O_VECTOR) { /* through copies: the same registers may be on both sides */
         ref copies[VECTOR_MOST];
         if (to->count != from->count) return unsupported(d);
         for (uint32_t i = 0; i < to->count; i++) {

@@ -275,7 +275,7 @@ static uint32_t shuffle(void *d_, const void *a_, const void *b_, const void *c_
 
 /* ---- control ---- */
 
-/* Jumps back cost time: that of the lanes that wait for others, and that of other warps. True: look anew who runs. */
+/* Jumps back cost time: that of the lanes that wait for others, and that of other warps. True: look again which lanes run. */
 static bool jump_back(struct warp *w) {
     int32_t cost = w->polled ? 64 : 1;
     w->polled = false;
@@ -284,7 +284,7 @@ static bool jump_back(struct warp *w) {
     return w->slice <= 0 || w->turn <= 0;
 }
 
-/* The lanes with the lower instruction go on, the others wait. True: look anew who runs. */
+/* The lanes with the lower instruction go on, the others wait. True: look again which lanes run. */
 static bool branch(struct warp *w, const struct ins *n, uint32_t mask, uint32_t *pc) {
     uint32_t stay = w->active & ~mask, next = *pc + 1, target = n->target;
     if (!mask) return *pc = next, false;

@@ -45,7 +45,7 @@ struct ins;
 struct warp;
 typedef void (*vec_fn)(void *d, const void *a, const void *b, const void *c, const struct ins *n);
 typedef uint32_t (*compare_fn)(const void *a, const void *b, const struct ins *n);
-/* Returns whether the warp goes on with the next instruction; else it looks anew at what its lanes do. */
+/* Returns whether the warp goes on with the next instruction; else it looks again at what its lanes do. */
 typedef bool (*run_fn)(struct warp *w, const struct ins *n, uint32_t mask);
 
 struct ins {

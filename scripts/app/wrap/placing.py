@@ -324,7 +324,7 @@ class ShimStatus(JsonRecord, frozen=True, kw_only=True):
         return {
             "changed": "it was changed, so `shim --remove` leaves it alone",
             "gone": f"it was moved or deleted: {again} --remove takes it off the list",
-            "without files": f"its stack is no longer in the store: {again} makes it anew",
+            "without files": f"its stack is no longer in the store: {again} makes it again",
         }.get(self.standing, "")
 
 

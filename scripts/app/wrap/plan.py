@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from scripts.app.context import Staged, Workspace
 from scripts.app.stack_process import backend_notes, gpu_choice, hip_root_of, refuse_foreign_driver
 from scripts.app.wrap.observations import held_folder
-from scripts.app.wrap.profile import Profiled, profile_of
+from scripts.app.wrap.profile import profile_of
 from scripts.app.wrap.wrap_types import (
     Inspect,
     Inspected,
@@ -35,11 +35,13 @@ from scripts.launch.environ import EnvChange, EnvPlan, plan_environment
 from scripts.launch.injection import (
     BITS,
     CAVEATS,
+    THIRTY_TWO,
     Via,
     ViaChoice,
     ViaFacts,
     ascii_folder,
     choose_via,
+    no_launcher,
     plan_launcher,
     refuse_store_app,
 )
@@ -71,6 +73,7 @@ class WrapRequest(Struct, frozen=True, kw_only=True):
     strict: bool = False
     no_profile: bool = False
     without: tuple[str, ...] = ()
+    policy: str = ""
     expect_gpu: bool = False
     args_file: str = ""
     trace: bool = False
@@ -118,18 +121,27 @@ def plan_run(
         WorkspaceError: it cannot be run as asked; nothing was changed.
     """
     read = _read(ws, request)
+    if request.policy not in {"", AUTO}:
+        msg = f"unknown --policy value {request.policy!r}"
+        raise UsageError("bad-policy", msg, hint=f"use --policy={AUTO}, or leave it out")
     ready = staged(ws, request.stack)
-    if ready.stack.kind is not StackKind.CONTROL:  # which puts no libraries into a program
+    if not is_control(ready):
         refuse_guarded(read.program, read.args, cwd=read.cwd)
     seen = _seen(ws, read, ready, inspect, strict=request.strict)
     trace = _tracing(ws, ready, read) if request.trace else None
     choice = trace.choice if trace else _choice(seen, read)
     refuse_foreign_driver(ws, ready, choice.via)
-    known = Profiled()
-    if not request.no_profile:
-        known = profile_of(
-            ws, ready, read.program, read.args, kinds=seen.kinds, without=request.without, cwd=read.cwd
-        )
+    known = profile_of(
+        ws,
+        ready,
+        read.program,
+        read.args,
+        kinds=seen.kinds,
+        without=request.without,
+        cwd=read.cwd,
+        own=not request.no_profile,
+        measured=bool(request.policy),
+    )
     held = held_folder(ws) if known.policies else None
     environ = plan_environment(
         ws.environ,
@@ -269,10 +281,13 @@ def _wanted_way(request: WrapRequest) -> Via | None:
 
 def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *, strict: bool) -> Inspected:
     """Gather what decides how the libraries get in: by a look into the program, where one is offered."""
-    bits = BITS.get(_machine(read.program))
+    machine = _machine(read.program)
+    bits = BITS.get(machine)
     launcher = (
         ws.platform == "win32" and bits is not None and launcher_in(ready.runtime, bits=bits) is not None
     )
+    if (machine, ws.platform, launcher) == (THIRTY_TWO, "win32", False) and not is_control(ready):
+        raise no_launcher(ready.runtime, PureWindowsPath(read.program), machine)
     facts = ViaFacts(platform=ws.platform, kind=ready.stack.kind, launcher=launcher)
     if inspect is None:
         if strict:
@@ -283,6 +298,11 @@ def _seen(ws: Workspace, read: _Read, ready: Staged, inspect: Inspect | None, *,
     if seen.refusal and strict:
         raise LaunchError("preflight-refused", seen.refusal, hint="see `invoke preflight` for the reasons")
     return seen
+
+
+def is_control(ready: Staged) -> bool:
+    """Whether the stack puts no libraries into programs."""
+    return ready.stack.kind is StackKind.CONTROL
 
 
 def _command(

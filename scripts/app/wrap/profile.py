@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TORCH_FOLDER: Final = ("scripts", "inside", "torch_safe")
 START: Final = "cuda_amd_start.py"
 MAX_NAMES: Final = 5000
+CONTROL_NOTE: Final = "--policy=auto sets nothing with the control, which translates nothing"
 
 
 class Profiled(Struct, frozen=True, kw_only=True):
@@ -51,16 +52,21 @@ def profile_of(
     kinds: Sequence[str] = (),
     without: Collection[str] = (),
     cwd: Path | None = None,
+    own: bool = True,
+    measured: bool = False,
 ) -> Profiled:
     """Return what is known to be safe for a program under a translation layer.
 
-    The reference stack gets only what names it, the control nothing.
+    The reference stack gets only what names it, the control nothing. ``own`` are the settings of the table
+    of programs, ``measured`` those that documents of failed probes ask for.
 
     Raises:
         UsageError: ``unknown-setting``: ``without`` names one that no profile has.
     """
-    if staged.stack.kind is StackKind.CONTROL:
+    if not own and not measured:
         return Profiled()
+    if staged.stack.kind is StackKind.CONTROL:
+        return Profiled(notes=(CONTROL_NOTE,) if measured else ())
     from scripts.app.stack_facts import stack_facts  # noqa: PLC0415 - the control has no profiles
     from scripts.launch.profiles import (  # noqa: PLC0415 - as above
         changes,
@@ -78,7 +84,13 @@ def profile_of(
         named_only=staged.stack.kind is StackKind.REFERENCE,
         backends=stack_facts(staged.lock, staged.stack, staged.host, staged.runtime).backends,
     )
-    applied = matching(facts, without=without)
+    applied = matching(facts, without=without) if own else ()
+    if measured:
+        from scripts.app.probe_findings import measured_profile  # noqa: PLC0415 - only where it was asked for
+
+        taken = {*policies_of(applied), *without}
+        asked = measured_profile(ws, staged, taken=taken, torch="torch" in facts.packages)
+        applied = (*applied, asked)
     policies = policies_of(applied)
     folder = ws.root.joinpath(*TORCH_FOLDER)
     begun, how = _begun(program, line, folder) if policies and line is not None else (None, ())
@@ -139,8 +151,7 @@ def _is_folder(path: Path) -> bool:
 def _own_names(script: Path) -> Iterator[str]:
     """Yield the script's name, and what a profile may ask for one folder below it."""
     yield script.name
-    for name in ("modules",):
-        yield from (f"{name}/{inner}" for inner in _names(script.parent / name))
+    yield from (f"modules/{inner}" for inner in _names(script.parent / "modules"))
 
 
 def _names(folder: Path) -> Iterator[str]:

@@ -47,11 +47,15 @@ from scripts.osal.signals import ForwardedSignals
 
 if TYPE_CHECKING:
     from scripts.evidence.tracelog import TraceSummary
+    from scripts.preflight.loading import MissingCudaLibrary
 
 __all__ = ["WrapResult", "leave", "not_started_code", "wrap"]
 
 #: How a launcher's own failure looks: this code, from a job in which it stayed alone.
 LAUNCHER_FAILED: Final = 1
+#: How a program ends whose libraries were not found: on Windows at its start or when first used, on Linux.
+NOT_FOUND: Final = frozenset({0xC0000135, 0xC06D007E})
+NO_LIBRARY: Final = 127
 
 
 def wrap(
@@ -70,6 +74,7 @@ def wrap(
     strict: bool = False,
     no_profile: bool = False,
     without: str = "",
+    policy: str = "",
     expect_gpu: bool = False,
     args_file: str = "",
     trace: bool = False,
@@ -104,6 +109,7 @@ def wrap(
         strict=strict,
         no_profile=no_profile,
         without=tuple(name.strip() for name in without.split(",") if name.strip()),
+        policy=policy,
         expect_gpu=expect_gpu,
         args_file=args_file,
         trace=trace,
@@ -219,7 +225,25 @@ def _told(result: WrapResult, plan: WrapPlan) -> WrapResult:
         with suppress(OSError):
             plan.log.path.unlink(missing_ok=True)
             plan.log.path.parent.rmdir()  # only when no other run uses it
-    return replace(result, held=held, gpu=use)
+    return replace(result, held=held, gpu=use, lacking=_lacking(result, plan))
+
+
+def _lacking(result: WrapResult, plan: WrapPlan) -> tuple[MissingCudaLibrary, ...]:
+    """Name the libraries of NVIDIA's without which the loader did not start the program."""
+    if result.exit is None or result.exit.timed_out or not _is_loaders(result.exit, result.platform):
+        return ()
+    from scripts.app.loader_look import missing_at_start  # noqa: PLC0415 - most programs start
+    from scripts.preflight.loading import missing_cuda_library  # noqa: PLC0415 - as above
+
+    provided = {file.provides for file in plan.ready.runtime.files if file.provides}
+    missing = missing_at_start(plan.shown.program, plan.command.env, result.platform)
+    found = (missing_cuda_library(one.name, stack=result.stack, provided=provided) for one in missing)
+    return tuple(one for one in found if one is not None)
+
+
+def _is_loaders(ended: ProcessResult, platform: str) -> bool:
+    """Whether a program ended as the loader ends one whose libraries are not there."""
+    return (ended.code & 0xFFFFFFFF) in NOT_FOUND if platform == "win32" else ended.code == NO_LIBRARY
 
 
 def _trace(plan: WrapPlan) -> TraceSummary | None:
@@ -228,7 +252,7 @@ def _trace(plan: WrapPlan) -> TraceSummary | None:
         return None
     from scripts.app.wrap.tracing import read_trace  # noqa: PLC0415 - as above
 
-    return read_trace(plan.trace.folder, plan.shown.program)
+    return read_trace(plan.trace.folder, plan.shown.program, table=plan.ready.stack.ptx or "")
 
 
 def _watch(ws: Workspace, plan: WrapPlan) -> AbstractContextManager[None]:

@@ -40,6 +40,7 @@ from scripts.serialize import pick
 if TYPE_CHECKING:
     from scripts.app.wrap.observations import GpuUse, HeldSettings, LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
+    from scripts.preflight.loading import MissingCudaLibrary
 
 #: Stack id (empty: the active one) to its verified runtime.
 StagedRuntime = Callable[[Workspace, str], Staged]
@@ -136,6 +137,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         held: which of PyTorch's settings its processes reported to be in force.
         gpu: whether it asked for a device, as far as that shows.
         expect_gpu: that it did not is a failure.
+        lacking: libraries of NVIDIA's without which the program did not start.
     """
 
     platform: str
@@ -156,6 +158,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
     held: HeldSettings | None = None
     gpu: GpuUse | None = None
     expect_gpu: bool = False
+    lacking: tuple[MissingCudaLibrary, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -200,7 +203,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             **pick(self, "placed=placement.files placed_in=placement.target left=placement.left"),
             **pick(self, "lost=placement.lost pending=placement.pending"),
             "notes": [*self.notes, *self.ending],
-            **pick(self, "loaded trace held gpu expected_gpu=expect_gpu"),
+            **pick(self, "loaded trace held gpu expected_gpu=expect_gpu lacking"),
         }
 
     def _exit_json(self, ended: ProcessResult) -> dict[str, object]:
@@ -224,6 +227,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         )
         if ended.timed_out:
             ending.append(f"{self.program.name} was killed after {ended.seconds:.0f} s (--timeout)")
+        ending += [f"{self.program.name} did not start: {library.inside}" for library in self.lacking]
         ending += [f"closed a message box: {d.title}: {d.text}" for d in ended.dialogs]
         if self.placement.kept:
             folder = self.placement.target or self.program.parent

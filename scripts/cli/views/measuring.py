@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from scripts.app.ab import AbResult
     from scripts.app.check import CheckResult
     from scripts.app.compare import CompareResult
+    from scripts.app.overhead import Overhead
     from scripts.app.precompile import PrecompileResult
     from scripts.app.probe import ProbeResult
     from scripts.app.run import RunResult
     from scripts.bench.judgement import Comparison, PairFinding
+    from scripts.probing.matrix import Score
 
 
 MARKS: Final = {
@@ -59,9 +62,7 @@ def show_check(result: CheckResult, out: Out) -> None:
         out.now("see whether numbers are right: invoke run --workload=gemm")
     else:
         if result.kind is StackKind.TRANSLATION and result.verdict.outcome is Outcome.TIMEOUT:
-            out.line(
-                "A library that is missing opens a message box; without anybody to close it the check waits."
-            )
+            out.line("A library that is missing opens a message box; the check waits until it is closed.")
         out.now("find out why: invoke doctor")
 
 
@@ -73,6 +74,9 @@ def show_precompile(result: PrecompileResult, out: Out) -> None:
     """Say whether the cache grew, which alone shows that something was compiled."""
     for note in (*result.notes, *result.ending):
         out.note(note)
+    if result.result is not None:
+        show_updates(result, out)
+        return
     grown = result.after - result.before
     took = f"{result.path.name} with {result.stack}, {seconds(result.seconds)}"
     if result.code:
@@ -92,6 +96,25 @@ def show_precompile(result: PrecompileResult, out: Out) -> None:
         out.now("find out why: invoke doctor")
 
 
+def show_updates(result: PrecompileResult, out: Out) -> None:
+    """Say how long the first update took, and how long later ones do."""
+    out.mark("ok" if result.code == 0 else "fail", f"{result.path} with {result.stack}: {result.outcome}")
+    first, later = (result.updates.get(part, {}) for part in ("first", "later"))
+    if first and later:
+        phases = ", ".join(
+            f"{name.removesuffix('_s')} {first[name]:.3g} s" for name in first if name != "loss"
+        )
+        out.line(f"    first update: {phases}")
+        grown = size(result.after - result.before)
+        out.line(f"    later ones, median: {later['update_s']:.3g} s; compile cache +{grown}")
+    else:
+        out.line(f"    {result.detail}")
+    if result.code == 0:
+        out.now(RUN_ONE)
+    else:
+        out.now("find out why: invoke doctor")
+
+
 def show_run(result: RunResult, out: Out) -> None:
     """Say whether the answer was right, and how far that goes."""
     good = result.result.outcome is Outcome.PASS
@@ -103,8 +126,12 @@ def show_run(result: RunResult, out: Out) -> None:
     out.line(f"    {result.result.detail}")
     for words in result.last_words:
         out.line(f"    | {words}")
+    for line in cold_and_steady(result.data):
+        out.line(f"    {line}")
     if result.native:
         out.line(f"    beside it, the device's own: {native(result.native)}")
+    if result.overhead is not None:
+        show_overhead(result.overhead, out, simulated=result.simulated)
     if result.record_path:
         out.line(f"    {result.trials} trials in {result.record_path}")
     if result.result.outcome is Outcome.REFUSED:
@@ -113,6 +140,29 @@ def show_run(result: RunResult, out: Out) -> None:
         out.now("see whether the files are intact: invoke verify")
     elif not good:
         out.now("see which libraries load: invoke check")
+
+
+def cold_and_steady(data: Mapping[str, object]) -> tuple[str, ...]:
+    """Put the first update's figures and the later ones' medians into two lines."""
+    first, rows = data.get("first"), data.get("iterations")
+    if not isinstance(first, dict) or not first or not isinstance(rows, list) or not rows:
+        return ()
+    names = [name for name in first if all(name in row for row in rows)]
+    later = {name: statistics.median(row[name] for row in rows) for name in names}
+    parts = (("first", first), (f"then, median of {len(rows)}", later))
+    return tuple(f"{label}: " + ", ".join(f"{n} {row[n]:.4g}" for n in names) for label, row in parts)
+
+
+def show_overhead(overhead: Overhead, out: Out, *, simulated: bool) -> None:
+    """Say what the stack costs, and whether that is within the budget."""
+    ends = ["?" if end is None else f"{end:+.1f} %" for end in overhead.percent]
+    where = ", simulated on the CPU" if simulated else ""
+    line = (
+        f"{ends[0]} time beside {overhead.library} (between {ends[1]} and {ends[2]}, "
+        f"{overhead.interval.pairs} pairs{where}); the budget is {overhead.budget:g} %: "
+        f"{overhead.verdict.value}"
+    )
+    out.mark("ok" if overhead.verdict.value == "within" else "fail", line)
 
 
 def native(found: Mapping[str, object]) -> str:
@@ -140,27 +190,33 @@ def show_probe(result: ProbeResult, out: Out) -> None:
             mark = MARKS.get(item.outcome, "fail")
             out.mark(mark, f"{item.capability} {item.outcome.value}: {brief(item.detail)}")
             if item.outcome not in {Outcome.UNAVAILABLE, Outcome.REFUSED}:
-                out.line(f"    {probes()[item.capability].why}")
+                asked = probes()[item.capability]
+                out.line(f"    {asked.why}; it calls {', '.join(asked.calls)}")
     _sum_up(result, out)
     if result.evidence:
         out.line(f"    {result.evidence}")
-        out.now(f"keep {result.evidence}: `invoke probe --compare` holds another stack's document against it")
+        out.now(f"keep {result.evidence}: `invoke probe --compare FILE FILE` holds two side by side")
     else:
         out.now("ask a stack: invoke probe")
 
 
 def _sum_up(result: ProbeResult, out: Out) -> None:
     """Show the score, how far it goes, and which settings go around what failed."""
-    counted, percent = result.score, result.score.percent
-    share = "nothing was exercised" if percent is None else f"{percent:g} % passed"
-    figures = f"{counted.passed} passed, {counted.failed} failed, {counted.refused} refused"
-    out.line(f"{result.stack or 'the probes themselves'}: {share} ({figures}, {counted.absent} not here)")
+    out.line(f"{result.stack or 'the probes themselves'}: {_counted(result.score)}")
     if result.kept:
         out.line(f"    {result.kept} of them were done before the interruption")
     if result.simulated:
         out.loud("This is the CPU reference stack: it proves the pipeline, not a GPU.")
     for policy, names in result.policies.items():
-        out.line(f"    {policy} goes around {', '.join(names)} in PyTorch")
+        way = "; `wrap --policy=auto` switches it on" if result.gfx and not result.simulated else ""
+        out.line(f"    {policy} goes around {', '.join(names)} in PyTorch{way}")
+
+
+def _counted(score: Score) -> str:
+    """Say a score: the share, and what it is made of."""
+    share = "nothing was exercised" if score.percent is None else f"{score.percent:g} % passed"
+    figures = f"{score.passed} passed, {score.failed} failed, {score.refused} refused"
+    return f"{share} ({figures}, {score.absent} not here)"
 
 
 def show_differences(result: ProbeResult, out: Out) -> None:
@@ -173,7 +229,9 @@ def show_differences(result: ProbeResult, out: Out) -> None:
         words = [outcome.value if outcome else "not there" for outcome in (item.first, item.second)]
         detail = f": {brief(item.detail)}" if item.change is ProbeChange.WORSE and item.detail else ""
         out.mark(CHANGES.get(item.change, "unknown"), f"{item.probe} {words[0]} -> {words[1]}{detail}")
-    out.line(f"{same} are the same in {result.compared[0]} and {result.compared[1]}")
+    out.line(f"{same} are the same in both")
+    for name, score in zip(result.compared, result.scores, strict=True):
+        out.line(f"{name}: {_counted(score)}")
     out.now("what each probe asks is in docs/probes.md")
 
 
@@ -184,6 +242,8 @@ def show_compare(result: CompareResult, out: Out) -> None:
     """Show every metric, then what the primary one means, then what to do."""
     c = result.comparison
     out.line(f"{c.workload}: {c.candidate} against {c.baseline} (warm-up {c.warmup})")
+    if c.simulated:
+        out.line(f"Simulated on the CPU, not a GPU's figures: {', '.join(c.simulated)}")
     for finding in c.findings.values():
         _metric(finding, out, decides=finding.metric == c.primary)
     out.line()

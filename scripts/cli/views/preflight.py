@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
-from scripts.preflight.coverage import Verdict, grouped
+from scripts.preflight.coverage import Verdict, count_of, grouped
+from scripts.preflight.cuda_versions import versions_sentence, wanted_versions
 from scripts.preflight.kernels import demangled
 from scripts.preflight.verdict import SYSTEMS
 
@@ -29,6 +30,10 @@ _SAYS: Final = {
 }
 #: So many reasons are shown without ``--details``; so many rows of a table with it.
 REASONS: Final = 3
+#: So many ways around missing kernels are shown without ``--details``.
+AVOIDED: Final = 2
+#: And so many ways without translation: ``native`` has all of them.
+WAYS: Final = 1
 SHOWN: Final = 40
 #: What becomes of a kernel, for a table.
 _STATES: Final = {
@@ -49,6 +54,12 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {says}")
     _reasons(result, out)
     _kernels(result, out)
+    versions = versions_sentence(
+        wanted_versions(result.examined.closure), result.stack.reported, result.stack.id
+    )
+    if versions:
+        out.line(versions)
+    _probes(result, out)
     if result.details:
         _needs(result, out)
         _code(result, out)
@@ -56,18 +67,37 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
         _every_kernel(result, out)
     if result.compared:
         _stacks(result, out)
-    for other in result.better if not result.compared else ():
-        out.line(f"{other.stack} would do better ({other.verdict.value}): {other.why}")
-    for choice in result.alternatives:
-        out.line(f"Without translation: {choice.what}")
-    for way in result.native:
-        words = "; ".join(way.commands)
-        out.line(f"Without translation: {way.what}{f': {words}' if words else ''} [{way.source}, {way.date}]")
+    _better(result, out)
+    _without_translation(result, out)
     proof = f"documents show {result.level} for this stack here" if result.level else "no document shows more"
     count = len(result.examined.closure.visited)
     files = "1 file" if count == 1 else f"{count} files"
     out.note(f"Read {files}; nothing was run, so this predicts; {proof}.")
     out.now(_now(result))
+
+
+def _better(result: PreflightResult, out: Out) -> None:
+    """Show which stack would do better; all of them only in full."""
+    if result.compared:
+        return
+    shown = result.better if result.details else result.better[:1]
+    more = len(result.better) - len(shown)
+    for other in shown:
+        others = f"; so would {more} more (--all-stacks)" if more else ""
+        out.line(f"{other.stack} would do better ({other.verdict.value}): {other.why}{others}")
+
+
+def _without_translation(result: PreflightResult, out: Out) -> None:
+    """Show what serves without a layer: the program's own ways here, else what is known of its kind."""
+    for way in result.native if result.details else result.native[:WAYS]:
+        words = "; ".join(way.commands) if result.details else ""
+        source = f" [{way.source}, {way.date}]" if result.details else ""
+        out.line(f"Without translation: {way.what}{f': {words}' if words else ''}{source}")
+    if result.native and not result.details:
+        out.line(f'  how: invoke native --exe="{result.program}"')
+    choices = result.alternatives if result.details or not result.native else ()
+    for choice in choices if result.details else choices[:WAYS]:
+        out.line(f"Without translation: {choice.what}")
 
 
 def _reasons(result: PreflightResult, out: Out) -> None:
@@ -78,7 +108,17 @@ def _reasons(result: PreflightResult, out: Out) -> None:
     for group in shown:
         out.line(f"  {'note: ' if group.reason.effect is Verdict.RUNS else ''}{group.text}")
     if len(reasons) > len(shown):
-        out.line(f"  and {len(reasons) - len(shown)} more; --details shows all")
+        every = ", --kernels every kernel" if result.kernels and not result.listed else ""
+        out.line(f"  and {len(reasons) - len(shown)} more; --details shows all{every}")
+
+
+def _probes(result: PreflightResult, out: Out) -> None:
+    """Name the probes that the stack failed on this GPU and that concern the program."""
+    shown = result.warnings if result.details else result.warnings[:REASONS]
+    for warning in shown:
+        out.line(f"  {warning.sentence}")
+    if len(result.warnings) > len(shown):
+        out.line(f"  and {len(result.warnings) - len(shown)} failed probes more; --details shows all")
 
 
 def _kernels(result: PreflightResult, out: Out) -> None:
@@ -90,17 +130,21 @@ def _kernels(result: PreflightResult, out: Out) -> None:
     missing = sum(len(file.tally.missing) for file in lost)
     release = result.stack.ptx.removeprefix("zluda-")
     assumed = (
-        f"{release}, taken for this release, which was not read," if result.stack.ptx_assumed else release
+        f"{release}, taken for this release, which was not read" if result.stack.ptx_assumed else release
     )
     where = f" in {len(lost)} of {len(result.kernels)} files with PTX" if missing else ""
-    out.line(
-        f"Kernels: {missing:,} of {total:,} would be missing{where}, by {assumed} source, not seen on a GPU"
-    )
     bare = sum(code.kernels_lost or 0 for code in _loaded(result))
-    if bare:
-        out.line(f"  at most {bare:,} more have no PTX at all, only machine code for NVIDIA")
-    if missing and not result.listed:
-        out.line("  --kernels lists them")
+    more = f"; at most {bare:,} more are machine code for NVIDIA alone" if bare else ""
+    out.line(
+        f"Kernels: {missing:,} of {total:,} would be missing{where}{more} "
+        f"(by the source of {assumed}, not seen on a GPU)"
+    )
+    if result.details:
+        unchecked = sum(file.tally.types_unchecked for file in result.kernels)
+        taken = count_of(unchecked, "instruction")
+        out.line(f"  types of operands are not checked: {taken} taken by form alone")
+    for way in result.avoid if result.details else result.avoid[:AVOIDED]:
+        out.line(f"  {way.sentence}{f' [{way.source}]' if result.details else ''}")
 
 
 def _loaded(result: PreflightResult) -> list[Code]:

@@ -1,37 +1,62 @@
-"""What a person sees of ``report`` and ``validate``."""
+"""What a person sees of ``report``, ``validate`` and ``matrix``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scripts.cli.console import RUN_ONE, Out, brief, seconds
+from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
 from scripts.evidence.document import Provenance
 from scripts.evidence.validation import ValidationVerdict
 
 if TYPE_CHECKING:
-    from scripts.app.report import MachineSeen, ReportResult
+    from scripts.app.matrix import MatrixResult
+    from scripts.app.report import MachineSeen, Prepared, ReportResult
     from scripts.app.validate import RoundResult, ValidateResult
 
 
 def show_report(result: ReportResult, out: Out) -> None:
     """Show what was imported or bundled, then what this machine has shown."""
-    if result.added is not None:
-        out.mark("ok", f"imported: {_title(result.added)}")
-        out.line(f"    {result.added.path}")
-        out.line("    It was checked for form, not for truth; nobody measured it here.")
+    for seen in result.added:
+        out.mark("ok", f"imported: {_title(seen)}: {_worth(seen)}")
+        out.line(f"    {seen.path}")
+    if result.added:
+        out.line("    What is imported was checked for form, not for truth; it was not measured here.")
     if result.bundle is not None:
         out.mark("ok", f"bundle: {result.bundle}")
         for name in result.bundle_names:
             out.line(f"    {name}")
     for fault in result.faults:
         out.mark("fail", fault)
+    if result.submission is not None:
+        _submission(result.submission, out)
+        return
     for seen in result.own:
         _document(seen, out)
-    if result.imported and result.added is None:
+    if result.imported and not result.added:
         out.line(f"From others ({len(result.imported)}):")
         for seen in result.imported:
             out.line(f"    {_title(seen)}: {_worth(seen)}")
     _close(result, out)
+
+
+def _submission(made: Prepared, out: Out) -> None:
+    """Show exactly what would be sent, and how a person sends it."""
+    out.line(made.title)
+    out.line()
+    out.line(made.body)
+    if made.opened:
+        out.line("The browser was given the title and the three short fields; the document was not sent.")
+    else:
+        out.line("Nothing was sent. The redactor went over it again; read it yourself first.")
+    out.line(f"The text: {made.issue}")
+    out.line(f"The document alone: {made.document}")
+    if made.opened:
+        out.now("paste the document into the form in the browser")
+    elif made.address:
+        out.line(f"The form, filled in but for the document: {made.address}")
+        out.now("open it: invoke report --open")
+    else:
+        out.now("open the form `Compatibility` among the project's issues and paste the text")
 
 
 def _document(seen: MachineSeen, out: Out) -> None:
@@ -125,3 +150,20 @@ def show_validate_round(result: RoundResult, out: Out) -> None:
         out.mark("fail", f"not a success: {problem}")
     if not result.problems:
         out.now("promote a document: commit it in evidence/ (docs/evidence.md)")
+
+
+def show_matrix(result: MatrixResult, out: Out) -> None:
+    """Show what was written, what could not be read, and what is different from the build before."""
+    for fault in result.faults:
+        out.mark("fail", f"no document: {fault.path}: {fault.reason}")
+    about = f"{result.documents:,} documents, {result.cells:,} results, {result.gpus:,} GPUs"
+    out.mark("ok", f"site of {about}: {result.folder}")
+    out.line(
+        f"    {result.files:,} files, {size(result.size)}; the first page reads {size(result.first_view)}"
+    )
+    if result.changes is None:
+        out.line("    the first build in this folder")
+    else:
+        changed = ", ".join(f"{count:,} {kind}" for kind, count in result.kinds.items())
+        out.line(f"    since the build before: {changed or 'no result changed'}")
+    out.now(f"open it in a browser: {result.folder / 'index.html'}")

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from scripts.app.download_summary import TRUST_WORDS
-from scripts.cli.console import RUN_ONE, Out, seconds, short, size
+from scripts.cli.console import RUN_ONE, Out, brief, seconds, short, size
 from scripts.errors import ExitCode
 from scripts.model import StackKind
 
 if TYPE_CHECKING:
+    from scripts.app.advice import GpuAdvice, Shown
     from scripts.app.download_summary import DownloadSummary
     from scripts.app.setup import FetchResult, SetupResult, StageResult
     from scripts.app.setup_steps import FlowStep
     from scripts.app.stacks import RollbackResult, StackRow, StacksResult, UseResult
     from scripts.app.verify import VerifyResult
 
+#: Documents may say much of one stack: a person reads the beginning.
+MOST_LISTED: Final = 8
+
 
 def show_stacks(result: StacksResult, out: Out) -> None:
-    """Show every stack: whether it fits, and the word its documents allow."""
+    """Show every stack: whether it fits, and the word its documents allow; or the one document."""
+    if result.sbom:
+        out.line(json.dumps(result.sbom, indent=2))
+        return
+    for advice in result.advice:
+        _advice(advice, out)
     rows = [(_name(row), row.stack.kind.value, _fits(row, result.gfx), _worth(row)) for row in result.rows]
     out.table(("stack", "kind", "here", "evidence"), rows)
     for row in result.rows:
@@ -33,6 +43,35 @@ def show_stacks(result: StacksResult, out: Out) -> None:
         out.now(f"set one up: invoke setup --stack={fitting[0].stack.id}")
     else:
         out.now("set up what fits this machine: invoke setup")
+
+
+def _advice(advice: GpuAdvice, out: Out) -> None:
+    """Answer for one GPU: what to use, what works and fails, and what needs no translation."""
+    names = f" ({', '.join(advice.names[:MOST_LISTED])})" if advice.names else ""
+    out.line(f"{advice.gfx}{names}")
+    out.mark("ok" if advice.proven else "warn", advice.verdict)
+    for each in advice.stacks:
+        pinned = "" if each.pinned else ", which no stack here pins"
+        out.line(f"{each.stack or 'A combination that the report does not name'}{pinned}")
+        _shown("works", each.passed, out)
+        _shown("fails", each.failed, out)
+    if advice.native:
+        out.line("Without translation, which is the better way where a program has one:")
+    for way in advice.native:
+        out.line(f"    {way.what}{f'; but {way.better}' if way.better else ''}")
+        for command in way.commands:
+            out.line(f"        {command}")
+
+
+def _shown(title: str, found: Sequence[Shown], out: Out) -> None:
+    """Show what documents say, and which ones say it."""
+    for shown in found[:MOST_LISTED]:
+        detail = f"; {brief(shown.detail)}" if shown.detail else ""
+        contested = "; other documents say otherwise" if shown.conflict else ""
+        out.line(f"    {title}: {shown.what}: {shown.word}{detail}")
+        out.line(f"        {shown.who}: {shown.document}{contested}")
+    if len(found) > MOST_LISTED:
+        out.line(f"    {title}: {len(found) - MOST_LISTED} more, which --json names")
 
 
 def _name(row: StackRow) -> str:
@@ -107,6 +146,11 @@ def show_fetch(result: FetchResult, out: Out) -> None:
     show_steps(result.steps, out)
     for blob in result.blobs:
         out.line(blob)
+    if result.bundle is not None:
+        out.mark("ok", f"{result.bundle}: {size(result.bundle_bytes or 0)}; each archive in it is verified")
+        out.line("The other machine needs this project with the same pins.lock besides.")
+        out.now(f"there: invoke setup --supplied={result.bundle.name}")
+        return
     out.now(f"unpack and assemble: invoke stage --stack={result.stack}")
 
 
@@ -142,6 +186,8 @@ MARK = {"intact": "ok", "absent": "skip", "missing": "fail", "changed": "fail"}
 
 def show_verify(result: VerifyResult, out: Out) -> None:
     """Name everything that was looked at, and every file that differs."""
+    if result.signer:
+        out.mark("ok", f"the lock is signed by {result.signer}")
     for item in result.items:
         out.mark(MARK[item.status], f"{item.what} {item.name}: {item.status} ({item.how} read)")
         for detail in item.details:

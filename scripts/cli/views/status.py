@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scripts.placement.status import PlacementStatus
 
 
-#: What somebody should clean up.
+#: What should be cleaned up.
 UNWANTED: Final = frozenset(TargetState) - {TargetState.IN_USE, TargetState.KEPT}
 
 
@@ -132,7 +132,7 @@ def show_remove(result: RemoveResult, out: Out) -> None:
 
 
 _GIB = 1024**3
-#: The unknowns a person is told about, with their words.
+#: The unknowns that are shown, with their words.
 _ASKED = {"gfx": "gfx", "integrated": "kind", "memory_bytes": "memory", "driver": "driver"}
 _KINDS = {True: "integrated", False: "discrete", None: "?"}
 
@@ -216,6 +216,8 @@ def show_native(result: NativeResult, out: Out) -> None:
             out.line(f"    {command}")
         if way.better:
             out.line(f"    translation is the better way: {way.better}")
+    if result.better:
+        out.mark("ok", result.better)
     out.line("Nothing of this was run on a Radeon by this project, and nothing is installed by itself.")
     if not result.refusal:
         name = f' --exe="{result.program}"' if result.program is not None else ""

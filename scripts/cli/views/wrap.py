@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from scripts.app.shim import ShimResult
     from scripts.app.unwrap import UnwrapResult
     from scripts.app.wrap.wrap import WrapResult
-    from scripts.evidence.tracelog import Failure, Load, TraceSummary
+    from scripts.evidence.tracelog import Failure, Load, TableCheck, TraceSummary
     from scripts.placement.inspect import UndoReport
 
 
 def show_wrap(result: WrapResult, out: Out) -> None:
     """Show an explanation on stdout; after a run, what was notable about its end on stderr.
 
-    What was known before the start has been said then.
+    What was known before the start was shown then.
     """
     if result.exit is None:
         _explain(result, out)
@@ -109,14 +109,28 @@ def _modules(trace: TraceSummary) -> Iterator[str]:
         yield f"           {name}: {load.call} -> {load.status}{_why(trace, load)}"
     if len(trace.broken) > LISTED:
         yield f"           and {len(trace.broken) - LISTED} more"
+    if trace.table is not None:
+        yield from _table(trace.table)
+
+
+def _table(check: TableCheck) -> Iterator[str]:
+    """Say whether the modules are as preflight's table has them; where they are not, the table is wrong."""
+    if not check.faults:
+        yield f"  table    as the table {check.table} predicts for all {check.modules} PTX texts"
+        return
+    yield f"  table    the table {check.table} is wrong for {len(check.faults)} of {check.modules} PTX texts"
+    for fault in check.faults[:LISTED]:
+        yield f"           {fault.sentence}"
+    if check.document:
+        yield f"           kept in {check.document}: please report it"
 
 
 def _why(trace: TraceSummary, load: Load) -> str:
     """Return the first thing that is known to be wrong with device code."""
     sentences = [s for name in load.unparsed for s in trace.errors.get(f"{load.log}/{name}", ())]
-    said = [*sentences, *load.remarks]
-    more = f" and {len(said) - 1} more" if len(said) > 1 else ""
-    return f"; {_cut(said[0])}{more}" if said else ""
+    all_of_it = [*sentences, *load.remarks]
+    more = f" and {len(all_of_it) - 1} more" if len(all_of_it) > 1 else ""
+    return f"; {_cut(all_of_it[0])}{more}" if all_of_it else ""
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -187,14 +201,16 @@ def show_shim(result: ShimResult, out: Out) -> None:
     for path in result.removed:
         out.mark("ok", f"removed {path}")
     for path in result.kept:
-        out.mark("warn", f"left alone, because somebody changed it: {path}")
+        out.mark("warn", f"left alone, because it was changed since: {path}")
     if result.written is None:
         out.now(f'start it without the script: invoke wrap --exe="{result.program}"')
         return
     out.mark("ok", f"{result.program.name} with {result.stack} ({result.via}): {result.written}")
     for note in result.notes:
         out.mark("warn", note)
+    if result.steam_script:
+        out.line(f"Steam's launch option, by this script: {result.steam_script}")
     if result.steam:
         out.line(f"Steam's launch option, with the layer but without the stack's variables: {result.steam}")
     out.line("It does not verify the stack's files and undoes nothing; `invoke wrap` does.")
-    out.now(f"double-click it, or make it the launch option of a game: {result.written}")
+    out.now(f"double-click it: {result.written}")

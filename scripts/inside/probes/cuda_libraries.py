@@ -1,4 +1,4 @@
-"""Find a CUDA library the way programs do, and call it; what it refuses is told apart from what fails."""
+"""Find a CUDA library the way programs do, and call it; a refusal is not a failure."""
 
 from __future__ import annotations
 

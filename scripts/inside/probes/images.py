@@ -75,7 +75,7 @@ def refused(s: ProbeSession, text: bytes) -> bool:
 
 
 def refusals(s: ProbeSession) -> None:
-    """Text that is no PTX, a target nobody has, and half a file do not run; then the right one does."""
+    """Text that is no PTX, a target that no device has, and half a file do not run; then the right one does."""
     good = image(75, 1).decode().rstrip("\0")
     cases = (
         ("no PTX at all", "this is no PTX"),

@@ -170,16 +170,13 @@ def gather_scatter(s: ProbeSession) -> None:
 
 
 def sorting(s: ProbeSession) -> None:
-    """Sorting, the largest few, the middle, what is unique, and searching."""
+    """Sorting, the middle, what is unique, and searching."""
     t = Torch(s)
     torch, a = t.torch, s.floats(37, 5003)
     x = t.up(a)
     values, places = torch.sort(x, dim=1)
     s.equal("sorted", t.down(values), np.sort(a, 1))
     s.equal("and where from", np.take_along_axis(a, t.down(places), 1), np.sort(a, 1))
-    values, places = torch.topk(x, 50, dim=1)
-    s.equal("the largest fifty", t.down(values), -np.sort(-a, 1)[:, :50])
-    s.equal("and where they are", np.take_along_axis(a, t.down(places), 1), -np.sort(-a, 1)[:, :50])
     s.equal("the middle", t.down(x.median(1).values), np.sort(a, 1)[:, 2501])
     whole = s.rng.integers(0, 300, 20000)
     found, counts = torch.unique(t.up(whole), return_counts=True)
@@ -187,6 +184,19 @@ def sorting(s: ProbeSession) -> None:
     s.equal("how often", t.down(counts), np.unique(whole, return_counts=True)[1])
     edges = np.sort(s.floats(100))
     s.equal("search", t.down(torch.searchsorted(t.up(edges), t.up(a[0]))), np.searchsorted(edges, a[0]))
+
+
+def largest(s: ProbeSession) -> None:
+    """The largest and the smallest few of each row, and where they are."""
+    t = Torch(s)
+    a = s.floats(30, 5003)
+    x = t.up(a)
+    values, places = t.torch.topk(x, 50, dim=1)
+    s.equal("the largest fifty", t.down(values), -np.sort(-a, 1)[:, :50])
+    s.equal("and where they are", np.take_along_axis(a, t.down(places), 1), -np.sort(-a, 1)[:, :50])
+    values, places = x.topk(7, dim=1, largest=False)
+    s.equal("the smallest seven", t.down(values), np.sort(a, 1)[:, :7])
+    s.equal("and where those are", np.take_along_axis(a, t.down(places), 1), np.sort(a, 1)[:, :7])
 
 
 def random(s: ProbeSession) -> None:
@@ -244,6 +254,7 @@ PROBES = {
     "torch-fft": fft,
     "torch-sparse": sparse,
     "torch-gather-scatter": gather_scatter,
-    "torch-sort-and-topk": sorting,
+    "torch-sort": sorting,
+    "torch-topk": largest,
     "torch-random": random,
 }

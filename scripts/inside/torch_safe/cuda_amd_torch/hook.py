@@ -72,7 +72,7 @@ def _add_step(loader: Any, step: Callable[[ModuleType], None]) -> None:
 
 
 def report(holding: Holding, *, ended: bool) -> None:
-    """Write what is in force at this moment, one file for each process; that it fails disturbs nobody."""
+    """Write what is in force at this moment, one file for each process; a failure disturbs nothing."""
     folder = os.environ.get(REPORT)
     if not folder:
         return

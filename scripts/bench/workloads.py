@@ -1,4 +1,4 @@
-r"""A person's own program as a workload, described by a small TOML file.
+r"""The workloads: ours (``data/workloads.toml``), and a person's own program, described by a small TOML file.
 
 .. code-block:: toml
 
@@ -31,15 +31,72 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from msgspec import Struct
+from msgspec import Struct, convert, field
 
 from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
 from scripts.osal.fs import read_bounded
 from scripts.serialize import MAX_NUMBER
+
+FILE: Final = Path(__file__).resolve().parents[1] / "data" / "workloads.toml"
+DEFAULT: Final = "gemm"
+
+
+class Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program in ``scripts/inside`` that prints one marked result line with its iterations.
+
+    Attributes:
+        name: what ``--workload`` calls it.
+        script: the program.
+        shows: the capability a right answer stands for.
+        size: the default of ``--size``, counted in ``unit``; ``largest`` is the most it may be.
+        metrics: what each iteration holds; the first one decides.
+        arguments: further arguments of the program.
+        application: whether it is a program of its own, so that a right answer and a clean end are
+            ``integrated``.
+        native: the program and arguments that do the same without CUDA: ``hip`` and ``cpu``.
+    """
+
+    name: str
+    script: str
+    shows: str
+    size: int
+    largest: int
+    unit: str
+    metrics: tuple[Metric, ...]
+    arguments: tuple[str, ...] = ()
+    application: bool = False
+    native: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@cache
+def workloads() -> Mapping[str, Workload]:
+    """Return ours by name, in the file's order."""
+    tables: list[dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))["workload"]
+    measured = {table["name"]: table.get("metrics") for table in tables}
+    for table in tables:
+        if "like" in table:
+            table["metrics"] = measured[table.pop("like")]
+    return {table["name"]: convert(table, Workload) for table in tables}
+
+
+def find_workload(name: str) -> Workload:
+    """Return a workload of ours.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = workloads().get(name or DEFAULT)
+    if known is None:
+        msg = f"there is no workload {name!r}"
+        hint = f"use one of: {', '.join(workloads())}; or a file of your own, ending in .toml"
+        raise UsageError("no-such-workload", msg, hint=hint)
+    return known
+
 
 KEYS: Final = {"name", "command", "timeout", "warmup", "primary", "metrics", "answer"}
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}", re.IGNORECASE)

@@ -1,0 +1,195 @@
+"""``matrix``: what all documents show, as a static site in a folder."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from scripts.app.advice import FILLER, advise
+from scripts.app.context import Workspace, within
+from scripts.errors import ExitCode, UsageError
+from scripts.evidence.matrix import matrix as matrix_of
+from scripts.evidence.store import IngestFault, open_store
+from scripts.host.gpu import TABLE
+from scripts.lock.reader import read_lock
+from scripts.osal.fs import write_atomic
+from scripts.osal.paths import user_path
+from scripts.serialize import JsonRecord, jsonable
+from scripts.site.changes import (
+    MatrixChange,
+    SiteBuild,
+    build_of,
+    changes_between,
+    count_kinds,
+    dump_build,
+    read_build,
+)
+from scripts.site.data import GpuModel, SiteContent, data_files
+from scripts.site.page import index_page
+
+#: The parts of the site that are files of ours, copied as they are.
+SOURCE: Final = Path(__file__).resolve().parents[1] / "data" / "site"
+COPIED: Final = ("site.css", "find.js", "parts.js", "pages.js", "site.js")
+FIRST_VIEW: Final = (*COPIED, "index.html", "data/start.js")
+SITE: Final = ("docs", "site")
+#: How a result comes into the matrix; shown on the page as two lines to paste.
+CONTRIBUTE: Final = ("python3 -m scripts setup", "python3 -m scripts report --bundle")
+THIS_BUILD: Final = "data/this-build.json"
+PREVIOUS_BUILD: Final = "data/previous-build.json"
+CHANGES: Final = "data/changes.json"
+#: Data files of an earlier build that this one may lack; nothing else in the folder is ever removed.
+_OURS: Final = re.compile(r"(?:start|(?:gpu|on)-[a-z0-9.-]+)\.js")
+
+
+class MatrixResult(JsonRecord, frozen=True, kw_only=True):
+    """A site that was written.
+
+    Attributes:
+        folder: where it lies.
+        documents: how many there are, ``cells`` how many results they make, on ``gpus`` GPUs.
+        changes: what is different from the build before; ``None`` for the first one in this folder.
+        faults: files that are no documents.
+        files: how many files the site has, and ``size`` their bytes.
+        first_view: bytes that a browser reads before it shows the first page.
+    """
+
+    folder: Path
+    documents: int
+    cells: int
+    gpus: int
+    changes: tuple[MatrixChange, ...] | None
+    faults: tuple[IngestFault, ...]
+    files: int
+    size: int
+    first_view: int
+    exit_code: int = ExitCode.OK
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many changes there are of each kind."""
+        return count_kinds(self.changes or ())
+
+
+class BuiltSite(Struct, frozen=True, kw_only=True):
+    """A site before it is written: its files by their paths in the folder, and what they are made from."""
+
+    files: Mapping[str, bytes]
+    content: SiteContent
+    changes: tuple[MatrixChange, ...] | None
+
+
+def matrix(ws: Workspace, *, output: str = "") -> MatrixResult:
+    """Write the site of all documents in ``evidence/`` into a folder, and remove data files it no longer has.
+
+    Raises:
+        UsageError: the folder has files and is no site of this tool.
+    """
+    folder = user_path(output, "--output") if output else ws.root.joinpath(*SITE)
+    site = build_site(ws, folder)
+    write_site(folder, site.files)
+    content, sizes = site.content, {name: len(data) for name, data in site.files.items()}
+    return MatrixResult(
+        folder=folder,
+        documents=len(content.matrix.documents),
+        cells=len(content.cells),
+        gpus=len({cell.gpu for cell in content.cells}),
+        changes=site.changes,
+        faults=content.matrix.faults,
+        files=len(sizes),
+        size=sum(sizes.values()),
+        first_view=sum(sizes[name] for name in FIRST_VIEW),
+    )
+
+
+def build_site(ws: Workspace, folder: Path) -> BuiltSite:
+    """Build the site that belongs into a folder, with what an earlier build left there; nothing is written.
+
+    Raises:
+        UsageError: the folder has files and is no site of this tool.
+    """
+    before = _folder_of_ours(folder, given=within(ws, folder))
+    content = _content(ws)
+    now = build_of(content.cells, documents=len(content.matrix.documents))
+    previous = _previous(before, now)
+    changes = None if previous is None else changes_between(previous, now)
+    return BuiltSite(files=site_files(content, now, previous, changes), content=content, changes=changes)
+
+
+def site_files(
+    content: SiteContent,
+    now: SiteBuild,
+    previous: SiteBuild | None,
+    changes: tuple[MatrixChange, ...] | None,
+) -> dict[str, bytes]:
+    """Return every file of the site by its path in the folder. The same content gives the same bytes."""
+    template = (SOURCE / "index.html").read_text(encoding="utf-8")
+    files = {name: (SOURCE / name).read_bytes().replace(b"\r\n", b"\n") for name in COPIED}
+    files["index.html"] = index_page(template, content, changes, CONTRIBUTE)
+    files |= {f"data/{name}": data for name, data in data_files(content).items()}
+    files[THIS_BUILD] = dump_build(now)
+    if previous is not None:
+        files[PREVIOUS_BUILD] = dump_build(previous)
+        files[CHANGES] = _lines(changes or ())
+    return files
+
+
+def _content(ws: Workspace) -> SiteContent:
+    """Gather what the site is made from."""
+    # Documents speak about the checkout's own stacks, whichever lock is in use.
+    lock = read_lock(ws.root / "pins.lock", custom=False)
+    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["model"]
+    models = tuple(GpuModel(name=row["name"], gfx=row["gfx"], family=row["generation"]) for row in rows)
+    with open_store() as store:
+        store.ingest(ws.evidence)
+        advice = {
+            gfx: advise(store, lock, gfx=gfx, os="windows").verdict
+            for gfx in sorted({model.gfx for model in models})
+        }
+        shown = matrix_of(store)
+    return SiteContent(
+        matrix=shown, models=models, stacks=tuple(lock.stacks.values()), advice=advice, filler=FILLER
+    )
+
+
+def _folder_of_ours(folder: Path, *, given: str) -> Mapping[str, bytes]:
+    """Return what an earlier build kept in the folder; refuse a folder with other files in it."""
+    kept = {name: folder / name for name in (THIS_BUILD, PREVIOUS_BUILD)}
+    if folder.is_dir() and not kept[THIS_BUILD].is_file() and any(folder.iterdir()):
+        msg = f"{given} has files in it and is no site of this tool"
+        raise UsageError("not-a-site", msg, hint="choose an empty folder: invoke matrix --output=FOLDER")
+    return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
+
+
+def _previous(before: Mapping[str, bytes], now: SiteBuild) -> SiteBuild | None:
+    """Return the last build that differs from this one; ``None`` for the first in its folder."""
+    last = read_build(before.get(THIS_BUILD))
+    return read_build(before.get(PREVIOUS_BUILD)) if last == now else last
+
+
+def _lines(changes: tuple[MatrixChange, ...]) -> bytes:
+    """Write changes, one a line."""
+    rows = ",\n".join(json.dumps(jsonable(change), ensure_ascii=True) for change in changes)
+    return f"[\n{rows}\n]\n".encode("ascii")
+
+
+def write_site(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write what differs, then remove data files that are no longer part of the site."""
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        path = folder / name
+        if not path.is_file() or path.read_bytes() != content:
+            write_atomic(path, content, durable=False)
+    for path in stale_files(folder, files):
+        path.unlink()
+
+
+def stale_files(folder: Path, files: Container[str]) -> list[Path]:
+    """Return the data files of earlier builds that the site no longer has."""
+    found = sorted((folder / "data").glob("*.js"))
+    return [path for path in found if _OURS.fullmatch(path.name) and f"data/{path.name}" not in files]

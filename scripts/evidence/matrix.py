@@ -1,0 +1,192 @@
+"""The whole of the evidence as one value: cells, documents and figures, for pages and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scripts.evidence.document import Provenance
+from scripts.evidence.merging import Cell, gpu_key, stack_key, why_not
+from scripts.evidence.store import EvidenceStore, IngestFault, Kept
+from scripts.model import Level, Outcome
+from scripts.serialize import JsonRecord
+
+
+class DocumentFact(JsonRecord, frozen=True, kw_only=True):
+    """One document, once, however many files hold it.
+
+    Attributes:
+        document: its content hash.
+        paths: the files.
+        created: UTC, ISO 8601.
+        seen: the day of what it says; empty for a report without a date.
+        reporter: the public source of a report, with its ``url``; empty for what was measured.
+        gpu: what its cells are filed under; ``gpu_name`` is the product.
+        why_not: why it proves nothing for a GPU (``simulated``, ``custom-lock``, ``no-gpu``), or empty.
+    """
+
+    document: str
+    paths: tuple[str, ...]
+    created: str
+    seen: str
+    provenance: Provenance
+    reporter: str
+    url: str
+    gpu: str
+    gpu_name: str
+    gfx: str
+    vendor: str
+    stack: str
+    pinned: bool
+    digest: str
+    application: str
+    os: str
+    driver: str
+    hip: tuple[str, ...]
+    level: Level | None
+    outcome: Outcome
+    not_exercised: tuple[str, ...]
+    notes: tuple[str, ...]
+    why_not: str
+
+    JSON = (
+        "document paths created seen provenance reporter url gpu gpu_name gfx vendor stack pinned digest "
+        "application os driver hip level outcome not_exercised notes counts why_not"
+    )
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can prove anything for a GPU."""
+        return not self.why_not
+
+
+class FigurePoint(JsonRecord, frozen=True, kw_only=True):
+    """One figure of one document that counts."""
+
+    document: str
+    seen: str
+    provenance: Provenance
+    gpu: str
+    stack: str
+    application: str
+    capability: str
+    metric: str
+    value: float
+    unit: str
+
+
+class Matrix(JsonRecord, frozen=True, kw_only=True):
+    """Everything at once.
+
+    Attributes:
+        cells: sorted by what they are about.
+        documents: newest first, with those that do not count.
+        figures: sorted by what they are about and by metric, then oldest first.
+        faults: files that are no documents.
+    """
+
+    cells: tuple[Cell, ...]
+    documents: tuple[DocumentFact, ...]
+    figures: tuple[FigurePoint, ...]
+    faults: tuple[IngestFault, ...]
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Every GPU that there is a cell about."""
+        return _sorted(cell.gpu for cell in self.cells)
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """Every stack, and every combination that no stack pins."""
+        return _sorted(cell.stack for cell in self.cells)
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        """Every application."""
+        return _sorted(cell.application for cell in self.cells)
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """Every library, call family and probe."""
+        return _sorted(cell.capability for cell in self.cells if cell.capability)
+
+
+def matrix(
+    store: EvidenceStore, *, gpu: str = "", stack: str = "", application: str = "", observations: bool = True
+) -> Matrix:
+    """Return what a store holds, or what it holds about one GPU, stack or application.
+
+    Without ``observations`` each cell has only what stands, which is quick however many documents there are.
+    """
+    kept = [
+        each
+        for each in store.documents(gpu=gpu, stack=stack)
+        if application in {"", each.document.subject.application}
+    ]
+    return Matrix(
+        cells=store.cells(
+            gpu=gpu or None, stack=stack or None, application=application or None, observations=observations
+        ),
+        documents=tuple(document_fact(each) for each in kept),
+        figures=tuple(sorted(_figures(kept), key=_place)),
+        faults=store.faults(),
+    )
+
+
+def document_fact(kept: Kept) -> DocumentFact:
+    """Return what is shown of one document."""
+    document, gpu = kept.document, kept.document.subject.gpu
+    return DocumentFact(
+        document=kept.content,
+        paths=kept.paths,
+        created=f"{document.created.isoformat()[:19]}Z",
+        seen=document.day,
+        provenance=document.provenance,
+        reporter=document.source.name if document.source else "",
+        url=document.source.url if document.source else "",
+        gpu=gpu_key(document),
+        gpu_name=gpu.name if gpu else "",
+        gfx=(gpu.gfx or "") if gpu else "",
+        vendor=gpu.vendor if gpu else "",
+        stack=stack_key(document),
+        pinned=bool(document.subject.stack),
+        digest=document.subject.digest or "",
+        application=document.subject.application,
+        os=document.machine.os,
+        driver=document.machine.driver or "",
+        hip=tuple(root.version or "" for root in document.machine.hip_roots),
+        level=document.level,
+        outcome=document.outcome,
+        not_exercised=document.not_exercised,
+        notes=document.notes,
+        why_not=why_not(document),
+    )
+
+
+def _figures(kept: Iterable[Kept]) -> Iterable[FigurePoint]:
+    """Yield the figures of documents that count."""
+    for each in kept:
+        document = each.document
+        if why_not(document):
+            continue
+        for figure in document.figures:
+            yield FigurePoint(
+                document=each.content,
+                seen=document.day,
+                provenance=document.provenance,
+                gpu=gpu_key(document),
+                stack=stack_key(document),
+                application=document.subject.application,
+                capability=figure.capability,
+                metric=figure.metric,
+                value=figure.value,
+                unit=figure.unit,
+            )
+
+
+def _place(point: FigurePoint) -> tuple[str, ...]:
+    about = (point.gpu, point.stack, point.application, point.capability, point.metric)
+    return (*about, point.seen, point.document)
+
+
+def _sorted(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(words)))

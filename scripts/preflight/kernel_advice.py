@@ -1,0 +1,217 @@
+"""Which of the kernels that are missing matter, and how a program can do without them.
+
+A kernel matters more where another file of the program mentions it: by a whole text in its data that is the
+kernel's name, or by a function that it imports and whose name the kernel's begins with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scripts.binary.image import FileBytes, Image, read_image
+from scripts.preflight.coverage import count_of
+from scripts.preflight.kernels import KernelFate, KernelStore, demangled
+from scripts.preflight.libraries import data_table, named
+from scripts.preflight.needs import Closure
+from scripts.preflight.unusable import FileKernels, plain_name
+from scripts.serialize import JsonRecord
+
+#: So much of the files that may mention a kernel is searched, and so many of their names are kept.
+MAX_SEARCHED: Final = 1 << 28
+MAX_NAMES: Final = 200_000
+#: Shorter names are in every file.
+SHORTEST: Final = 6
+#: A bare name, of a kernel or a function, is no hint unless it is so long.
+SHORTEST_FUNCTION: Final = 8
+_PIECE: Final = 1 << 20
+_OVERLAP: Final = 4096
+_TEXT: Final = re.compile(rb"(?<=\0)[A-Za-z_][A-Za-z0-9_$]{%d,2000}(?=\0)" % (SHORTEST - 1))
+
+
+class Avoidance(JsonRecord, frozen=True, kw_only=True):
+    """How a program does without some kernels.
+
+    Attributes:
+        id: of the row in ``avoid.toml``.
+        file: the library that holds the kernels, and ``kernels`` how many of the missing ones it is about.
+        avoids: what is not used then.
+        set: environment variables.
+        do: an option or setting of the program's own.
+        source: who shows that it works so.
+    """
+
+    id: str
+    file: str
+    kernels: int
+    avoids: str
+    source: str
+    set: Mapping[str, str] = {}
+    do: str = ""
+
+    JSON = "id file kernels avoids set do source"
+
+    @property
+    def sentence(self) -> str:
+        """Say it, with what can be pasted."""
+        options = " ".join(f"--set={name}={value}" for name, value in self.set.items())
+        how = f"`invoke wrap {options} …`" if options else self.do
+        return f"To do without {self.avoids} ({count_of(self.kernels, 'kernel')} in {self.file}): {how}"
+
+
+class _Way(Struct, frozen=True, kw_only=True):
+    """A row of the table."""
+
+    id: str
+    files: re.Pattern[str]
+    kernels: re.Pattern[str]
+    avoids: str
+    source: str
+    set: dict[str, str] = {}
+    do: str = ""
+
+
+def avoidances(files: Sequence[FileKernels]) -> tuple[Avoidance, ...]:
+    """Return how the kernels that files miss can be avoided, what avoids most first."""
+    found: list[Avoidance] = []
+    for file in files:
+        name = file.path.name
+        rows = [row for row in _ways() if row.files.fullmatch(name)] if file.tally.missing else []
+        counts = _counts(rows, [demangled(fate.name) for fate in file.tally.missing] if rows else [])
+        found += [
+            Avoidance(
+                id=row.id,
+                file=name,
+                kernels=counts[row.id],
+                avoids=row.avoids,
+                source=row.source,
+                set=row.set,
+                do=row.do,
+            )
+            for row in rows
+            if row.id in counts
+        ]
+    return tuple(sorted(found, key=lambda one: (-one.kernels, one.id)))
+
+
+def _counts(rows: Sequence[_Way], names: Sequence[str]) -> dict[str, int]:
+    """Count by row the kernels that belong to it: each to the first that fits."""
+    counts: dict[str, int] = {}
+    for name in names:
+        row = next((row for row in rows if row.kernels.search(name)), None)
+        if row is not None:
+            counts[row.id] = counts.get(row.id, 0) + 1
+    return counts
+
+
+@cache
+def _ways() -> tuple[_Way, ...]:
+    """Read the table."""
+    return tuple(
+        _Way(
+            **{
+                **row,
+                "files": re.compile(row["files"], re.IGNORECASE),
+                "kernels": re.compile(row["kernels"], re.IGNORECASE),
+            }
+        )
+        for row in data_table("avoid.toml")["way"]
+    )
+
+
+def with_mentioned(
+    files: Sequence[FileKernels], closure: Closure, store: KernelStore
+) -> tuple[FileKernels, ...]:
+    """Put the missing kernels first that another file of the program mentions, and name them."""
+    return tuple(_with_mentioned(file, closure, store) if file.tally.missing else file for file in files)
+
+
+def _with_mentioned(file: FileKernels, closure: Closure, store: KernelStore) -> FileKernels:
+    """Look for one file's kernels in the others; the answer is kept until one of these changes."""
+    others = _others(file, closure)
+    if not others:
+        return file
+    missing = file.tally.missing
+    key = _key(missing, others)
+    names = store.note(key)
+    if names is None:
+        names = tuple(sorted(_mentioned(missing, others)))
+        store.put_note(key, names)
+    first = frozenset(names)
+    order = sorted(missing, key=lambda fate: fate.name not in first)
+    return replace(file, tally=replace(file.tally, missing=tuple(order)), mentioned=first)
+
+
+def _others(file: FileKernels, closure: Closure) -> list[Path]:
+    """Return the files that may ask for a file's kernels: those that import it, else all that surely load."""
+    name = file.path.name.lower()
+    programs = [
+        v for v in closure.visited if v.facts.format and v.path != file.path and not named(v.path.name)
+    ]
+    askers = [v for v in programs if any(ask.library.lower() == name for ask in v.facts.asks)]
+    return [v.path for v in askers or (v for v in programs if v.how != "package")]
+
+
+def _key(missing: Sequence[KernelFate], others: Sequence[Path]) -> str:
+    """Name a question by what its answer depends on."""
+    digest = hashlib.sha256()
+    for path in others:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    for fate in missing:
+        digest.update(f"{fate.name}\n".encode())
+    return digest.hexdigest()
+
+
+def _mentioned(missing: Sequence[KernelFate], others: Sequence[Path]) -> set[str]:
+    """Return the kernels that files mention."""
+    plain: dict[str, list[str]] = {}
+    for fate in missing:
+        short = plain_name(fate.name)
+        words = (fate.name, short if len(short) >= SHORTEST_FUNCTION else fate.name)
+        for word in dict.fromkeys(words):
+            plain.setdefault(word, []).append(fate.name)
+    texts, functions, left = set[str](), set[str](), MAX_SEARCHED
+    for path in others:
+        image = read_image(path)
+        if not isinstance(image, Image) or left <= 0 or len(texts) > MAX_NAMES:
+            continue
+        try:
+            with FileBytes(path) as source:
+                left -= min(source.size, left)
+                texts |= plain.keys() & set(_texts(source, image))
+        except OSError:
+            continue
+        functions |= {plain_name(f) for n in image.needed for f in n.functions} | set(
+            map(plain_name, image.undefined)
+        )
+    texts |= {word for word in plain if word.startswith(tuple(_long(functions)))}
+    return {name for word in texts for name in plain[word]}
+
+
+def _long(functions: set[str]) -> Iterator[str]:
+    return (name for name in functions if len(name) >= SHORTEST_FUNCTION)
+
+
+def _texts(source: FileBytes, image: Image) -> Iterator[str]:
+    """Yield the whole texts in a file's data that may be names."""
+    for section in image.sections:
+        if section.code or section.name.startswith(
+            (".nv", "__nv", ".debug", ".symtab", ".strtab", ".dynstr")
+        ):
+            continue
+        end = section.offset + section.size
+        for start in range(section.offset, end, _PIECE):
+            first = max(section.offset, start - _OVERLAP)
+            piece = source.read(first, min(end, start + _PIECE) - first)
+            yield from map(bytes.decode, _TEXT.findall(b"\0" + piece if first == section.offset else piece))

@@ -1,0 +1,165 @@
+"""Documents on their way to everybody: the issue that is prepared, and hostile issues that come back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from invoke.vendor import yaml
+from msgspec.structs import replace
+
+from scripts.errors import UsageError
+from scripts.evidence.document import Document, Provenance
+from scripts.evidence.evidence_io import from_json, read_document, to_json
+from scripts.evidence.submission import FIELDS, MOST_IN_ISSUE, TEMPLATE, read_issue, submission_of
+from scripts.osal.redaction import Redactor
+from tests.checkout import ROOT, Checkout
+
+SCRIPT = ROOT / ".github" / "scripts" / "submission.py"
+URL = "https://github.com/me/it/issues/7"
+
+
+def measured() -> Document:
+    """Return a real document of this workspace, made on a GPU."""
+    return read_document(ROOT / "evidence" / "2026-11-30-native-cuda-h200.json")
+
+
+def body_with(document: object, **fields: str) -> str:
+    text = document if isinstance(document, str) else json.dumps(document)
+    sections = {
+        "GPU": "g",
+        "Stack": "s",
+        "What was shown": "w",
+        "Document": f"```json\n{text}\n```",
+        "Remarks": "r",
+    }
+    return "\n\n".join(f"### {name}\n\n{content}" for name, content in {**sections, **fields}.items())
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return {**to_json(measured()), **changes}
+
+
+def test_the_template_has_the_fields_that_are_filled() -> None:
+    form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / TEMPLATE).read_text(encoding="utf-8"))  # type: ignore[no-untyped-call]  # ships without hints
+    fields = {row["id"]: row["attributes"]["label"] for row in form["body"] if "id" in row}
+    assert fields == dict(FIELDS)
+
+
+def test_what_is_prepared_can_be_filed() -> None:
+    made = submission_of(measured(), Redactor())
+    assert json.loads(made.document) == to_json(measured())
+    assert parse_qs(made.query)["gpu"] == ["NVIDIA H200"]
+    filed = read_issue(made.body, number=7, url=URL)
+    assert filed.name.startswith("2026-")
+    assert filed.name.endswith(".json")
+    back = from_json(json.loads(filed.content))
+    assert back.provenance is Provenance.REPORTED
+    assert back.source is not None
+    assert back.source.url == URL
+    assert back.level is measured().level
+    assert back.results == measured().results
+
+
+def test_line_ends_of_a_browser_make_no_difference() -> None:
+    made = submission_of(measured(), Redactor())
+    assert read_issue(made.body.replace("\n", "\r\n"), number=7, url=URL) == read_issue(
+        made.body, number=7, url=URL
+    )
+
+
+@pytest.mark.parametrize("what", ["simulated", "custom", "long"])
+def test_what_helps_nobody_is_not_prepared(what: str) -> None:
+    document = measured()
+    assert document.lock is not None
+    document = {
+        "simulated": replace(document, simulated=True),
+        "custom": replace(document, lock=replace(document.lock, custom=True)),
+        "long": replace(document, notes=tuple(f"note {number} " + "x" * 900 for number in range(80))),
+    }[what]
+    with pytest.raises(UsageError) as caught:
+        submission_of(document, Redactor())
+    assert caught.value.reference == ("document-too-long" if what == "long" else "nothing-to-submit")
+
+
+def hostile() -> dict[str, str]:
+    """Return issues that anybody could write."""
+    good = to_json(measured())
+    return {
+        "nothing": "",
+        "no field": "### GPU\n\nx",
+        "two documents": body_with(good) + "\n\n" + body_with(good),
+        "no json": body_with("$(rm -rf /)"),
+        "a list": body_with([]),
+        "deep": body_with("[" * 50_000),
+        "a long number": body_with('{"format": ' + "9" * 5_000 + "}"),
+        "twice a key": body_with('{"format": 1, "format": 1}'),
+        "newer": body_with(changed(format=99)),
+        "simulated": body_with(changed(simulated=True)),
+        "another lock": body_with(changed(lock={"digest": "0" * 64, "custom": True})),
+        "no lock": body_with(changed(lock=None)),
+        "a level not earned": body_with(changed(level="integrated")),
+        "a secret": body_with(changed(notes=["token ghp_0123456789abcdefghijABCDEFGHIJ012345"])),
+        "a name": body_with(changed(notes=["see /home/juergen/run.log"])),
+        "an unknown key": body_with(changed(command="curl | sh")),
+    }
+
+
+@pytest.mark.parametrize("name", hostile())
+def test_a_hostile_issue_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    event = tmp_path / "event.json"
+    issue = {"number": 7, "html_url": URL, "body": hostile()[name]}
+    event.write_text(json.dumps({"issue": issue}), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(event), str(tmp_path / "out")],
+        capture_output=True, text=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_name_is_made_of_checked_facts_only(tmp_path: Path) -> None:
+    gpu = {
+        "name": "../../.github/workflows/x.yml; rm -rf $HOME `id`",
+        "gfx": None,
+        "pci_id": None,
+        "vendor": "AMD",
+    }
+    data = changed(subject={**to_json(measured())["subject"], "gpu": gpu})  # type: ignore[dict-item]  # an object
+    filed = read_issue(body_with(data), number=7, url=URL)
+    assert "/" not in filed.name
+    assert ".." not in filed.name
+    assert set(filed.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
+    assert (tmp_path / filed.name).parent == tmp_path
+
+
+def test_a_field_in_the_remarks_is_no_second_document() -> None:
+    made = submission_of(measured(), Redactor())
+    forged = made.body.replace("_No response_", "### Document\n\n```json\n{}\n```")
+    with pytest.raises(UsageError, match="2 fields"):
+        read_issue(forged, number=7, url=URL)
+
+
+def test_report_shows_all_of_it_and_sends_nothing(checkout: Checkout) -> None:
+    refused = checkout.run("report", "--submit")
+    assert refused.returncode == 2
+    assert "invoke setup" in refused.stderr
+    folder = checkout.root / "stage" / "reports" / "20261130T000000Z-native-cuda"
+    folder.mkdir(parents=True)
+    (folder / "evidence.json").write_bytes(
+        (ROOT / "evidence" / "2026-11-30-native-cuda-h200.json").read_bytes()
+    )
+    shown = checkout.run("report", "--submit")
+    assert shown.returncode == 0
+    assert "Nothing was sent." in shown.stdout
+    made = checkout.json("report", "--submit")["submission"]
+    assert made["body"].splitlines() == [line for line in made["body"].splitlines() if line in shown.stdout]
+    assert Path(made["issue"]).read_text(encoding="utf-8") == made["body"]
+    assert len(made["body"]) < MOST_IN_ISSUE
+    assert not made["opened"]
