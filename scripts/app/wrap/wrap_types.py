@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -29,17 +29,15 @@ from scripts.errors import (
     UsageError,
     WorkspaceError,
 )
-from scripts.launch.environ import EnvPlan
-from scripts.launch.injection import Via, ViaFacts
-from scripts.osal.process import name_exit
-from scripts.osal.processes import ProcessResult
-from scripts.preflight.loading import Places
 from scripts.serialize import pick
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `status` needs what a placement reports, and none of these
     from scripts.app.wrap.observations import GpuUse, HeldSettings, LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
-    from scripts.preflight.loading import MissingCudaLibrary
+    from scripts.launch.environ import EnvPlan
+    from scripts.launch.injection import Via, ViaFacts
+    from scripts.osal.processes import ProcessResult
+    from scripts.preflight.loading import MissingCudaLibrary, Places
 
 #: Stack id (empty: the active one) to its verified runtime.
 StagedRuntime = Callable[[Workspace, str], Staged]
@@ -97,7 +95,7 @@ class Placer(Protocol):
 
 
 #: Says in sentences what a placement would do to a program's folder, without doing it.
-ExplainPlacement = Callable[[Staged, Path, Places | None], tuple[str, ...]]
+ExplainPlacement: TypeAlias = "Callable[[Staged, Path, Places | None], tuple[str, ...]]"
 
 
 class Inspected(Struct, frozen=True, kw_only=True):
@@ -115,7 +113,7 @@ class Inspected(Struct, frozen=True, kw_only=True):
 
 
 #: Reads the program's files without running it, and completes the facts that decide the way in.
-Inspect = Callable[[Staged, Path, ViaFacts], Inspected]
+Inspect: TypeAlias = "Callable[[Staged, Path, ViaFacts], Inspected]"
 
 
 class WrapResult(Struct, frozen=True, kw_only=True):
@@ -205,10 +203,16 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             **pick(self, "loaded trace held gpu expected_gpu=expect_gpu lacking"),
         }
 
+    def _name_of(self, ended: ProcessResult) -> str:
+        """Return the words of an exit code."""
+        from scripts.osal.process import name_exit  # noqa: PLC0415 - only what ran has an end
+
+        return name_exit(ended.code, platform=self.platform)
+
     def _exit_json(self, ended: ProcessResult) -> dict[str, object]:
         return {
             **pick(ended, "code received_signals=received processes dialogs log=log_note"),
-            "name": name_exit(ended.code, platform=self.platform),
+            "name": self._name_of(ended),
             "seconds": round(ended.seconds, 3),
         }
 
@@ -218,7 +222,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         ended = self.exit
         if ended is None:
             return ()
-        words = name_exit(ended.code, platform=self.platform)
+        words = self._name_of(ended)
         ending = (
             [f"{self.program.name} ended with {ended.code} ({words})"]
             if words and not ended.timed_out
