@@ -21,6 +21,7 @@ struct variable {
     struct word name;
     uint8_t space, type;
     bool external, exported, unsized, is_reg;
+    bool opaque; /* a texture, surface or sampler: its initial value is not a number */
     uint32_t align, count; /* count: of a vector's elements */
     uint32_t range;        /* `name<range>` */
     uint32_t row_count;    /* of an array with several dimensions: bytes of a row, of a row's rows, and so on */
