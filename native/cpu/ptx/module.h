@@ -44,6 +44,7 @@ struct function {
     unsigned max_block[3], required_block[3];
     struct unit *unit;
     struct variable *formals; /* parsed when asked for: parameters */
+    bool formals_known;
     uint32_t formal_count;
     uint64_t formal_bytes;
     struct program *program;
