@@ -321,13 +321,14 @@ def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
 @pytest.mark.proof
 @pytest.mark.timeout(900)
 def test_worker_threads_do_not_race(tmp_path: Path) -> None:
-    """ThreadSanitizer over kernels on three worker threads each that three threads launch at the same time."""
+    """ThreadSanitizer over kernels on three workers each that three threads launch at the same time."""
     if no_compiler():
         pytest.skip(no_compiler())
     sources = [str(p) for room in ("ptx", "common") for p in sorted((NATIVE / "cpu" / room).glob("*.c"))]
     line = [
         "cc", "-std=c11", "-O1", "-g", "-ffp-contract=fast", "-Wall", "-Wextra", "-fsanitize=thread",
-        str(ROOT / "tests" / "native" / "threads.c"), *sources, "-o", str(tmp_path / "threads"), "-lpthread", "-lm", "-ldl",
+        str(ROOT / "tests" / "native" / "threads.c"), *sources,
+        "-o", str(tmp_path / "threads"), "-lpthread", "-lm", "-ldl",
     ]  # fmt: skip
     made = subprocess.run(line, capture_output=True, text=True, check=False, timeout=800)
     if "cannot find" in made.stderr and "tsan" in made.stderr:
