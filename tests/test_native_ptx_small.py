@@ -10,7 +10,7 @@ import pytest
 from tests.native_cpu import no_compiler
 from tests.native_ptx import PtxError, module, run, u32
 
-pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")]
 MASK = 0xFFFFFFFF
 NAN, INF, MIN = 0x7FC00000, 0x7F800000, 1 << 31
 
