@@ -25,6 +25,7 @@ RESULTS = (
     *("ok", "invalid-ptx", "unsupported", "not-found", "out-of-memory", "invalid-value", "too-large"),
     *("illegal-address", "misaligned", "assert", "trap", "illegal-instruction", "timeout"),
 )
+HEAD = ".version 8.8\n.target sm_90\n.address_size 64\n"
 Triple = tuple[int, int, int]
 
 
@@ -209,3 +210,39 @@ class Module:
         finally:
             for array in arrays:
                 lib.test_forbid(array.ctypes.data)
+
+
+def module(body: str, before: str = "") -> str:
+    """A kernel ``k(input, output)`` with its pointers in %in and %out, and a few registers."""
+    return f"""{HEAD}{before}
+.visible .entry k(.param .u64 input, .param .u64 output)
+{{
+  .reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<30>; .reg .f32 %f<10>; .reg .b64 %rd<30>; .reg .f64 %d<4>;
+  .reg .b64 %in, %out, %off4, %off8, %in4, %out4;
+  ld.param.u64 %in, [input]; ld.param.u64 %out, [output];
+  cvta.to.global.u64 %in, %in; cvta.to.global.u64 %out, %out;
+  .reg .b32 %t; mov.u32 %t, %tid.x; mul.wide.u32 %off4, %t, 4; mul.wide.u32 %off8, %t, 8;
+  add.s64 %in4, %in, %off4; add.s64 %out4, %out, %off4;
+{body}
+  ret;
+}}
+"""
+
+
+def _aligned(data: np.ndarray) -> np.ndarray:
+    """Copy to where device memory would begin: at a multiple of 256."""
+    room = np.empty(data.nbytes + 256, np.uint8)
+    made = room[-room.ctypes.data % 256 :][: data.nbytes].view(data.dtype).reshape(data.shape)
+    made[...] = data
+    return made
+
+
+def run(text: str, data: np.ndarray, out: np.ndarray, threads: int = 1, **more: object) -> np.ndarray:
+    data, out = _aligned(data), _aligned(out)
+    with Module(text) as loaded:
+        loaded.launch("k", [data, out], block=(threads, 1, 1), **more)  # type: ignore[arg-type] # the options of launch
+    return out
+
+
+def u32(*values: int) -> np.ndarray:
+    return np.array(values, np.int64).astype(np.uint32)

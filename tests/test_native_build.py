@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -316,3 +317,30 @@ def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr[-3000:]
     ran = subprocess.run([tmp_path / "exercise"], capture_output=True, text=True, check=False, timeout=600)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "400 products right\n", "")
+
+
+@pytest.mark.posix_only
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+def test_worker_threads_do_not_race(tmp_path: Path) -> None:
+    """ThreadSanitizer over kernels on three workers each that three threads launch at the same time."""
+    if no_compiler():
+        pytest.skip(no_compiler())
+    sources = [str(p) for room in ("ptx", "common") for p in sorted((NATIVE / "cpu" / room).glob("*.c"))]
+    line = [
+        "cc", "-std=c11", "-O1", "-g", "-ffp-contract=fast", "-Wall", "-Wextra", "-fsanitize=thread",
+        str(ROOT / "tests" / "native" / "threads.c"), *sources,
+        "-o", str(tmp_path / "threads"), "-lpthread", "-lm", "-ldl",
+    ]  # fmt: skip
+    made = subprocess.run(line, capture_output=True, text=True, check=False, timeout=800)
+    if "cannot find" in made.stderr and "tsan" in made.stderr:
+        pytest.skip("this compiler has no ThreadSanitizer")
+    assert made.returncode == 0, made.stderr[-3000:]
+    env = {**os.environ, "CUDA_AMD_CPU_THREADS": "3"}
+    ran = subprocess.run(
+        [tmp_path / "threads"], env=env, capture_output=True, text=True, check=False, timeout=600
+    )
+    if "unexpected memory mapping" in ran.stderr:
+        pytest.skip("this kernel places memory where ThreadSanitizer cannot work")
+    words = "120 launches right, 480 blocks summed, 1440 bytes printed\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, words, "")

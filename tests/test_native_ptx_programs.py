@@ -8,42 +8,12 @@ import numpy as np
 import pytest
 
 from tests.native_cpu import no_compiler
-from tests.native_ptx import Module, PtxError, checking, printed
+from tests.native_ptx import HEAD, Module, PtxError, checking, module, printed, run, u32
 from tools import ptx_reference as ref
 
 pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")]
-HEAD = ".version 8.8\n.target sm_90\n.address_size 64\n"
 U32, U64, F32, F16 = np.uint32, np.uint64, np.float32, np.float16
 S32 = np.int32
-
-
-def module(body: str, before: str = "") -> str:
-    """A kernel ``k(input, output)`` with its pointers in %in and %out, and a few registers."""
-    return f"""{HEAD}{before}
-.visible .entry k(.param .u64 input, .param .u64 output)
-{{
-  .reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<30>; .reg .f32 %f<10>; .reg .b64 %rd<30>; .reg .f64 %d<4>;
-  .reg .b64 %in, %out, %off4, %off8, %in4, %out4;
-  ld.param.u64 %in, [input]; ld.param.u64 %out, [output];
-  cvta.to.global.u64 %in, %in; cvta.to.global.u64 %out, %out;
-  .reg .b32 %t; mov.u32 %t, %tid.x; mul.wide.u32 %off4, %t, 4; mul.wide.u32 %off8, %t, 8;
-  add.s64 %in4, %in, %off4; add.s64 %out4, %out, %off4;
-{body}
-  ret;
-}}
-"""
-
-
-def run(text: str, data: np.ndarray, out: np.ndarray, threads: int = 1, **more: object) -> np.ndarray:
-    data, out = np.ascontiguousarray(data), out.copy()
-    with Module(text) as loaded:
-        loaded.launch("k", [data, out], block=(threads, 1, 1), **more)  # type: ignore[arg-type] # the options of launch
-    return out
-
-
-def u32(*values: int) -> np.ndarray:
-    return np.array(values, np.int64).astype(U32)
-
 
 LANES = np.arange(32, dtype=U32)
 ADD = """.func (.param .b32 result) plus(.param .b32 a, .param .b32 b)

@@ -211,6 +211,11 @@ static bool qualifier(struct text *t, struct variable *v, bool *more) {
         return true;
     }
     if (word_is(w, ".ptr") || word_is(w, ".global") || word_is(w, ".const") || word_is(w, ".shared") || word_is(w, ".local")) return true;
+    if (word_is(w, ".texref") || word_is(w, ".samplerref") || word_is(w, ".surfref")) {
+        v->type = T_B64; /* a handle; the kernels that use it are refused, the others of the text run */
+        v->opaque = true;
+        return true;
+    }
     w.at++;
     w.size--;
     v->type = (uint8_t)type_named(w);

@@ -72,9 +72,19 @@ static struct symbol *symbol_in(const struct decoder *d, uint32_t scope, struct 
 
 struct symbol *symbol_find(const struct decoder *d, struct word name) { return symbol_in(d, d->scope, name); }
 
+/* The innermost range that has this number. */
+struct symbol *symbol_range(const struct decoder *d, struct word prefix, uint32_t number) {
+    for (uint32_t k = d->scope;; k = d->scopes[k].parent) {
+        struct symbol *s = names_get(&d->scopes[k].ranges, prefix);
+        if (s && number < s->range) return s;
+        if (k == 0) return NULL;
+    }
+}
+
 static struct symbol *symbol_new(struct decoder *d, struct word name, enum symbol_kind kind) {
     struct symbol *s = keep(d, sizeof *s);
-    if (!s || !names_put(&d->scopes[d->scope].names, name, s)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel"), NULL;
+    struct scope *scope = &d->scopes[d->scope];
+    if (!s || !names_put(kind == SYMBOL_RANGE ? &scope->ranges : &scope->names, name, s)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel"), NULL;
     s->kind = (uint8_t)kind;
     s->scope = d->scope;
     s->count = 1;
@@ -275,7 +285,7 @@ static bool formals_declare(struct decoder *d) {
 }
 
 static void scopes_free(struct decoder *d) {
-    for (uint32_t i = 0; i < d->scope_count; i++) names_free(&d->scopes[i].names);
+    for (uint32_t i = 0; i < d->scope_count; i++) names_free(&d->scopes[i].names), names_free(&d->scopes[i].ranges);
     d->scope_count = d->scope = 0;
 }
 

@@ -20,7 +20,7 @@ struct symbol {
 };
 
 struct scope {
-    struct names names;
+    struct names names, ranges; /* `%r<8>` does not declare %r */
     uint32_t parent;
 };
 
@@ -99,6 +99,7 @@ ref register_new(struct decoder *d, unsigned bytes); /* 0 bytes: a predicate; 0 
 ref constant(struct decoder *d, uint64_t value, unsigned bytes);
 uint32_t code_of(struct decoder *d, struct function *f);
 struct symbol *symbol_find(const struct decoder *d, struct word name);
+struct symbol *symbol_range(const struct decoder *d, struct word prefix, uint32_t number);
 bool shared_place(struct decoder *d, struct variable *v);
 bool needs_dynamic(struct decoder *d, uint32_t ins);
 bool label_use(struct decoder *d, struct word name, uint32_t ins, uint32_t list);

@@ -134,7 +134,7 @@ static bool call_target(struct decoder *d, struct call *c, struct word name, con
     struct operand o = {0};
     struct text t = {name.at, name.at + name.size, 0}, before = d->t;
     d->t = t;
-    bool right = (!s || s->kind <= SYMBOL_RANGE) && operand_parse(d, &o) && o.kind == O_REGISTER && o.type != T_PRED && type_bytes((enum type)o.type) == 8;
+    bool right = (!s || s->kind == SYMBOL_REGISTER) && operand_parse(d, &o) && o.kind == O_REGISTER && o.type != T_PRED && type_bytes((enum type)o.type) == 8;
     d->t = before;
     if (!right) return bad(d, PTX_INVALID_PTX, "the function %.*s is not declared", (int)(name.size < 200 ? name.size : 200), name.at);
     c->indirect = o.at;

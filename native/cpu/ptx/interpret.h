@@ -133,9 +133,19 @@ static void load_plain(u8 *d_, const uint64_t *from, uint32_t mask, unsigned byt
 #undef LOAD
 }
 
+/* One value that other threads may change meanwhile: never torn, and what is read or written after it comes after it. */
+static uint64_t load_ordered(uint64_t from, unsigned bytes) {
+    switch (bytes) {
+    case 1: return __atomic_load_n(&MEMORY(u8, from), __ATOMIC_ACQUIRE);
+    case 2: return __atomic_load_n(&MEMORY(u16, from), __ATOMIC_ACQUIRE);
+    case 4: return __atomic_load_n(&MEMORY(u32, from), __ATOMIC_ACQUIRE);
+    default: return __atomic_load_n(&MEMORY(u64, from), __ATOMIC_ACQUIRE);
+    }
+}
+
 static void load_extended(u8 *d, const uint64_t *from, uint32_t mask, const struct ins *n, unsigned offset) {
     EACH_LANE(i, mask) {
-        uint64_t value = value_read((const void *)(uintptr_t)(from[i] + offset), n->bytes);
+        uint64_t value = n->flags & F_ORDERED ? load_ordered(from[i] + offset, n->bytes) : value_read((const void *)(uintptr_t)(from[i] + offset), n->bytes);
         unsigned shift = 64 - 8 * n->bytes;
         if (TYPES[n->type].kind == 's') value = (uint64_t)((int64_t)(value << shift) >> shift);
         value_write(d + (size_t)n->from * i, n->from, value);
@@ -207,7 +217,8 @@ static bool load(struct warp *w, const struct ins *n, uint32_t mask) {
     if (!locate(w, n, mask, from, false)) return false;
     if (n->flags & F_POLL) w->polled = true;
     const uint32_t *list = w->block->launch->program->refs + n->list;
-    bool full = !(n->flags & F_FENCE) && mask == ALL_LANES && from[LANES - 1] - from[0] == (uint64_t)((LANES - 1) * n->bytes) && n->count == 1;
+    bool ordered = n->flags & F_ORDERED && n->bytes < 16;
+    bool full = !ordered && mask == ALL_LANES && from[LANES - 1] - from[0] == (uint64_t)((LANES - 1) * n->bytes) && n->count == 1;
     if (full && n->bytes == n->from && n->bytes < 16) {
         uint64_t other = 0;
         FOR_LANES other |= from[i] ^ (from[0] + (uint64_t)(i * n->bytes));
@@ -215,10 +226,10 @@ static bool load(struct warp *w, const struct ins *n, uint32_t mask) {
     }
     for (unsigned k = 0; k < n->count; k++) {
         u8 *d = at(w, n->count == 1 ? n->d : list[k]);
-        if (n->bytes == n->from) load_plain(d, from, mask, n->bytes, k * n->bytes);
+        if (n->bytes == n->from && !ordered) load_plain(d, from, mask, n->bytes, k * n->bytes);
         else load_extended(d, from, mask, n, k * n->bytes);
     }
-    if (n->flags & F_FENCE) __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (n->flags & F_FENCE && !ordered) __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return true;
 }
 
@@ -239,19 +250,32 @@ static void store_plain(const u8 *s_, const uint64_t *to, uint32_t mask, unsigne
 #undef STORE
 }
 
+static void store_ordered(const u8 *s, const uint64_t *to, uint32_t mask, unsigned bytes, unsigned step, unsigned offset) {
+    EACH_LANE(i, mask) {
+        uint64_t value = value_read(s + (size_t)step * i, bytes), address = to[i] + offset;
+        switch (bytes) {
+        case 1: __atomic_store_n(&MEMORY(u8, address), (u8)value, __ATOMIC_RELEASE); break;
+        case 2: __atomic_store_n(&MEMORY(u16, address), (u16)value, __ATOMIC_RELEASE); break;
+        case 4: __atomic_store_n(&MEMORY(u32, address), (u32)value, __ATOMIC_RELEASE); break;
+        default: __atomic_store_n(&MEMORY(u64, address), value, __ATOMIC_RELEASE);
+        }
+    }
+}
+
 static bool store(struct warp *w, const struct ins *n, uint32_t mask) {
     uint64_t to[LANES] __attribute__((aligned(32)));
     if (!locate(w, n, mask, to, true)) return false;
-    if (n->flags & F_FENCE) __atomic_thread_fence(__ATOMIC_RELEASE);
+    bool ordered = n->flags & F_ORDERED && n->bytes < 16;
+    if (n->flags & F_FENCE && !ordered) __atomic_thread_fence(__ATOMIC_RELEASE);
     const uint32_t *list = w->block->launch->program->refs + n->list;
-    bool full = mask == ALL_LANES && n->count == 1 && n->bytes == n->from && n->bytes < 16;
+    bool full = !ordered && mask == ALL_LANES && n->count == 1 && n->bytes == n->from && n->bytes < 16;
     if (full && to[LANES - 1] - to[0] == (uint64_t)((LANES - 1) * n->bytes)) {
         uint64_t other = 0;
         FOR_LANES other |= to[i] ^ (to[0] + (uint64_t)(i * n->bytes));
         if (!other) return copy_lanes((void *)(uintptr_t)to[0], at(w, n->d), n->bytes), true;
     }
     for (unsigned k = 0; k < n->count; k++)
-        store_plain(at(w, n->count == 1 ? n->d : list[k]), to, mask, n->bytes, n->from, k * n->bytes);
+        (ordered ? store_ordered : store_plain)(at(w, n->count == 1 ? n->d : list[k]), to, mask, n->bytes, n->from, k * n->bytes);
     return true;
 }
 

@@ -171,7 +171,8 @@ static enum ptx_result decoded(struct function *f, struct ptx_error *error) {
 
 static bool with_formals(struct function *f) {
     engine_lock();
-    bool right = f->formals || function_formals(f, &f->parameters, &f->formals, &f->formal_count, &f->formal_bytes);
+    if (!f->formals_known) f->formals_known = function_formals(f, &f->parameters, &f->formals, &f->formal_count, &f->formal_bytes);
+    bool right = f->formals_known;
     engine_unlock();
     return right;
 }

@@ -125,6 +125,7 @@ static bool parse_variables(struct unit *u, struct text *t, enum space space, bo
         if (text_take(t, '=')) {
             v->init = *t;
             if (!skip_initialiser(t)) return false;
+            if (v->opaque) v->init.at = NULL;
         }
         struct variable *known = names_get(&u->variables, v->name);
         if (known && known->external && !v->external) known->init = v->init, known->external = false, known->bytes = v->bytes, known->unsized = v->unsized;

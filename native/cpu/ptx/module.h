@@ -21,6 +21,7 @@ struct variable {
     struct word name;
     uint8_t space, type;
     bool external, exported, unsized, is_reg;
+    bool opaque; /* a texture, surface or sampler: its initial value is not a number */
     uint32_t align, count; /* count: of a vector's elements */
     uint32_t range;        /* `name<range>` */
     uint32_t row_count;    /* of an array with several dimensions: bytes of a row, of a row's rows, and so on */
@@ -43,6 +44,7 @@ struct function {
     unsigned max_block[3], required_block[3];
     struct unit *unit;
     struct variable *formals; /* parsed when asked for: parameters */
+    bool formals_known;
     uint32_t formal_count;
     uint64_t formal_bytes;
     struct program *program;

@@ -87,8 +87,8 @@ static bool range_member(struct decoder *d, struct word name, struct operand *o)
     for (; digits; digits--, number = 0) { /* `%r1<5>` declares %r10: the prefix may end in digits itself */
         number = 0;
         for (uint32_t i = name.size - digits; i < name.size; i++) number = number * 10 + (uint32_t)(name.at[i] - '0');
-        struct symbol *s = symbol_find(d, (struct word){name.at, name.size - digits});
-        if (!s || s->kind != SYMBOL_RANGE || number >= s->range) continue;
+        struct symbol *s = symbol_range(d, (struct word){name.at, name.size - digits}, number);
+        if (!s) continue;
         ref *member = &s->members[number * s->count];
         if (!*member)
             for (uint32_t k = 0; k < s->count; k++) member[k] = register_new(d, type_bytes((enum type)s->type));

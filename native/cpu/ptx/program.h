@@ -27,7 +27,8 @@ enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY /* t
 enum flag {
     F_FTZ = 1, F_SAT = 2, F_RELU = 4, F_INTEGRAL = 8 /* cvt.rni and its kin */, F_ABS = 16, F_NAN = 32, F_CARRY_IN = 64,
     F_CARRY_OUT = 128, F_RETURNS = 256 /* atom, not red */, F_TRANS = 512, F_VOLATILE = 1024, F_FENCE = 2048, F_NEGATE = 4096,
-    F_SATFINITE = 8192, F_POLL = 16384 /* may be a wait for another thread */
+    F_SATFINITE = 8192, F_POLL = 16384 /* may be a wait for another thread */,
+    F_ORDERED = F_VOLATILE | F_FENCE | F_POLL
 };
 
 /* What the loop does itself; everything else is a call of `run`. */

@@ -110,6 +110,8 @@ static inline uint32_t predicate(const struct warp *w, ref r) {
 }
 static inline uint32_t *predicate_at(const struct warp *w, ref r) { return (uint32_t *)(void *)at(w, r); }
 
+static inline bool launch_stopped(const struct launch *l) { return __atomic_load_n(&l->stop, __ATOMIC_RELAXED); }
+
 /* A value of 1, 2, 4 or (for any other size) 8 bytes. Sizes are told apart: compilers copy unknown ones slowly. */
 static inline uint64_t value_read(const void *from, unsigned bytes) {
     uint64_t eight;

@@ -98,7 +98,7 @@ static bool in_step(const struct warp *w) {
 
 bool warp_select(struct warp *w) {
     uint32_t can = w->alive & ~w->collective & ~w->barrier;
-    if (!can || w->slice <= 0 || __atomic_load_n(&w->block->launch->stop, __ATOMIC_RELAXED)) return false;
+    if (!can || w->slice <= 0 || launch_stopped(w->block->launch)) return false;
     if (can == ALL_LANES && in_step(w)) return run_next(w, w->frames[0], w->pcs[0], ALL_LANES, 0, UINT32_MAX), true;
     bool turn = w->turn <= 0 && (can & ~w->active);
     uint32_t best = lowest(w, turn ? can & ~w->active : can), pc = w->pcs[best], horizon = UINT32_MAX;
@@ -191,7 +191,7 @@ static enum round block_round(struct block *b) {
         w->slice = SLICE;
         operations()->interpret(w);
         ran = true;
-        if (b->launch->stop) return ROUND_DONE;
+        if (launch_stopped(b->launch)) return ROUND_DONE;
     }
     for (uint32_t k = 0; k < b->warp_count; k++) alive |= b->warps[k]->alive != 0;
     return !alive ? ROUND_DONE : ran ? ROUND_RAN : ROUND_STUCK;
@@ -209,7 +209,7 @@ static bool block_stuck(struct block *b) {
 /* The next block of the grid, in order; NULL: none is left, or an error was met. */
 static struct block *begin_block(struct worker *k) {
     struct launch *l = k->launch;
-    if (__atomic_load_n(&l->stop, __ATOMIC_RELAXED)) return NULL;
+    if (launch_stopped(l)) return NULL;
     uint64_t index = __atomic_fetch_add(&l->next_block, 1, __ATOMIC_RELAXED);
     if (index >= l->blocks) return NULL;
     struct block *b = k->spare;
@@ -243,11 +243,11 @@ void blocks_run(struct worker *k) {
     uint64_t share = l->asked->cooperative ? (l->blocks + l->workers - 1) / l->workers : 1;
     uint32_t wanted = share > UINT32_MAX ? UINT32_MAX : (uint32_t)share, spun = 0;
     uint32_t count = add_resident(k, 0, wanted);
-    while (count && !l->stop) {
+    while (count && !launch_stopped(l)) {
         bool ended = false;
         for (struct block **at = &k->resident, *b; (b = *at);) {
             enum round round = block_round(b);
-            if (l->stop) break;
+            if (launch_stopped(l)) break;
             if (round == ROUND_STUCK && !block_stuck(b)) break;
             if (round == ROUND_DONE) {
                 *at = b->next;
