@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -286,3 +287,55 @@ def test_folders_that_are_gone_are_forgotten(ws: Workspace, tmp_path: Path) -> N
     assert placed_here(ws) == ()
     assert unwrap(ws, target=str(tmp_path / "one" / "moved")).exit_code == 0
     assert tree(tmp_path / "one" / "moved") == world.start
+
+
+@pytest.mark.parametrize("above", ["empty", "gone"])
+def test_a_disk_that_is_away_is_no_deleted_folder(ws: Workspace, tmp_path: Path, above: str) -> None:
+    """An unmounted disk leaves an empty folder (or no drive): the placement on it stays on the list."""
+    world = kept(ws, tmp_path / "disk")
+    (tmp_path / "disk").rename(tmp_path / "elsewhere")
+    if above == "empty":
+        (tmp_path / "disk").mkdir()
+    away = unwrap(ws, all_=True)
+    assert (away.exit_code, away.forgotten) == (30, ())
+    assert [error.reference for _, error in away.failures] == ["target-away"]
+    assert [status.standing for status in placed_here(ws)] == [TargetState.MISSING]
+    if above == "empty":
+        (tmp_path / "disk").rmdir()
+    (tmp_path / "elsewhere").rename(tmp_path / "disk")
+    assert unwrap(ws, all_=True).exit_code == 0
+    assert tree(world.target) == world.start
+
+
+@pytest.mark.parametrize("one", [False, True], ids=["all", "one"])
+def test_a_person_can_say_that_a_folder_is_gone(ws: Workspace, tmp_path: Path, one: bool) -> None:
+    world = kept(ws, tmp_path / "disk")
+    (tmp_path / "disk").rename(tmp_path / "elsewhere")
+    (found,) = placed_here(ws)
+    assert f'invoke unwrap --target="{world.target}" --theirs' in found.advice
+    done = unwrap(ws, target=str(world.target), theirs=True) if one else unwrap(ws, all_=True, theirs=True)
+    assert (done.exit_code, done.forgotten) == (0, (world.target,))
+    assert placed_here(ws) == ()
+
+
+@pytest.mark.posix_only
+def test_a_disk_that_does_not_answer_is_named_as_that(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network folder whose server went away: nothing about its journal is known."""
+    world = kept(ws, tmp_path / "disk")
+    lstat = os.lstat
+
+    def silent(path: object, *rest: object, **named: object) -> os.stat_result:
+        if str(path).startswith(str(world.target)):
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), str(path))
+        return lstat(path, *rest, **named)  # type: ignore[call-overload]  # as it was called
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", silent)
+        assert [status.standing for status in placed_here(ws)] == [TargetState.AWAY]
+        done = unwrap(ws, all_=True)
+    assert [error.reference for _, error in done.failures] == ["target-unreachable"]
+    assert done.exit_code == 30
+    assert unwrap(ws, all_=True).exit_code == 0
+    assert tree(world.target) == world.start

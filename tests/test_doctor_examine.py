@@ -87,6 +87,7 @@ def test_a_machine_in_order_has_only_ok_lines() -> None:
         ({"stage": None}, "stage", "unknown", "cannot be read"),
         ({"stage": StageFact(state="none")}, "stage", "warn", "no stack is active"),
         ({"stage": StageFact(state="missing", stack="z")}, "stage", "fail", "protection history"),
+        ({"stage": StageFact(state="missing", stack="z")}, "stage", "fail", "z: files are missing; "),
         ({"stage": StageFact(state="changed", stack="z", details=("a.dll",))}, "stage", "fail", "a.dll"),
         ({"stage": StageFact(state="changed", stack="z")}, "stage", "fail", "invoke stage --stack=z"),
         ({"variables": {"HIP_VISIBLE_DEVICES": "1"}}, "environment", "fail", "not there"),

@@ -178,6 +178,34 @@ def test_a_list_of_placements_that_cannot_be_written_is_named_and_nothing_is_lef
     assert tree(world.target) == world.start
 
 
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EPERM, "who owns"),
+        (errno.EACCES, "who owns"),
+        (errno.EROFS, "who owns"),
+        (errno.ENOSPC, "full"),
+    ],
+)
+def test_what_the_system_refuses_decides_the_advice(tmp_path: Path, number: int, advice: str) -> None:
+    """In a folder like /tmp another user's library cannot be moved: no full disk is the cause of that."""
+    world = World(tmp_path)
+    world.own("a.dll", b"theirs")
+    world.item("", "a.dll", b"ours")
+    world.settle()
+
+    class Refusing(LightFs):
+        def link(self, path: Path, name: Path) -> bool:
+            raise OSError(number, os.strerror(number), str(path), None, str(name))
+
+    with pytest.raises(TargetError) as caught:
+        run_place(world, Refusing())
+    assert advice in caught.value.hint
+    assert "nothing was left behind" in caught.value.hint
+    assert str(world.target / "a.dll") in caught.value.context
+    assert tree(world.target) == world.start
+
+
 def test_a_full_disk_does_not_stop_an_undo(tmp_path: Path) -> None:
     """The journal cannot grow, and everything is put back all the same."""
     world = mixed_world(tmp_path)

@@ -1,6 +1,7 @@
-"""The same promises on disks of other kinds: exFAT, FAT, NTFS, ext4 with its journal, mounted from a file.
+"""The same promises on disks of other kinds: exFAT, FAT, NTFS, ext4 with its journal, and one of the network.
 
-Only root may mount, and each kind needs its tools and a driver; what is missing here is named. What such
+The first are mounted from a file: only root may do that, and each kind needs its tools and a driver. The last
+is sshfs over a pipe to OpenSSH's ``sftp-server``. What is missing here is named. What such
 disks lack (second names, fine times, case) is also lacking on disks in memory, which need nothing.
 """
 
@@ -12,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,7 @@ import pytest
 
 from scripts.errors import TargetError
 from scripts.osal import durable
-from scripts.osal.file_operations import Fs
+from scripts.osal.file_operations import Fs, Seen
 from scripts.placement.place import place
 from scripts.placement.plan import PlacementItem
 from scripts.placement.rollback import undo
@@ -50,6 +52,14 @@ KINDS = {
 }
 
 
+#: Where systems keep the far end of sshfs; it needs neither a network nor an ssh server.
+SFTP_SERVERS = (
+    "/usr/lib/openssh/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+    "/usr/lib/ssh/sftp-server",
+)
+
+
 def run(*words: str) -> bool:
     """Run a tool; false where there is none, or it failed."""
     if shutil.which(words[0]) is None:
@@ -57,9 +67,26 @@ def run(*words: str) -> bool:
     return subprocess.run(words, check=False, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
 
 
-@pytest.fixture(params=[*KINDS, "given"])
+def network_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a folder through sshfs, whose server is a program of this machine at the end of a pipe."""
+    server = next((path for path in SFTP_SERVERS if os.access(path, os.X_OK)), "")
+    far, near, line = tmp_path / "far", tmp_path / "near", tmp_path / "line"
+    far.mkdir()
+    near.mkdir()
+    line.write_text(f"#!/bin/sh\nexec {server}\n", encoding="utf-8")
+    line.chmod(0o755)
+    if not server or not run("sshfs", "-o", f"ssh_command={line}", f"localhost:{far}", str(near)):
+        pytest.skip("a disk of the network needs sshfs, FUSE and OpenSSH's sftp-server")
+    yield near
+    subprocess.run(["fusermount", "-u", str(near)], check=True)
+
+
+@pytest.fixture(params=[*KINDS, "sshfs", "given"])
 def mounted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """The folder of a disk of 64 MB."""
+    """The folder of a disk, of 64 MB where it is mounted from a file."""
+    if request.param == "sshfs":
+        yield from network_disk(tmp_path)
+        return
     if request.param == "given":
         given = os.environ.get(GIVEN) or pytest.skip(f"{GIVEN} names no folder on another disk")
         yield from fresh(Path(given) / f"cuda-amd-{os.getpid()}")
@@ -191,6 +218,27 @@ def test_dying_anywhere_loses_nothing(
         assert undo(world.target, fs=LightFs()).complete
         assert seen(world) == world.start, fs.log[-1]
     record_property("placement: crash points", at - 1)
+
+
+def test_second_names_that_look_like_other_files_are_not_relied_on(tmp_path: Path) -> None:
+    """FUSE numbers files by their names, so that a hard link there is not seen to be one."""
+
+    class NumberedByName(LightFs):
+        def look(self, path: Path) -> Seen | None:
+            seen = super().look(path)
+            return seen._replace(inode=zlib.crc32(os.fsencode(path))) if seen is not None else None
+
+    world = World(tmp_path)
+    world.own("a.dll", b"theirs")
+    world.item("", "a.dll", b"ours")
+    world.settle()
+    fs = NumberedByName()
+    assert not fs.link(world.target / "a.dll", tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+    assert put(world, fs) == ("a.dll",)
+    assert (world.target / "a.dll").read_bytes() == b"ours"
+    assert undo(world.target, fs=fs).complete
+    assert tree(world.target) == world.start
 
 
 # On a disk in memory --------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from scripts.app.wrap.wrap import leave, not_started_code, wrap
 from scripts.cli.console import Out
 from scripts.cli.parse import Call, read_line
 from scripts.cli.views.wrap import show_wrap as show
-from scripts.errors import WorkspaceError
+from scripts.errors import ExitCode, WorkspaceError
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.preflight.libraries import named
 
@@ -73,6 +73,8 @@ def main(argv: list[str]) -> int:
     except WorkspaceError as error:
         sys.stderr.write(f"{error.reference}: {error.message}\n")
         return not_started_code(error)
+    except KeyboardInterrupt:  # as `scripts.cli.present` ends
+        return int(ExitCode.INTERRUPTED)
     show(result, Out())
     return leave(result)
 

@@ -149,7 +149,7 @@ def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:
     Args:
         ws: where we are.
         exe: the program; without it what serves the usual ones is named.
-        gpu: a GPU's number in ``scan``, or an architecture that need not be in this machine.
+        gpu: a GPU's number in ``scan``, or a product or architecture that need not be in this machine.
 
     Raises:
         UsageError: there is no such GPU.
@@ -157,6 +157,8 @@ def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:
     """
     program = named_program(ws, exe) if exe else None
     programs = USUAL if program is None else recognised(program_facts(program))
+    if gpu and not gpu.isdecimal():
+        gpu = _architecture(gpu)
     host = _host(ws, gpu)
     if ARCHITECTURE.fullmatch(gpu):
         gfx = gpu
@@ -173,11 +175,21 @@ def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:
     )
 
 
+def _architecture(name: str) -> str:
+    """Return the one architecture that a name stands for."""
+    if ARCHITECTURE.fullmatch(name):
+        return name
+    from scripts.app.advice import find_gpu  # noqa: PLC0415 - that module asks this one
+
+    found = find_gpu(name).gfx
+    if len(found) != 1:
+        msg = f"--gpu={name} is no number in `invoke scan`, and names {len(found) or 'no'} known GPUs"
+        raise UsageError("bad-gpu", msg, context=found[:8], hint="write for example --gpu=0 or --gpu=gfx1031")
+    return found[0]
+
+
 def _host(ws: Workspace, gpu: str) -> Host:
     """Look at this machine, with the GPU that was named by its number."""
     if not gpu or ARCHITECTURE.fullmatch(gpu):
         return host_of(ws)
-    if not gpu.isdecimal():
-        msg = f"--gpu={gpu} is neither a number nor the name of an architecture"
-        raise UsageError("bad-gpu", msg, hint="write for example --gpu=0 or --gpu=gfx1031")
     return scan_host(ws.environ, platform=ws.platform, gpu=gpu, hip_root="")

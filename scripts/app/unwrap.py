@@ -13,7 +13,7 @@ from scripts.osal.paths import user_path
 from scripts.placement.inspect import Mode, UndoReport
 from scripts.placement.layout import PLACEMENTS, Layout, PlacementRegistry
 from scripts.placement.rollback import undo
-from scripts.placement.status import TargetState
+from scripts.placement.status import PlacementStatus, TargetState
 from scripts.serialize import pick
 
 
@@ -23,7 +23,7 @@ class UnwrapResult(Struct, frozen=True, kw_only=True):
     Attributes:
         reports: one for each target that could be worked on.
         failures: targets where nothing was touched, with the reason.
-        forgotten: listed folders that do not exist any more, although the folder above them does.
+        forgotten: listed folders that do not exist any more, although others beside them do, or ``theirs``.
     """
 
     reports: tuple[UndoReport, ...] = ()
@@ -74,6 +74,9 @@ def unwrap(
     if not (exe or target or all_ or placed_here(ws)):
         return UnwrapResult(reports=())
     folder = _one(ws, exe=exe, target=target, all_=all_)
+    if mode is Mode.THEIRS and folder in {status.target for status in placed_here(ws) if _missing(status)}:
+        registry.remove(PLACEMENTS, folder)
+        return UnwrapResult(forgotten=(folder,))
     return UnwrapResult(reports=(undo(folder, mode=mode, registry=registry),))
 
 
@@ -117,12 +120,27 @@ def _all(ws: Workspace, registry: PlacementRegistry, mode: Mode) -> UnwrapResult
     failures: list[tuple[Path, WorkspaceError]] = []
     forgotten: list[Path] = []
     for status in placed_here(ws):
-        if status.standing is TargetState.MISSING and status.target.parent.is_dir():
+        if _missing(status) and (mode is Mode.THEIRS or _deleted(status.target)):
             registry.remove(PLACEMENTS, status.target)
             forgotten.append(status.target)
             continue
         try:
+            if _missing(status):
+                msg = f"{status.target} is not there, and whether it was deleted cannot be known"
+                raise TargetError("target-away", msg, hint=status.advice)
             reports.append(undo(status.target, mode=mode, registry=registry))
         except WorkspaceError as error:
             failures.append((status.target, error))
     return UnwrapResult(reports=tuple(reports), failures=tuple(failures), forgotten=tuple(forgotten))
+
+
+def _missing(status: PlacementStatus) -> bool:
+    return status.standing is TargetState.MISSING
+
+
+def _deleted(target: Path) -> bool:
+    """Whether a folder that is not there was deleted or moved; over an empty one a disk may belong."""
+    try:
+        return any(target.parent.iterdir())
+    except OSError:
+        return False

@@ -152,7 +152,10 @@ def refusal_of(error: OSError) -> HostError | None:
         return HostError("no-space", msg, context=context, hint="free some space, then run it again")
     if cause in _DENIED and context:
         msg = f"the system refuses: {error.strerror}"
-        hint = "make that place writable for you, or move it: see CUDA_AMD_CACHE and CUDA_AMD_STATE in README"
+        hint = (
+            "make that place writable for you: CUDA_AMD_CACHE and CUDA_AMD_STATE move the store and the list"
+            " of placements, and a checkout of another user is replaced by one of your own: git clone"
+        )
         return HostError("not-allowed", msg, context=context, hint=hint)
     return None
 

@@ -80,7 +80,8 @@ _ALL: Final = (
         PROGRAMS,
         "Say how a program runs on this GPU without translation, with the commands.",
         take(
-            "exe", SHARED["gpu"]._replace(help="a number in `invoke scan`, or an architecture", value="GPU")
+            "exe",
+            SHARED["gpu"]._replace(help="a number in `scan`, a product or an architecture", value="GPU"),
         ),
         view="status",
         example="--gpu=gfx1031",

@@ -160,7 +160,8 @@ def _stage(machine: MachineState) -> Iterator[Line]:
     elif stage.state == "intact":
         yield _line("ok", "stage", f"{stage.stack}: every file is what was assembled", "every byte")
     else:
-        text = f"{stage.stack}: files are {stage.state} ({'; '.join(stage.details[:3])})"
+        which = f" ({'; '.join(stage.details[:3])})" if stage.details else ""
+        text = f"{stage.stack}: files are {stage.state}{which}"
         if stage.state == "missing" and machine.windows:
             text += "; look at the antivirus program's protection history"
         text += f"; to put them back: invoke stage --stack={stage.stack}"

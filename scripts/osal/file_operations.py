@@ -173,7 +173,11 @@ class Fs:
         return copy_hashed(source, path)
 
     def link(self, path: Path, name: Path) -> bool:
-        """Give a file a second name, never over an existing one; false where that is impossible."""
+        """Give a file a second name, never over an existing one; false where that is impossible.
+
+        A disk that shows the two names as two files (sshfs: FUSE numbers them itself) cannot tell later which
+        of them was replaced meanwhile, so there the name is taken back.
+        """
         self.before("link", path, name)
         try:
             retry_on_sharing_violation(lambda: durable.link(extended_path(path), extended_path(name)))
@@ -181,6 +185,10 @@ class Fs:
             if _cannot_link(error):
                 return False
             raise
+        made = self.look(name)
+        if made is not None and not made.same_file(self.look(path)):
+            self.unlink(name)
+            return False
         return True
 
     def rename_new(self, path: Path, name: Path) -> None:

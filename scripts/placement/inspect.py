@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,16 +69,36 @@ class UndoReport(JsonRecord, frozen=True, kw_only=True):
         return not self.kept
 
 
+#: What a disk answers that is away or ill, a network's above all; a folder that is deleted is not among it.
+UNREACHABLE: Final = frozenset(
+    {
+        errno.EIO,
+        errno.ENOTCONN,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENODEV,
+    }
+)
+BRING_BACK: Final = "bring its disk or network folder back, then run it again"
+
+
 def real_target(target: Path) -> Path:
     """Return the folder behind links, junctions and relative parts.
 
     Raises:
-        TargetError: ``target-missing``.
+        TargetError: ``target-missing``, or ``target-unreachable`` where its disk does not answer.
     """
+    real = None
     try:
         real = plain_path(plain_path(target).resolve(strict=True))
-    except (OSError, RuntimeError, ValueError):
-        real = None
+    except OSError as error:
+        if error.errno in UNREACHABLE:
+            msg = f"{target} cannot be reached: {error.strerror}"
+            raise TargetError("target-unreachable", msg, hint=BRING_BACK) from error
+    except (RuntimeError, ValueError):
+        pass
     if real is None or not real.is_dir():
         msg = f"{target} is not a folder"
         raise TargetError("target-missing", msg, hint="name the folder that holds the program")

@@ -293,11 +293,13 @@ class _Wish(Struct, frozen=True, kw_only=True):
 def _failed(layout: Layout, error: OSError) -> TargetError:
     """Say in our words what the system refused; everything has been put back."""
     msg = f"placing in {layout.target} failed: {error.strerror or error}"
-    hint = "see whether the disk is full or something holds the folder; nothing was left behind"
+    hint = "see whether the disk is full or something holds the folder"
     if error.errno == errno.EOPNOTSUPP:
-        hint = "copy the program to a disk of another kind, for example ext4 or NTFS; nothing was left behind"
+        hint = "copy the program to a disk of another kind, for example ext4 or NTFS"
+    elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        hint = "see who owns the places named above, or copy the program into a folder of your own"
     where = tuple(str(name) for name in (error.filename, error.filename2) if name is not None)
-    return TargetError("placing-failed", msg, context=where, hint=hint)
+    return TargetError("placing-failed", msg, context=where, hint=f"{hint}; nothing was left behind")
 
 
 def _debris(layout: Layout, fs: Fs) -> bool:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from scripts.errors import JournalError
 from scripts.osal.file_operations import Fs
 from scripts.placement import state as users
+from scripts.placement.inspect import BRING_BACK, UNREACHABLE
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import LOST, PLACEMENTS, Layout, PlacementRegistry
 from scripts.placement.rollback import REAL
@@ -29,6 +30,7 @@ class TargetState(StrEnum):
     CLEAN_UP = "clean-up pending"
     NOTHING = "nothing placed"
     MISSING = "folder missing or moved"
+    AWAY = "its disk does not answer"
     UNREADABLE = "journal not trusted"
     LOST = "lost: its record vanished"
 
@@ -81,12 +83,12 @@ def placement_status(
     layout = Layout(target)
     try:
         gone = fs.look(target) is None
-    except OSError as error:
-        return PlacementStatus(target=target, standing=TargetState.UNREADABLE, advice=str(error))
+    except OSError:
+        return PlacementStatus(target=target, standing=TargetState.AWAY, advice=BRING_BACK)
     if gone:
         advice = (
-            'if it was moved: invoke unwrap --target="NEW PLACE"; if it was deleted: invoke unwrap --all '
-            "takes it off the list"
+            'if it was moved: invoke unwrap --target="NEW PLACE"; if its disk is away: bring it back; '
+            f'if it was deleted: invoke unwrap --target="{target}" --theirs takes it off the list'
         )
         return PlacementStatus(target=target, standing=TargetState.MISSING, advice=advice)
     try:
@@ -100,7 +102,9 @@ def placement_status(
             return PlacementStatus(target=target, standing=standing, advice=_way_out(target) if half else "")
         status = _standing(layout, journal, fs)
     except (JournalError, OSError) as error:
-        return PlacementStatus(target=target, standing=TargetState.UNREADABLE, advice=str(error))
+        away = isinstance(error, OSError) and error.errno in UNREACHABLE
+        standing = TargetState.AWAY if away else TargetState.UNREADABLE
+        return PlacementStatus(target=target, standing=standing, advice=BRING_BACK if away else str(error))
     return replace(status, standing=TargetState.LOST) if lost and status.standing in _AFTER else status
 
 

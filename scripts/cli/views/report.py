@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
 from scripts.evidence.document import Provenance
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from scripts.app.matrix import MatrixResult
     from scripts.app.report import MachineSeen, Prepared, ReportResult
     from scripts.app.validate import RoundResult, ValidateResult
+
+
+#: Names that are listed before the rest is counted.
+MOST_LISTED: Final = 12
 
 
 def show_report(result: ReportResult, out: Out) -> None:
@@ -73,8 +78,14 @@ def _document(seen: MachineSeen, out: Out) -> None:
     if document.lock is not None and document.lock.custom:
         out.loud("Made under another lock: it proves nothing for the stacks of this workspace.")
     if document.not_exercised:
-        out.line(f"Not exercised: {', '.join(document.not_exercised)}")
+        out.line(f"Not exercised: {_listed(document.not_exercised)}")
     out.line(f"Document: {seen.path}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name a few; the document has all."""
+    rest = len(names) - MOST_LISTED
+    return ", ".join(names[:MOST_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _title(seen: MachineSeen) -> str:
