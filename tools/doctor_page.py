@@ -61,7 +61,7 @@ def _page() -> Iterator[str]:
     yield from BLIND
     yield from _rounds()
     yield ""
-    yield "In rounds 2 to 5 a defensible answer is right too, and silence where the thread does not tell the"
+    yield "From round 2 on a defensible answer is right too, and silence where the thread does not tell the"
     yield "cause."
     yield ""
     for reference in REFERENCES:
@@ -81,6 +81,7 @@ def _rounds() -> Iterator[str]:
         "3": "as they were pasted (3)",
         "4": "of kinds that were new then (4)",
         "5": "as they were pasted (5)",
+        "6": "of ROCm, JAX, Julia, CuPy, ONNX Runtime and others (6)",
     }
     for name, title in titles.items():
         some = [case for case in reports() if case.round == name]

@@ -6,6 +6,7 @@ what the machine may add, and which rows it goes before. How sure a row is: ``da
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -32,6 +33,15 @@ _SUREST: Final = {
 }
 
 
+#: How programs mark a line after which they went on.
+_WARNING: Final = re.compile(r"\b\w{0,24}warning\b|\bwarn\b|\bwrn\b|^\W{0,2}w\d{4} |: w [a-z]+/")
+#: How a person introduces lines that a program printed before those above.
+_BEFORE: Final = re.compile(r"^\W{0,4}(?:further up|higher up|earlier|before that)\b.{0,40}:\s*$")
+_BEFORE_WORDS: Final = ("further up", "higher up", "earlier", "before that")
+#: Stands behind every line of a log.
+_NEVER: Final = 1 << 30
+
+
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """A row that fits an event: its rank here, the lines that show it, whether the machine decided."""
 
@@ -48,18 +58,38 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fitting_causes(event: Event, facts: Facts, known: Knowledge, *, silent: bool = False) -> list[Fit]:
-    """Return the rows that fit, the one that explains best first; silent ones are left out by default."""
+    """Return the rows that fit, the one that explains best first; silent ones are left out by default.
+
+    A program's last words go before its earlier warnings, the first failure before what followed from it.
+    """
     there = event.matches.lines
     about_amd = "amd" in there or (bool(facts.amd) and "nvidia" not in there)
     order = {cause.id: number for number, cause in enumerate(known.causes)}
     fits = [fit for cause in known.causes if (fit := _fit(cause, event, facts, about_amd=about_amd))]
     chosen = [fit for fit in fits if silent or fit.rank != "silent"]
 
-    def place(fit: Fit) -> tuple[int, int, bool, int]:
+    turn = _turn(event)
+
+    def place(fit: Fit) -> tuple[int, int, bool, int, int]:
         symptom = fit.unreliable and fit.cause.reference in _SYMPTOMS
-        return RANKS.index(fit.rank), fit.unreliable + symptom, not fit.decided, order[fit.cause.id]
+        rank = RANKS.index(fit.rank) + _only_warned(fit, event)
+        first = min((i - (_NEVER if i > turn else 0) for i in fit.positions), default=_NEVER)
+        return rank, fit.unreliable + symptom, not fit.decided, first, order[fit.cause.id]
 
     return sorted(chosen, key=place)
+
+
+def _only_warned(fit: Fit, event: Event) -> bool:
+    """Whether a program only warned of what a row explains."""
+    plain = event.sample.plain
+    return bool(fit.positions) and all(_WARNING.search(plain[i]) for i in fit.positions)
+
+
+def _turn(event: Event) -> int:
+    """Return the line after which earlier lines of the log are quoted."""
+    sample = event.sample
+    lines = sorted({i for word in _BEFORE_WORDS for i in sample.holding(word)})
+    return next((i for i in lines if _BEFORE.search(sample.plain[i])), _NEVER)
 
 
 def confidence_of(fit: Fit, known: Knowledge) -> Confidence:
