@@ -39,8 +39,7 @@ CONSEQUENCES = (
 #: What a program says and goes on.
 WARNINGS = (
     "RuntimeWarning: invalid value encountered in cast",
-    "UserWarning: HIP initialization: Unexpected error from hipGetDeviceCount(). "
-    "Error 101: hipErrorInvalidDevice",
+    "UserWarning: HIP: Unexpected error from hipGetDeviceCount(). Error 101: hipErrorInvalidDevice",
     "WARNING: libamdhip64.so.6: cannot open shared object file: No such file or directory",
     "WARNING rocBLAS error: Cannot read TensileLibrary.dat: Illegal seek",
     "W tensorflow/stream_executor: Warning: HIP error: invalid device function",

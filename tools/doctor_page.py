@@ -82,6 +82,7 @@ def _rounds() -> Iterator[str]:
         "4": "of kinds that were new then (4)",
         "5": "as they were pasted (5)",
         "6": "of ROCm, JAX, Julia, CuPy, ONNX Runtime and others (6)",
+        "7": "the other half of these, read after the table was mended with (6)",
     }
     for name, title in titles.items():
         some = [case for case in reports() if case.round == name]

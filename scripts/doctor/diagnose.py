@@ -72,17 +72,18 @@ def fitting_causes(event: Event, facts: Facts, known: Knowledge, *, silent: bool
 
     def place(fit: Fit) -> tuple[int, int, bool, int, int]:
         symptom = fit.unreliable and fit.cause.reference in _SYMPTOMS
-        rank = RANKS.index(fit.rank) + _only_warned(fit, event)
-        first = min((i - (_NEVER if i > turn else 0) for i in fit.positions), default=_NEVER)
+        said = _not_warnings(fit, event)
+        rank = RANKS.index(fit.rank) + (not said and bool(fit.positions))
+        first = min((i - (_NEVER if i > turn else 0) for i in said or fit.positions), default=_NEVER)
         return rank, fit.unreliable + symptom, not fit.decided, first, order[fit.cause.id]
 
     return sorted(chosen, key=place)
 
 
-def _only_warned(fit: Fit, event: Event) -> bool:
-    """Whether a program only warned of what a row explains."""
+def _not_warnings(fit: Fit, event: Event) -> tuple[int, ...]:
+    """Return the lines for a row after which a program did not go on."""
     plain = event.sample.plain
-    return bool(fit.positions) and all(_WARNING.search(plain[i]) for i in fit.positions)
+    return tuple(i for i in fit.positions if not _WARNING.search(plain[i]))
 
 
 def _turn(event: Event) -> int:
