@@ -224,14 +224,16 @@ def _finding(fit: Fit, event: Event, facts: Facts, known: Knowledge) -> Finding:
     rocm = event.native
     said = (rocm and cause.cause_rocm) or cause.cause
     steps = (rocm and cause.fix_rocm) or cause.fix
+    if rocm:  # nothing has to be wrapped there
+        steps = tuple(sorted(steps, key=lambda step: "invoke wrap" in step))
     return Finding(
         reference=cause.reference,
         rule=cause.id,
         confidence=confidence_of(fit, known),
         evidence=event.quote(_first_and_last(fit.positions)),
-        cause=_filled(said, fit, event, facts),
+        cause=_with_names(_filled(said, fit, event, facts), fit, event),
         fix=tuple(_filled(step, fit, event, facts) for step in steps),
-        tell=() if fit.decided else cause.tell,
+        tell=() if fit.decided else tuple(_filled(one, fit, event, facts) for one in cause.tell),
         docs=cause.docs,
         key=fit.key,
     )
@@ -246,9 +248,11 @@ def _first_and_last(positions: Sequence[int]) -> tuple[int, ...]:
 
 def _filled(text: str, fit: Fit, event: Event, facts: Facts) -> str:
     """Fill in the names that a sentence has room for."""
+    linux = (event.context.system or facts.os) == "linux"
+    if linux:
+        text = text.replace("DLLs", "libraries").replace("DLL", "library")
     if "{" not in text:
         return text
-    linux = (event.context.system or facts.os) == "linux"
     things = [seen for seen in event.objects if seen.line in fit.positions] or list(event.objects)
     codes = [seen.code for seen in event.statuses if seen.line in fit.positions]
     kind = "library" if linux else "DLL"
@@ -261,6 +265,13 @@ def _filled(text: str, fit: Fit, event: Event, facts: Facts) -> str:
     for hole, name in names.items():
         text = text.replace(hole, name)
     return text if text.startswith(names["{object}"]) else text[:1].upper() + text[1:]
+
+
+def _with_names(text: str, fit: Fit, event: Event) -> str:
+    """Add the library that a row rests on where its sentence does not name it."""
+    named = (seen.name for seen in event.objects if seen.kind == "library" and seen.line in fit.positions)
+    name = next(named, "")
+    return f"{text} Named in the log: {name}." if name and name not in text else text
 
 
 def _one_of_each(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
