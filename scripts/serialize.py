@@ -55,7 +55,8 @@ def jsonable(value: object) -> Any:  # noqa: ANN401 - plain data of any shape
     if isinstance(value, list | tuple):
         return [jsonable(each) for each in value]
     if isinstance(value, Struct):
-        return {name: jsonable(getattr(value, name)) for name in value.__struct_fields__}
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        return {key: jsonable(getattr(value, name)) for name, key in names}
     return None if isinstance(value, float) and not math.isfinite(value) else plain(value)
 
 

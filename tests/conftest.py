@@ -112,51 +112,11 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
-#: Files whose tests are slow proofs; single ones elsewhere carry the marker themselves.
-PROOFS = frozenset(
-    {
-        "test_app_preflight.py",
-        "test_app_stage.py",
-        "test_app_supplied.py",
-        "test_app_zig.py",
-        "test_binary_fuzz.py",
-        "test_cli_verbs.py",
-        "test_compare_calibration.py",
-        "test_compare_tasks.py",
-        "test_doctor_knowledge.py",
-        "test_doctor_tasks.py",
-        "test_exit_codes.py",
-        "test_inside_gemm.py",
-        "test_launch_posix.py",
-        "test_launch_shim.py",
-        "test_native_build.py",
-        "test_native_gemm.py",
-        "test_native_libraries.py",
-        "test_native_ptx_forms.py",
-        "test_native_ptx_nvcc.py",
-        "test_native_ptx_programs.py",
-        "test_native_streams.py",
-        "test_placement_crash.py",
-        "test_placement_errors.py",
-        "test_placement_power.py",
-        "test_placement_signals.py",
-        "test_preflight_wheels.py",
-        "test_ptx_check.py",
-        "test_rollback_proof.py",
-        "test_store_figures.py",
-        "test_windows_bed.py",
-        "test_wrap_signals.py",
-    }
-)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow proofs; skip what belongs to the other system, and say so."""
+    """Skip what belongs to the other system, and say so."""
     windows = sys.platform == "win32"
     for item in items:
-        if item.path.name in PROOFS:
-            item.add_marker(pytest.mark.proof)
         if windows and item.get_closest_marker("posix_only"):
             item.add_marker(pytest.mark.skip(reason="Linux only"))
         if not windows and item.get_closest_marker("windows_only"):

@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -110,6 +111,23 @@ def _typed(lib: ctypes.CDLL) -> ctypes.CDLL:
         getattr(lib, name).restype = ctypes.c_bool
     lib.test_printed.restype = ctypes.c_size_t
     return lib
+
+
+@contextmanager
+def checking(what: str) -> Iterator[None]:
+    """Let the engine check; on Windows its C library has a copy of the environment, made when it was loaded."""
+    name, before = "CUDA_AMD_CPU_CHECK", os.environ.get("CUDA_AMD_CPU_CHECK", "")
+    try:
+        _set(name, what)
+        yield
+    finally:
+        _set(name, before)
+
+
+def _set(name: str, value: str) -> None:
+    os.environ[name] = value
+    if WINDOWS:
+        ctypes.CDLL("msvcrt")._putenv(f"{name}={value}".encode())
 
 
 def printed() -> bytes:

@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from scripts.app import setup as setup_steps
 from scripts.app.cleanup import cache_prune, remove
 from scripts.app.context import Staged, Workspace, cache_of, host_of, lock_of, staged_runtime
-from scripts.app.run import WORKLOADS
 from scripts.app.setup import setup, stage
 from scripts.app.setup_steps import Flow, StepNotes
 from scripts.app.stacks import rollback, use
@@ -36,6 +35,7 @@ from scripts.app.validation_steps import differences, tree_of
 from scripts.app.verify import verify
 from scripts.app.wrap.placing import BesidePlacer, registry_of
 from scripts.app.wrap.placing import digest_of as digest_of_shim
+from scripts.bench.workloads import workloads
 from scripts.placement.layout import SHIMS
 from scripts.staging.runtimes import load_runtime, read_history
 from tests.checkout import HIDDEN, ROOT, compiler
@@ -236,8 +236,8 @@ def die_in_setup(world: World, stack: str, step: str, monkeypatch: pytest.Monkey
 @pytest.fixture(autouse=True)
 def _small_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """Multiply small matrices: what counts here is what is left behind."""
-    small = {**WORKLOADS, "gemm": replace(WORKLOADS["gemm"], size=64)}
-    monkeypatch.setattr(setup_steps, "WORKLOADS", small)
+    small = {**workloads(), "gemm": replace(workloads()["gemm"], size=64)}
+    monkeypatch.setattr(setup_steps, "workloads", lambda: small)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ from tests.fatbins import container, ptx, sass
 from tests.preflight_programs import dll, exe, ship
 from tests.wrapping import runtime_in
 
+pytestmark = pytest.mark.proof
+
 STACK = "zluda-v6p69-sdk64"
 DATA = Path(__file__).parent / "data" / "preflight"
 #: What an RX 9060 XT with HIP SDK 6.4 shows: no MIOpen.

@@ -12,6 +12,8 @@ from scripts.staging.runtimes import activate
 from tests.checkout import Checkout, make_checkout
 from tests.small_stack import small_stack
 
+pytestmark = pytest.mark.proof
+
 
 def test_what_we_built_ourselves_is_built_anew(tmp_path: Path) -> None:
     checkout = make_checkout(tmp_path)

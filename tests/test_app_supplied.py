@@ -11,6 +11,8 @@ import pytest
 from tests.checkout import Checkout
 from tests.small_stack import make_zip
 
+pytestmark = pytest.mark.proof
+
 LAYER = make_zip({"layer/one.dll": b"theirs"})
 FILES = {"one.dll": b"mine", "two.dll": b"more"}
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.checkout import Checkout
 
-pytestmark = pytest.mark.posix_only
+pytestmark = [pytest.mark.proof, pytest.mark.posix_only]
 
 #: Hands every call to this machine's compiler, which the tests hide from the product; Zig's is always PIC.
 ZIG = """import subprocess, sys

@@ -15,6 +15,8 @@ from tests.elf_files import elf
 from tests.fatbins import container, entry, ptx, sass
 from tests.pe_files import pe
 
+pytestmark = pytest.mark.proof
+
 CORPUS = Path(__file__).parent / "data" / "fuzz"
 SEEDS = {
     "x.dll": pe(

@@ -16,6 +16,8 @@ from scripts.store.archive import unpack
 from scripts.store.cache import Cache
 from tests.bombs import ARCHIVES
 
+pytestmark = pytest.mark.proof
+
 ROOT = Path(__file__).resolve().parents[1]
 #: What docs/threat-model.md promises, with room for a busy machine.
 MOST_MEMORY = 200_000_000

@@ -19,7 +19,6 @@ from types import SimpleNamespace
 import pytest
 
 import scripts.__main__ as front_door
-from tests.conftest import PROOFS
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 #: Stands in for the tasks: says who runs it, from where, with what.
@@ -299,6 +298,7 @@ def test_where_uv_fails_pip_installs(clone: Clone, tmp_path: Path) -> None:
     assert "uv could not install them, so pip is asked: error: no such index\n" in done.stderr
 
 
+@pytest.mark.proof
 @pytest.mark.posix_only
 def test_ctrl_c_while_installing_ends_in_one_sentence(clone: Clone, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
@@ -416,7 +416,3 @@ def test_a_run_of_the_tests_announces_what_the_last_one_took(
     for expected in ("that takes minutes", "the last run here took 73 s"):
         assert front_door.run_tests([]) == 0
         assert expected in capsys.readouterr().err
-
-
-def test_every_file_of_slow_proofs_exists() -> None:
-    assert all((Path(__file__).parent / name).exists() for name in PROOFS)

@@ -16,7 +16,7 @@ from scripts.app.context import workspace_from_environ
 from scripts.app.doctor_look import MAX_RECORD, _records
 from scripts.app.report import LOG_END, _logs
 from scripts.app.wrap.plan import MOST_ARGS, WrapRequest, _arguments
-from scripts.bench import own_workload, trials
+from scripts.bench import trials, workloads
 from scripts.errors import UsageError
 from scripts.osal.fs import read_bounded, read_end
 
@@ -30,7 +30,7 @@ NAMED: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "--args-file": (arguments, MOST_ARGS, "args-file-unreadable"),
     "a record": (trials.read_record, trials.MAX_BYTES, "record-unreadable"),
     "a table": (trials.read_table, trials.MAX_BYTES, "record-unreadable"),
-    "a workload": (own_workload.read_own_workload, own_workload.MOST_BYTES, "workload-unreadable"),
+    "a workload": (workloads.read_own_workload, workloads.MOST_BYTES, "workload-unreadable"),
 }
 
 

@@ -21,6 +21,8 @@ from scripts.cli.verbs import TASKS, VERBS
 from tests.checkout import ROOT, Checkout
 from tools import verb_tables
 
+pytestmark = pytest.mark.proof
+
 
 def parameters(task: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(use_case(VERBS[task])).parameters

@@ -23,6 +23,8 @@ from tests.simulated_trials import (
     score,
 )
 
+pytestmark = pytest.mark.proof
+
 Note = Callable[[str, object], None]
 RUNS = 2000
 MOST_CLAIMS = 0.07

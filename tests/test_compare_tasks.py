@@ -27,6 +27,8 @@ from scripts.model import CapabilityResult, Level, Outcome
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.trial_records import pairs, runs_of
 
+pytestmark = pytest.mark.proof
+
 PUBLISHED = ROOT / "evidence" / "records" / "ppo-ab-2026-09-13.csv"
 SMALL = "--size=64"
 STACK = "cpu-reference"
@@ -405,7 +407,7 @@ def test_the_control_collects_whatever_happens(tmp_path: Path) -> None:
     """The script for a real NVIDIA GPU, without one and without time: nothing is lost."""
     from tools import control  # noqa: PLC0415 - it is a program
 
-    collected = control.Control(tmp_path / "out", tmp_path, 0.0)
+    collected = control.Control(tmp_path / "out", tmp_path, control.ROOT, 0.0)
     collected.output.mkdir()
     step = collected.step("setup", "setup", most=5)
     assert step["detail"] == "no time left"

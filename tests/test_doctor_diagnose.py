@@ -183,6 +183,7 @@ def test_colours_and_doubled_slashes_do_not_hide_a_failure() -> None:
     assert first(coloured) == "arch-libraries"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("place", [0.0, 0.5, 1.0], ids=["begin", "middle", "end"])
 @pytest.mark.parametrize("kind", ["alike", "all different"])
 def test_a_failure_is_found_wherever_it_stands_in_a_large_log(place: float, kind: str) -> None:

@@ -23,6 +23,8 @@ from tests.doctor_cases import cases, first_finding, ordinary, reports, score
 from tools import doctor_confidence
 from tools.doctor_page import write
 
+pytestmark = pytest.mark.proof
+
 #: What nobody may be told to do.
 UNSAFE = re.compile(
     r"exclu(?:sion|de)|whitelist|(?:turn|switch)(?:ing)? (?:it |them )?off (?!in the program)|disable|"

@@ -38,6 +38,8 @@ from tests.pe_version_file import library
 from tests.small_stack import SmallStack
 from tests.wrapping import runtime_in, staged_over
 
+pytestmark = pytest.mark.proof
+
 TENSILE = (
     "rocBLAS error: Cannot read C:\\Users\\somebody\\ROCm\\bin\\/rocblas/library/TensileLibrary.dat: "
     "No such file or directory for GPU arch : gfx1031"

@@ -34,6 +34,7 @@ from scripts.evidence.matrix import Matrix, matrix
 from scripts.evidence.merging import Cell, CellKey, Observation, merge, strongest
 from scripts.evidence.store import EvidenceStore, open_store, store_of
 from scripts.model import CapabilityResult, Level, Outcome
+from tools.figures import evidence_figures
 from tools.many_documents import many_documents
 from tools.readme_table import EMPTY, between_markers, refresh, status_table
 
@@ -510,6 +511,19 @@ def test_figures_are_sorted_by_time_and_those_that_do_not_count_are_left_out(fol
         (2.0, "reported"),
         (3.0, "measured"),
     ]
+
+
+def test_the_figures_take_everything_in_and_ask_every_question(folder: Path, tmp_path: Path) -> None:
+    folder.mkdir()
+    for name, content in some(100):
+        (folder / name).write_bytes(content)
+    rows = list(evidence_figures.taking_in(folder, tmp_path / "kept.sqlite", 1, "documents"))
+    assert [row.unit for row in rows] == ["s", "s", "MB", "s", "s"]
+    with open_store(tmp_path / "kept.sqlite") as store:
+        assert len(list(store.documents())) == 98, "the measured process took them in"
+        asked = list(evidence_figures.asking(store, 1))
+    assert len(asked) == 10
+    assert all(row.values for row in (*rows, *asked))
 
 
 # -- the committed documents ---------------------------------------------------------------------

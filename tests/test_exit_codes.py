@@ -17,6 +17,8 @@ import pytest
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.small_stack import make_zip, small_stack
 
+pytestmark = pytest.mark.proof
+
 ROW = re.compile(r"^\| (?P<code>\S+) \|.*\| `(?P<row>[a-z0-9-]+)` \|$", re.MULTILINE)
 TABLE = {
     m["row"]: m["code"] for m in ROW.finditer((ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8"))

@@ -316,6 +316,7 @@ def test_a_refused_game_was_not_started(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.proof
 @pytest.mark.posix_only
 @pytest.mark.parametrize("task", ["wrap", "preflight", "shim"])
 def test_the_command_line_refuses_a_guarded_game(ready: Checkout, tmp_path: Path, task: str) -> None:

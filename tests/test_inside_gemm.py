@@ -18,6 +18,8 @@ from scripts.model import Level, Outcome
 from tests.native_cpu import WINDOWS, environment, folder
 from tests.test_native_libraries import GEMM, hangs_after
 
+pytestmark = pytest.mark.proof
+
 sys.path.insert(0, str(GEMM.parent))  # workloads are started by path and find each other there
 cuda_calls, gemm = importlib.import_module("cuda_calls"), importlib.import_module("gemm")
 sys.path.remove(str(GEMM.parent))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scripts.errors import HostError, LaunchError, StagedFileError, UsageError
-from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment
-from scripts.launch.injection import Via, ViaFacts, ascii_folder, choose_via, plan_launcher
-from scripts.launch.request import launcher_in, parse_settings, parse_timeout, search_folders
+from scripts.launch.environ import EnvPlan, GpuChoice, plan_environment, search_folders
+from scripts.launch.injection import Via, ViaFacts, ascii_folder, choose_via, launcher_in, plan_launcher
+from scripts.launch.program import parse_settings, parse_timeout
 from scripts.model import EnvPolicy, HipNeed, HipRoot, HipSource, Runtime, RuntimeFile, Stack, StackKind
 
 CC = EnvPolicy(name="ZLUDA_CC", value="8.6", why="explicit")

@@ -14,7 +14,7 @@ import pytest
 
 from tests.python_programs import write_python_program
 
-pytestmark = pytest.mark.posix_only
+pytestmark = [pytest.mark.proof, pytest.mark.posix_only]
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 30

@@ -23,6 +23,8 @@ from scripts.model import StackKind
 from tests.checkout import Checkout
 from tests.wrapping import runtime_in, staged_over, workspace
 
+pytestmark = pytest.mark.proof
+
 LAUNCHER = PureWindowsPath(r"C:\store\zluda.exe")
 PROGRAM = PureWindowsPath(r"C:\Program Files (x86)\a & b\game.exe")
 CHANGES = (

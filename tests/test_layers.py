@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import scripts
 import scripts.__main__ as front_door
-from tests.conftest import PROOFS
 
 PACKAGE = Path(scripts.__file__).parent
 ROW = {room: row for row, rooms in enumerate(scripts.LAYERS) for room in rooms}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
+#: Lines of the longest module that is allowed.
+LONGEST = 450
 
 
 #: A comment that takes one line out of a rule, and the same with its reason.
@@ -38,8 +38,14 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All of a file's syntax; many tests ask, and reading takes most of their time."""
+    return tuple(ast.walk(ast.parse(path.read_bytes())))
+
+
 def imports(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -69,27 +75,32 @@ def test_every_room_has_a_layer() -> None:
     assert rooms <= set(ROW) | set(scripts.ALONE), "a room without a layer: name it in scripts/__init__.py"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_point_down(path: Path) -> None:
+def wrong_arrows(path: Path) -> Iterator[str]:
+    """Imports of a module that do not point down."""
     here = room_of(path)
     for room, line in ours(path):
-        if room in {here, "__version__"}:
+        if room in {here, "__version__"} or here == "__main__":
             continue
         where = f"{path.relative_to(PACKAGE)}:{line} imports scripts.{room}"
         if here in {"__init__", "inside"}:
-            pytest.fail(f"{where}, but imports nothing of ours")
-        if here == "__main__":
-            continue
-        assert ROW[room] < ROW[here], f"{where}: not a lower layer"
+            yield f"{where}, but imports nothing of ours"
+        elif ROW[room] >= ROW[here]:
+            yield f"{where}: not a lower layer"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_foreign_libraries_have_one_owner(path: Path) -> None:
-    for name, line in imports(path):
-        owners = scripts.OWNERS.get(name.split(".")[0])
-        assert owners is None or room_of(path) in owners, (
-            f"{path.name}:{line} imports {name}; owner: {owners}"
-        )
+def test_imports_point_down() -> None:
+    wrong = [each for path in MODULES for each in wrong_arrows(path)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_foreign_libraries_have_one_owner() -> None:
+    wrong = [
+        f"{path.relative_to(PACKAGE)}:{line} imports {name}; owner: {owners}"
+        for path in MODULES
+        for name, line in imports(path)
+        if (owners := scripts.OWNERS.get(name.split(".")[0])) and room_of(path) not in owners
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_only_app_host_and_main_read_the_environment() -> None:
@@ -100,10 +111,12 @@ def test_only_app_host_and_main_read_the_environment() -> None:
         assert "os.environ" not in text, f"{path.relative_to(PACKAGE)} reads os.environ"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_modules_stay_small(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= 450, f"{path.name} has {lines} lines: a room is missing"
+def test_modules_stay_small() -> None:
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    large = [
+        f"{path.relative_to(PACKAGE)} has {count} lines" for path, count in lines.items() if count > LONGEST
+    ]
+    assert not large, "a room is missing:\n" + "\n".join(large)
 
 
 def dependencies(group: str = "") -> set[str]:
@@ -146,18 +159,13 @@ def test_programs_of_tests_start_from_a_path_with_a_space() -> None:
     assert [path.name for path in files if line in path.read_text(encoding="utf-8")] == []
 
 
-#: Names that still stand twice, and small modules that still have one importer: the lists only get shorter.
-TWICE = {"Call", "Library", "Machine"}
-SMALL: set[str] = set()
-
-
 def test_no_class_name_stands_twice() -> None:
     names: dict[str, set[str]] = {}
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 names.setdefault(node.name, set()).add(path.relative_to(PACKAGE).as_posix())
-    again = {name: places for name, places in names.items() if len(places) > 1 and name not in TWICE}
+    again = {name: places for name, places in names.items() if len(places) > 1}
     assert not again, "give the class its room's name"
 
 
@@ -165,7 +173,7 @@ def test_a_small_module_with_one_importer_belongs_to_it() -> None:
     lines = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in MODULES}
     importers: dict[str, set[str]] = {name: set() for name in lines}
     for name, path in lines.items():
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scripts."):
                 module = str(node.module).removeprefix("scripts.")
                 for each in (module, *(f"{module}.{alias.name}" for alias in node.names)):
@@ -175,10 +183,19 @@ def test_a_small_module_with_one_importer_belongs_to_it() -> None:
         for name, path in lines.items()
         if len(importers[name] - {name}) == 1 and path.read_bytes().count(b"\n") < 60
     }
-    assert small <= SMALL, f"join them to their importers: {sorted(small - SMALL)}"
+    assert not small, f"join them to their importers: {sorted(small)}"
+
+
+def is_proof(path: Path) -> bool:
+    """Whether all tests of a file are slow proofs."""
+    return any("mark.proof" in ast.unparse(node) for node in nodes(path) if marks_file(node))
+
+
+def marks_file(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
 
 
 def test_the_short_run_touches_every_room() -> None:
-    files = [path for path in Path(__file__).parent.glob("test_*.py") if path.name not in PROOFS]
+    files = [path for path in Path(__file__).parent.glob("test_*.py") if not is_proof(path)]
     touched = {room for path in files for room, _line in ours(path)}
     assert set(ROW) - touched == set(), "only slow proofs look at these rooms"

@@ -7,6 +7,7 @@ not narrators. Rooms that are not there yet have an allowance in ``ALLOWED``: it
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tokenize
 from collections import Counter
@@ -26,7 +27,7 @@ ROOMS = sorted({p.relative_to(SCRIPTS).parts[0] for p in SCRIPTS.rglob("*.py")} 
 VERBS = frozenset(
     word
     for line in (
-        "accept activate add agree answer ask assemble bring build change check choose clear close",
+        "accept activate add agree answer ask assemble attach bring build change check choose clear close",
         "compare connect copy correct create delete describe disable edit enable end enter export extract",
         "fetch fill find fix free get give import install invoke keep leave let list load log look make",
         "mark measure move name open pass pick pin place press print publish put quote raise read remove",
@@ -84,16 +85,19 @@ def literal(node: ast.AST | None) -> str | None:
     return None
 
 
-def texts() -> Iterator[Text]:
+@functools.cache
+def texts() -> tuple[Text, ...]:
     """Every literal message and hint of an error."""
+    found = []
     for path in sorted(SCRIPTS.rglob("*.py")):
         place = path.relative_to(SCRIPTS)
         for node in ast.walk(ast.parse(path.read_bytes())):
             for kind, value in found_in(node):
                 text = literal(value)
                 if text:
-                    line = getattr(value, "lineno", 0)
-                    yield Text(place.parts[0], f"{place.as_posix()}:{line}", kind, text)
+                    where = f"{place.as_posix()}:{getattr(value, 'lineno', 0)}"
+                    found.append(Text(place.parts[0], where, kind, text))
+    return tuple(found)
 
 
 def found_in(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:

@@ -16,7 +16,9 @@ from scripts.app import doctor_look, loader_look
 from scripts.app.context import ROOT, Workspace, workspace_from_environ
 from scripts.app.doctor import doctor
 from scripts.app.loader_look import missing_at_start
+from scripts.app.trial import _attempt_own
 from scripts.app.wrap.wrap import wrap
+from scripts.bench.workloads import read_own_workload
 from scripts.model import Host
 from scripts.preflight.libraries import named
 from scripts.preflight.loading import missing_cuda_library, package_of
@@ -169,6 +171,20 @@ def test_wrap_says_what_a_real_program_lacked_and_what_brings_it(needy: Path, tm
         workspace(tmp_path), exe=str(needy), via="env", staged=lambda _ws, _stack: staged, program_args=()
     )
     assert (again.exit_code, again.lacking) == (0, ())
+
+
+@pytest.mark.posix_only
+def test_run_says_it_of_a_program_of_the_users_as_well(needy: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(
+        'name = "own"\ncommand = ["./app"]\ntimeout = 60\nwarmup = 0\nprimary = "x"\n'
+        '[metrics.x]\nbetter = "higher"\nunit = "1/s"\nregex = "x ([0-9]+)"\n'
+        '[answer]\nregex = "answer (.*)"\nequals = "1"\n',
+        encoding="utf-8",
+    )
+    staged = staged_over(runtime_in(tmp_path / "runtime", "libcuda.so.1"))
+    attempted = _attempt_own(workspace(tmp_path), staged, read_own_workload(tmp_path / "own.toml"))
+    assert attempted.result.detail.endswith("put the folder with the library on the search path")
+    assert "test-stack has no libcudart.so.77" in attempted.result.detail
 
 
 @pytest.mark.posix_only

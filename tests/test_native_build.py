@@ -31,6 +31,8 @@ from scripts.staging.build import (
 from tests.native_cpu import NATIVE, ROOT, host_compiler, no_compiler
 from tests.python_programs import write_python_program
 
+pytestmark = pytest.mark.proof
+
 GCC = Compiler(command=("gcc",), version="gcc 12.2.0", target="x86_64-linux-gnu")
 MINGW = Compiler(command=("x86_64-w64-mingw32-gcc",), version="gcc 12-win32", target="x86_64-w64-mingw32")
 ZIG = Compiler(

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.native_cpu import blas_handle, library, pointer, pointers
 
+pytestmark = pytest.mark.proof
+
 INVALID, NOT_INITIALIZED, NOT_SUPPORTED = 7, 1, 15
 R32, R64, R16, RB16, C32 = 0, 1, 2, 14, 4
 COMPUTE_16F, COMPUTE_32F, COMPUTE_64F = 64, 68, 70

@@ -15,6 +15,8 @@ import pytest
 
 from tests.native_cpu import NATIVE, ROOT, WINDOWS, environment, folder, library, outputs
 
+pytestmark = pytest.mark.proof
+
 #: What each API returns for a call that it does not offer, and one such call.
 REFUSALS = {
     "nvcuda": 801,

@@ -14,7 +14,7 @@ from tests.native_ptx import Module
 from tools.ptx_cases import Form, bits_of, every_form, module_text, rows
 from tools.ptx_cases_convert import real
 
-pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")]
 STORAGE = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 

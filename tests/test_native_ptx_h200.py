@@ -9,7 +9,7 @@ from tests.native_cpu import no_compiler
 from tests.native_ptx import Module
 from tools.ptx_cases import Form, bits_of, every_form, module_text
 
-pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")]
 
 MEASURED = (
     ("bfe.u64", (0x786144D04E423D72, 3, 0x80000001), 0x0F0C289A09C847AE),

@@ -18,6 +18,7 @@ from tests.native_ptx import Module
 SOURCE = Path(__file__).parent / "native" / "ptx_kernels.cu"
 NVCC = shutil.which("nvcc")
 pytestmark = [
+    pytest.mark.proof,
     pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-"),
     pytest.mark.skipif(not NVCC, reason="nvcc is not installed"),
 ]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.native_cpu import no_compiler
-from tests.native_ptx import Module, PtxError, printed
+from tests.native_ptx import Module, PtxError, checking, printed
 from tools import ptx_reference as ref
 
-pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")]
 HEAD = ".version 8.8\n.target sm_90\n.address_size 64\n"
 U32, U64, F32, F16 = np.uint32, np.uint64, np.float32, np.float16
 S32 = np.int32
@@ -514,18 +514,17 @@ CHECKED: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_the_checks_find_what_they_are_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checks_find_what_they_are_for(name: str) -> None:
     check, body, words = CHECKED[name]
     text = module(body, ".shared .align 4 .b8 box[64];\n")
     run(text, u32(0), np.zeros(64, U32), 64)  # without the check nothing is wrong
-    monkeypatch.setenv("CUDA_AMD_CPU_CHECK", check)
-    with pytest.raises(PtxError, match=words):
+    with checking(check), pytest.raises(PtxError, match=words):
         run(text, u32(0), np.zeros(64, U32), 64)
 
 
-def test_the_checks_accept_a_right_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_AMD_CPU_CHECK", "memory,race,sync")
-    for name in ("all", "barrier"):
-        test_barriers_order_shared_memory(name)
-    for name in ("shared memory", "local memory", "a generic local address"):
-        test_one_thread(name)
+def test_the_checks_accept_a_right_program() -> None:
+    with checking("memory,race,sync"):
+        for name in ("all", "barrier"):
+            test_barriers_order_shared_memory(name)
+        for name in ("shared memory", "local memory", "a generic local address"):
+            test_one_thread(name)

@@ -14,6 +14,8 @@ import pytest
 from tests.native_cpu import library, pointer
 from tests.native_kernels import PTX, function, launch, load, pack
 
+pytestmark = pytest.mark.proof
+
 NOT_READY, NOT_PERMITTED, INVALID, ILLEGAL_STATE = 600, 800, 1, 401
 UNSUPPORTED, INVALIDATED, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED = (
     900,
@@ -479,3 +481,47 @@ def test_rows_are_filled_and_pitched(cuda: Any) -> None:
     assert (back[:, :10] == 9).all()
     assert (back[:, 10:] == 1).all()
     assert cuda.cuMemsetD2D8_v2(address, pitch, ctypes.c_ubyte(9), size(10), size(5)) == INVALID
+
+
+def product_of_two(blas: Any, handle: ctypes.c_void_p, address: ctypes.c_uint64) -> int:
+    """Multiply the first two numbers there into the third one."""
+    one, zero = ctypes.byref(f32(1)), ctypes.byref(f32(0))
+    places = [u64(address.value + 4 * number) for number in range(3)]
+    a, b, c = places
+    return int(blas.cublasSgemm_v2(handle, 0, 0, 1, 1, 1, one, a, 1, b, 1, zero, c, 1))
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["default", "own-stream"])
+def test_a_product_waits_for_what_its_stream_still_has_to_do(cuda: Any, own: bool) -> None:
+    """A kernel that writes an operand, and a product right after it: cuBLAS works in stream order."""
+    gate, one, blas = Gate(), stream(cuda, 0), library("cublas12")
+    kernel, target = kernel_and_memory(cuda)
+    handle = made(blas.cublasCreate_v2)
+    if own:
+        assert blas.cublasSetStream_v2(handle, one) == 0
+    bits = ctypes.c_uint(np.float32(3.0).view(np.uint32).item())
+    assert cuda.cuLaunchHostFunc(one, gate.hold(), None) == 0
+    assert cuda.cuMemsetD32Async(target, bits, size(16), one) == 0
+    assert launch(cuda, kernel, pack(target, target, f32(2), u32(16)), stream=one) == 0
+    opener = threading.Timer(0.3, gate.opened.set)
+    opener.start()
+    assert product_of_two(blas, handle, target) == 0
+    opener.join()
+    assert read(cuda, target)[:4] == [6.0, 6.0, 36.0, 6.0]
+    back = np.zeros(1, np.float32)
+    assert blas.cublasGetVector(1, 4, u64(target.value + 8), 1, pointer(back), 1) == 0
+    assert back[0] == 36.0
+    assert blas.cublasDestroy_v2(handle) == 0
+
+
+def test_a_product_into_a_captured_stream_is_refused(cuda: Any) -> None:
+    """It would be done at once and never again: a refusal is better than a graph that lacks it."""
+    one, blas, graph = stream(cuda), library("cublas12"), ctypes.c_void_p()
+    _kernel, target = kernel_and_memory(cuda)
+    handle = made(blas.cublasCreate_v2)
+    assert blas.cublasSetStream_v2(handle, one) == 0
+    assert cuda.cuStreamBeginCapture_v2(one, 0) == 0
+    assert product_of_two(blas, handle, target) == 15
+    assert cuda.cuStreamEndCapture(one, ctypes.byref(graph)) == 0
+    assert product_of_two(blas, handle, target) == 0
+    assert blas.cublasDestroy_v2(handle) == 0

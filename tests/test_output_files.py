@@ -15,8 +15,9 @@ import pytest
 
 from scripts.app.context import workspace_from_environ
 from scripts.errors import LaunchError, UsageError
-from scripts.launch.request import find_program
+from scripts.launch.program import find_program
 from scripts.osal import named_output
+from scripts.osal.fs import long_path
 from scripts.osal.named_output import check_output, is_plain, open_output, write_output
 from scripts.osal.output_log import Log
 from scripts.osal.paths import device_of, home_folder, plain_spelling, unquoted, user_path
@@ -244,6 +245,7 @@ def test_ordinary_names_are_taken(tmp_path: Path, name: str) -> None:
     assert is_plain(tmp_path / name)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("option", ["report", "log"])
 @pytest.mark.parametrize("victim", ["program", "argument", "lock", "library"])
 @pytest.mark.posix_only
@@ -405,11 +407,44 @@ def test_a_drive_a_share_or_a_device_is_no_program(tmp_path: Path, text: str) ->
     assert caught.value.reference == "not-a-file"
 
 
+def deep_program(tmp_path: Path) -> Path:
+    program = tmp_path.joinpath(*["d" * 60] * 5, "p.exe")
+    long_path(program.parent).mkdir(parents=True)
+    long_path(program).write_bytes(b"")
+    return program
+
+
 def test_a_program_deeper_than_windows_starts_is_a_sentence(tmp_path: Path) -> None:
-    text = "/".join(["d" * 60] * 5) + "/p.exe"
+    program = deep_program(tmp_path)
+    for short in (None, "C:\\" + "d" * 300):
+        with pytest.raises(LaunchError) as caught:
+            find_program(
+                str(program),
+                cwd=tmp_path,
+                search=lambda _name: None,
+                platform="win32",
+                short_name=lambda _path, short=short: short,
+            )
+        assert caught.value.reference == "path-too-long"
+        assert f"has {len(str(program))} characters" in caught.value.message
+
+
+def test_a_program_in_a_deep_folder_is_started_by_the_folders_short_name(tmp_path: Path) -> None:
+    program = deep_program(tmp_path)
+    found = find_program(
+        str(program),
+        cwd=tmp_path,
+        search=lambda _name: None,
+        platform="win32",
+        short_name=lambda path: "C:\\D~1" if path == program.parent else None,
+    )
+    assert str(found) == "C:\\D~1\\p.exe"
+
+
+def test_a_deep_program_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(LaunchError) as caught:
-        find_program(text, cwd=tmp_path, search=lambda _name: None, platform="win32")
-    assert caught.value.reference == "path-too-long"
+        find_program("/".join(["d" * 60] * 5), cwd=tmp_path, search=lambda _name: None, platform="win32")
+    assert caught.value.reference == "program-not-found"
 
 
 @pytest.mark.parametrize("text", ["a\0b", "x" * 5000])

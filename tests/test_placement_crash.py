@@ -30,6 +30,8 @@ from tests.placement_harness import (
 )
 from tools.memory_fs import Disk, DyingMemory, MemoryFs, shape_of
 
+pytestmark = pytest.mark.proof
+
 Record = Callable[[str, object], None]
 #: Real disks are slow under Wine: there the mixed world, which holds the others, must do on them.
 KINDS = ["create", "replace", "mixed"] if sys.platform != "win32" else ["mixed"]

@@ -34,6 +34,8 @@ from tests.placement_harness import (
 )
 from tools.memory_fs import Disk, FailingMemory, MemoryFs
 
+pytestmark = pytest.mark.proof
+
 Record = Callable[[str, object], None]
 
 ERRORS = {

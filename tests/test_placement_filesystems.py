@@ -162,6 +162,7 @@ def test_everything_comes_back(mounted: Path, world: World, monkeypatch: pytest.
     assert seen(world) == world.start
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("first", ["place", "undo"])
 def test_dying_anywhere_loses_nothing(
     mounted: Path,

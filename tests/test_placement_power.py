@@ -29,7 +29,8 @@ from tests.placement_power import RecordingFs
 
 Record = Callable[[str, object], None]
 
-pytestmark = pytest.mark.posix_only  # the model needs inodes and links; the order it proves is the same
+# The model needs inodes and links; the order it proves is the same on Windows.
+pytestmark = [pytest.mark.proof, pytest.mark.posix_only]
 
 
 @pytest.fixture

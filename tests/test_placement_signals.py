@@ -17,6 +17,8 @@ from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo
 from tests.placement_harness import STACK, LightFs, World, mixed_world, tree
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:

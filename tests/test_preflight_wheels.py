@@ -28,7 +28,7 @@ from scripts.preflight.verdict import judge
 from tests.preflight_programs import NEEDS, examined, exe, ship, zluda
 from tests.wheels import unpacked
 
-pytestmark = [pytest.mark.network]
+pytestmark = [pytest.mark.proof, pytest.mark.network]
 OBJDUMP, READELF = shutil.which("objdump"), shutil.which("readelf")
 FILES = {
     "ctranslate2": ("ctranslate2", "4.5.0", "ctranslate2/ctranslate2.dll"),

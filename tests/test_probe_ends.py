@@ -18,7 +18,7 @@ from scripts.model import Level, Outcome, StackKind
 from tests.checkout import Checkout, make_checkout
 from tests.native_cpu import no_compiler
 
-pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())]
 
 #: How every stand-in for a probe begins: ``right()`` prints the line of a right answer.
 BEGIN = f"""import json, os, subprocess, sys, time

@@ -191,7 +191,7 @@ def test_failed_probes_switch_on_what_goes_around_them(
     path = put(here, matrix(CONV_HANGS, MATMUL_WRONG, TORCH_FFT_REFUSED))
     usual = policies(explained(here, radeon, program))
     result = explained(here, radeon, program, policy="auto")
-    assert policies(result) == {*usual, "no-cudnn"}
+    assert policies(result) == {*usual, "no-cudnn", "fft-on-cpu"}
     said = "\n".join(result.notes)
     assert f"no-cudnn is set, because a failed torch-conv2d (timeout) on gfx1200 [{path}]" in said
     assert "a failed torch-matmul on gfx1200" in said
@@ -247,10 +247,10 @@ def test_another_word_is_refused(here: Workspace, radeon: Staged, tmp_path: Path
 def test_a_probe_runs_without_what_would_hide_its_failure(
     here: Workspace, radeon: Staged, tmp_path: Path
 ) -> None:
-    """With `fft-on-cpu` in force the CPU would answer for the stack, and rightly."""
+    """With `topk-on-cpu` in force the CPU would answer for the stack, and rightly."""
     program = python_with_torch(tmp_path)
-    assert "fft-on-cpu" in policies(explained(here, radeon, program))
-    command = task.ProbeRun(here, radeon, str(program), 10.0)._command(probes()["torch-fft"], 10.0)
+    assert "topk-on-cpu" in policies(explained(here, radeon, program))
+    command = task.ProbeRun(here, radeon, str(program), 10.0)._command(probes()["torch-topk"], 10.0)
     assert TORCH_POLICY not in command.env
 
 

@@ -29,7 +29,7 @@ needs_torch = pytest.mark.skipif(
 #: What PyTorch's CPU device does not have.
 NOT_ON_THE_CPU = {"torch-sdpa-memory-efficient", "torch-cuda-graph", "torch-streams", "torch-memory"}
 
-pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())]
 
 
 def ask(name: str, *, fault: str = "", seed: int = 20260101) -> dict[str, Any]:

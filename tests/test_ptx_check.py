@@ -15,6 +15,8 @@ from scripts.preflight.ptx_scan import form_of, scan_ptx
 from scripts.preflight.ptx_table import PtxTable, ptx_table, ptx_tables, releases
 from tests.ptx_texts import HEAD, function, kernel, text
 
+pytestmark = pytest.mark.proof
+
 OLD, MIDDLE, NEW = ptx_tables()
 
 

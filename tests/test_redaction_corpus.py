@@ -273,6 +273,7 @@ def test_redacting_twice_changes_nothing_more() -> None:
     assert REDACTOR.text(clean) == clean
 
 
+@pytest.mark.proof
 def test_a_large_log_takes_seconds() -> None:
     lines = [*HARMLESS, *(line for line, _ in LINES[::10]), "open /home/gwendolyn/x on tower4711"] * 2
     log = "\n".join(lines * (10_000_000 // sum(map(len, lines)) + 1)).encode()[:10_000_000]
@@ -283,6 +284,7 @@ def test_a_large_log_takes_seconds() -> None:
     assert spent < 30, "measured: see the figure printed; the bound has room for a busy machine"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "unit", ["a", "token ", "x=", "\\", ":", "@", "a1B2", "/home/", "password: ", "1.", "h:"]
 )

@@ -9,6 +9,8 @@ import pytest
 from tests import rollback_proof
 from tests.rollback_proof import World, _small_product, template, world
 
+pytestmark = pytest.mark.proof
+
 __all__ = ["_small_product", "template", "world"]
 
 

@@ -14,6 +14,7 @@ import referencing
 from scripts.lock.reader import read_lock
 from scripts.lock.sbom import sbom_of
 from tests.checkout import Checkout
+from tools import sboms
 
 LOCK = read_lock(Path(__file__).parents[1] / "pins.lock")
 HOME = "http://cyclonedx.org/schema/"
@@ -81,3 +82,9 @@ def test_the_task_prints_the_document_alone(checkout: Checkout) -> None:
     refused = checkout.run("stacks", "--sbom=zluda-v6p69-sdk99")
     assert refused.returncode == 2
     assert "try zluda-v6p69-sdk64" in refused.stderr
+
+
+def test_a_release_carries_the_document_of_every_stack(tmp_path: Path) -> None:
+    assert sboms.main(tmp_path / "components") == 0
+    found = {path.name: json.loads(path.read_text("utf-8")) for path in (tmp_path / "components").iterdir()}
+    assert found == {f"{stack.id}.cdx.json": sbom_of(LOCK, stack) for stack in LOCK.stacks.values()}

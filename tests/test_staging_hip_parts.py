@@ -9,8 +9,7 @@ import pytest
 
 from scripts.app.setup_steps import kernel_notes
 from scripts.errors import IntegrityError
-from scripts.launch.environ import hip_home
-from scripts.launch.request import search_folders
+from scripts.launch.environ import hip_home, search_folders
 from scripts.model import (
     Artifact,
     ArtifactFormat,

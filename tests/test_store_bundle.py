@@ -166,9 +166,8 @@ def test_one_machine_fetches_and_another_sets_up_without_network(checkout: Check
     assert {s["name"]: s["status"] for s in staged["steps"]}["bundle"] == "done"
     assert (Path(staged["path"]) / "cuda_check").is_file()
     third = {**small.env, "CUDA_AMD_CACHE": str(tmp_path / "a third store")}
-    done = checkout.run("setup", "--offline", "--yes", f"--supplied={target}", env=third)
-    assert "1 archives of small verified by hash" in done.stdout + done.stderr, "setup takes it as well"
-    assert list((tmp_path / "a third store" / "runtimes-v1").iterdir())
+    checkout.run("setup", "--offline", "--yes", f"--supplied={target}", env=third)
+    assert list((tmp_path / "a third store" / "runtimes-v1").iterdir()), "setup takes it as well"
 
 
 def test_a_lab_bundles_a_stack_for_a_machine_of_another_kind(checkout: Checkout, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from tools.figures import __main__ as every_figure
 from tools.figures import store_figures
 from tools.figures.rows import Row, against, race, show, table
 
+pytestmark = pytest.mark.proof
+
 
 def test_contenders_run_in_turns() -> None:
     order: list[str] = []

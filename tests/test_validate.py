@@ -46,6 +46,8 @@ from scripts.launch.injection import Via, ViaFacts, not_applicable_reason
 from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from tests.checkout import ROOT, Checkout
 
+pytestmark = pytest.mark.proof
+
 START = datetime(2026, 9, 1, tzinfo=UTC)
 
 

@@ -15,6 +15,8 @@ from tools.windows_bed.cudart import CUDART_LOCK
 from tools.windows_bed.session import windows_path
 from tools.windows_bed.wheels import windows_requirements
 
+pytestmark = pytest.mark.proof
+
 windows_only = pytest.mark.windows_only
 
 STATUS_DLL_NOT_FOUND = 0xC0000135

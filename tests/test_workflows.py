@@ -61,7 +61,7 @@ def runners(job: dict[str, Any]) -> list[str]:
 
 
 def test_there_is_something_to_check() -> None:
-    assert {path.stem for path in WORKFLOWS} == {"ci", "compatibility", "pins", "validate"}
+    assert {path.stem for path in WORKFLOWS} == {"ci", "compatibility", "pins", "release", "validate"}
     assert any("self-hosted" in runners(job) for job in read(WORKFLOWS[-1])["jobs"].values())
 
 
@@ -74,6 +74,8 @@ def test_every_job_has_few_rights_pinned_actions_and_an_end(
     rights = job["permissions"]
     if rights == PROPOSING:
         assert job["needs"] == "check", "what a stranger wrote was read by a job without rights"
+    elif rights == {"contents": "write"}:
+        assert set(workflow["on"]) == {"push"}, "only who may push a tag drafts a release"
     else:
         assert rights == {"contents": "read"} if own else rights.get("contents") == "read"
         assert set(rights) <= {"contents", "issues"}
@@ -133,6 +135,7 @@ ELSEWHERE = {
     "python -m scripts pins.check": "test_pins_tasks, against a local server",
     "python -m scripts pins.update --write": "test_pins_tasks, against a local server",
     "python .github/scripts/regressions.py validations": "below, against a local server",
+    "python -m tools.sboms components": "test_sbom",
     "python -m pip install --require-hashes -r requirements.lock": "test_bootstrap: the front door",
     'python .github/scripts/submission.py "$GITHUB_EVENT_PATH" checked': "test_submission",
 }
@@ -144,6 +147,9 @@ def test_the_steps_are_commands_that_a_person_types(line: str, checkout: Checkou
         return
     if line.startswith("{ echo"):
         assert "git diff -- pins.lock" in line
+        return
+    if line.startswith("gh release create"):
+        assert "--draft" in line
         return
     if "gh pr create" in line:
         assert "git add evidence" in line

@@ -45,6 +45,7 @@ def test_what_is_placed_is_there_while_it_runs_and_gone_afterwards(ready: Checko
     assert ready.json("status")["placements"] == []
 
 
+@pytest.mark.proof
 def test_what_is_kept_is_shown_by_status_and_taken_back_by_unwrap(ready: Checkout, program: Path) -> None:
     before = names(program)
     done = ready.run("wrap", f"--exe={program}", "--keep")
@@ -57,6 +58,7 @@ def test_what_is_kept_is_shown_by_status_and_taken_back_by_unwrap(ready: Checkou
     assert (program.parent / "libcuda.so.1").read_bytes() == b"the program's own"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("how", ["rm -rf", "rm -rf journal"], ids=["folder", "journal"])
 def test_a_program_that_removes_the_record_does_not_pass_for_an_undo(
     ready: Checkout, program: Path, how: str

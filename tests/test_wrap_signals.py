@@ -15,7 +15,7 @@ import pytest
 from scripts.osal.signals import blocked, ending, stopping
 from tests.python_programs import write_python_program
 
-pytestmark = pytest.mark.posix_only
+pytestmark = [pytest.mark.proof, pytest.mark.posix_only]
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 60.0

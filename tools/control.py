@@ -7,9 +7,9 @@ It needs Linux, git, an NVIDIA driver, a C compiler, Python 3.11 or newer with N
 the same interpreter or the network to make ``.venv``. Every step runs in a clone of this checkout's commit,
 so that documents name a commit and nothing beside it; what is not committed does not take part. Whatever
 fails, the other steps still run and everything is collected: OUTPUT gets ``summary.txt``, ``summary.json``
-and ``control.tar.gz`` (documents, records, pictures, logs, and what every step printed). With ``--workloads``
-OUTPUT/evidence holds the run records under names that ``evidence/`` can take. The exit code is 0 if setup,
-check and every workload passed.
+and ``control.tar.gz`` (documents, records, pictures, logs, and what every step printed). Its ``evidence/``
+holds the run records under names that ours can take. The exit code is 0 if setup, check and every workload
+passed.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Control:
         return {**os.environ, **places, "NO_COLOR": "1", "PYTHONUTF8": "1"}
 
     def collect(self, stack: str = STACK) -> None:
-        """Put everything into three files, and the records into a folder."""
+        """Put everything into three files; the records also under names that ``evidence/`` can take."""
         form = "{:<26} code {:<5} {:>6} s  {}"
         keys = ("name", "code", "seconds", "detail")
         lines = [form.format(*(str(step.get(key, "-")) for key in keys)) for step in self.steps]
@@ -121,15 +121,16 @@ class Control:
         facts = {"commit": git(self.checkout, "rev-parse", "HEAD"), "machine": machine()}
         text = json.dumps({**facts, "steps": self.steps}, indent=1)
         (self.output / "summary.json").write_text(text + "\n", encoding="utf-8")
+        collect_records(self.steps, self.work, label=stack, date=time.strftime("%Y-%m-%d", time.gmtime()))
         with tarfile.open(self.output / "control.tar.gz", "w:gz") as archive:
             for folder, name in (
                 (self.checkout / "stage" / "reports", "reports"),
                 (self.work / "steps", "steps"),
+                (self.work / "evidence", "evidence"),
             ):
                 if folder.is_dir():
                     archive.add(folder, name)
         print("\n".join(lines))
-        collect_records(self.steps, self.output, label=stack, date=time.strftime("%Y-%m-%d", time.gmtime()))
 
 
 def clone(source: Path, folder: Path) -> Path:

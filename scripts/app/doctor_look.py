@@ -299,7 +299,7 @@ _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_$]{2,4000}")
 #: So many kernels are explained, and so many different words of a log are looked up.
 SHOWN: Final = 3
 MAX_NAMES: Final = 20_000
-_STACK_LOOKED_AT: Final = "the files of the active stack"
+_STACK_LOOKED_AT: Final = "the active stack"
 _LOOKED_AT: Final = "the PTX in the program's files against the table of the stack's release"
 
 

@@ -11,7 +11,9 @@ from scripts.binary.image import Image, read_image
 from scripts.binary.imports import WindowsFolders, search_path
 from scripts.doctor.program_libraries import Missing, missing_libraries
 from scripts.host.windows import system32
+from scripts.model import Runtime
 from scripts.preflight.libraries import named
+from scripts.preflight.loading import MissingCudaLibrary, missing_cuda_library
 
 #: Where Linux looks without being asked; what lies elsewhere is in its cache.
 _STANDARD: Final = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
@@ -40,6 +42,16 @@ def missing_at_start(
     look = _Windows if platform == "win32" else _Linux
     loader = look(program, environ, tuple(more))
     return list(missing_libraries([program, *later], loader.needs, loader.find))
+
+
+def lacking_cuda(
+    program: Path, environ: Mapping[str, str], platform: str, runtime: Runtime
+) -> tuple[MissingCudaLibrary, ...]:
+    """Name the libraries of NVIDIA's that a program started with a stack lacks, and who brings them."""
+    provided = {file.provides for file in runtime.files if file.provides}
+    missing = missing_at_start(program, environ, platform)
+    found = (missing_cuda_library(one.name, stack=runtime.stack, provided=provided) for one in missing)
+    return tuple(one for one in found if one is not None)
 
 
 class _Windows:

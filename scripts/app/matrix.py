@@ -39,7 +39,7 @@ COPIED: Final = ("site.css", "find.js", "parts.js", "pages.js", "site.js")
 FIRST_VIEW: Final = (*COPIED, "index.html", "data/start.js")
 SITE: Final = ("docs", "site")
 #: How a result comes into the matrix; shown on the page as two lines to paste.
-CONTRIBUTE: Final = ("python3 -m scripts setup", "python3 -m scripts report --bundle")
+CONTRIBUTE: Final = ("python3 -m scripts setup", "python3 -m scripts report --submit")
 THIS_BUILD: Final = "data/this-build.json"
 PREVIOUS_BUILD: Final = "data/previous-build.json"
 CHANGES: Final = "data/changes.json"

@@ -18,7 +18,6 @@ from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.guards import refuse_guarded
 from scripts.host.gpu import AMD
-from scripts.host.support import NativeWay, native_ways
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import recognised
 from scripts.lock.reader import find_stack
@@ -26,7 +25,6 @@ from scripts.model import Host, Lock, Stack, StackKind
 from scripts.preflight.coverage import Covered, Reason, StackFacts, Verdict, grouped
 from scripts.preflight.cuda_versions import versions_json, wanted_versions
 from scripts.preflight.examine import Examined, examine
-from scripts.preflight.kernel_advice import Avoidance, avoidances
 from scripts.preflight.kernels import KernelStore, demangled, differences, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
 from scripts.preflight.loading import Places, loading_of, places_of
@@ -44,9 +42,10 @@ from scripts.preflight.verdict import (
     static_runtime_refusal,
 )
 from scripts.staging.runtimes import read_history
-from scripts.staging.select import only_when_named
 
 if TYPE_CHECKING:
+    from scripts.host.support import NativeWay
+    from scripts.preflight.kernel_advice import Avoidance
     from scripts.probing.failures import ProbeWarning
 
 CACHE_FOLDER: Final = "preflight-v1"
@@ -221,6 +220,8 @@ def preflight(
         raise UsageError("exe-needed", msg, hint="name it: invoke preflight --exe=PATH")
     from scripts.app.evidence_lookup import worth_here  # noqa: PLC0415 - `wrap` comes here as well and has no use for it
     from scripts.app.probe_findings import probe_warnings  # noqa: PLC0415 - as above
+    from scripts.preflight.kernel_advice import avoidances  # noqa: PLC0415 - as above
+    from scripts.staging.select import only_when_named  # noqa: PLC0415 - as above
 
     lock = lock_of(ws)
     wanted = _stack(ws, lock, stack)
@@ -375,6 +376,8 @@ def _native(program: Path, host: Host) -> tuple[NativeWay, ...]:
     if gpu is None or gpu.vendor != AMD:
         return ()
     programs = recognised(program_facts(program))
+    from scripts.host.support import native_ways  # noqa: PLC0415 - `wrap` comes here and shows none
+
     ways = native_ways(gfx=gpu.gfx or "", os=host.os, programs=programs)
     return tuple(way for way in ways if way.own)
 

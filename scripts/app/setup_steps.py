@@ -28,6 +28,7 @@ from scripts.app.download_summary import (
 )
 from scripts.app.evidence_lookup import worth_here
 from scripts.errors import FetchError, HostError, IntegrityError, StagedFileError, UsageError
+from scripts.host.hip import fitting_root
 from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.reader import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
@@ -43,7 +44,7 @@ from scripts.staging.assemble import (
 from scripts.staging.build import native_files
 from scripts.staging.foreign import select_for
 from scripts.staging.runtimes import load_runtime, read_history, verify_runtime
-from scripts.staging.select import Selection, fitting_root, select_stack
+from scripts.staging.select import Selection, select_stack
 from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
 

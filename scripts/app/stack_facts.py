@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from scripts.host.hip import fitting_root
 from scripts.host.hip_libraries import RUNTIME, backends_in_files, backends_in_root, kernels_for
-from scripts.launch.request import LAUNCHER
+from scripts.launch.injection import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
 from scripts.preflight.coverage import Provider, ReportedVersions, StackFacts
 from scripts.preflight.cuda_versions import reported_versions
 from scripts.preflight.libraries import api_table
-from scripts.staging.select import fitting_root
 
 
 def stack_facts(

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from scripts.app.context import Staged, Workspace
 from scripts.errors import LaunchError
+from scripts.host.hip import fitting_root
 from scripts.launch.environ import EnvPlan, GpuChoice, hip_home, plan_environment
 from scripts.launch.injection import Via
-from scripts.launch.request import parse_timeout
+from scripts.launch.program import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, StackKind
 from scripts.osal.paths import home_folder
 from scripts.osal.process import run_captured
 from scripts.osal.processes import Captured, running, this_process
 from scripts.placement.layout import PlacementRegistry
-from scripts.staging.select import fitting_root
 
 if TYPE_CHECKING:
     from scripts.evidence.document import Revision

@@ -36,7 +36,7 @@ class StatusResult(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        shown = "number stack digest options created reason document?"
+        shown = "number stack digest options created=activated reason document?"
         return {
             "active": pick(self.active, shown) if self.active is not None else None,
             "lock": pick(self.lock, "path digest custom"),

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace, read_count
+from scripts.app.loader_look import lacking_cuda
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import redactor_of, revision_of, run_ours
 from scripts.app.wrap.plan import WrapRequest, plan_run
@@ -21,7 +22,7 @@ from scripts.bench.workload_record import Record, judge_run, parse_record
 from scripts.bench.workloads import OwnWorkload, Workload
 from scripts.host.facts import UNKNOWN, read_condition
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.osal.process import capture
+from scripts.osal.process import capture, is_loaders
 from scripts.osal.processes import Captured, Command
 from scripts.osal.text import time_stamp
 
@@ -160,8 +161,13 @@ def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attemp
     captured = capture(command, timeout=workload.timeout)
     text = captured.stdout.decode("utf-8", "replace") + "\n" + captured.stderr.decode("utf-8", "replace")
     record, iterations = _read_own(workload, text, captured)
+    result = _judge(record, captured, workload.name, application=True)
+    if not captured.timed_out and is_loaders(captured.returncode, ws.platform):
+        started = program if program.is_absolute() else command.program
+        lacking = lacking_cuda(started, command.env, ws.platform, staged.runtime)
+        result = replace(result, detail="; ".join((result.detail, *(one.inside for one in lacking))))
     return Attempt(
-        result=_judge(record, captured, workload.name, application=True),
+        result=result,
         iterations=iterations,
         data=record.data,
         output=transcript(captured),

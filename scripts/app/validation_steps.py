@@ -22,8 +22,7 @@ from scripts.app.wrap.placing import BesidePlacer
 from scripts.app.wrap.plan import WrapRequest, plan_run
 from scripts.app.wrap.wrap_types import Inspected, WrapPlacement
 from scripts.errors import TargetError, WorkspaceError
-from scripts.launch.injection import Via, ViaFacts, not_applicable_reason
-from scripts.launch.request import launcher_in
+from scripts.launch.injection import Via, ViaFacts, launcher_in, not_applicable_reason
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.osal.fs import hash_file, is_link
 from scripts.osal.process import capture

@@ -167,11 +167,11 @@ def _workspace(environ: Mapping[str, str], out: Out, *, as_json: bool) -> Worksp
     return ws
 
 
-def _ask(out: Out, bill: DownloadSummary) -> bool:
+def _ask(out: Out, summary: DownloadSummary) -> bool:
     """Put the question about a download; loaded only where there is one."""
-    from scripts.cli.views.stacks import ask_about_download  # noqa: PLC0415 - see above
+    from scripts.cli.views.setup import ask_about_download  # noqa: PLC0415 - see above
 
-    return ask_about_download(bill, out)
+    return ask_about_download(summary, out)
 
 
 def _is_tty(stream: object) -> bool:

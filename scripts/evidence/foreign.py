@@ -37,12 +37,12 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import MAX_BYTES
 from scripts.host.gpu import AMD
+from scripts.host.hip import in_range
 from scripts.host.hipinfo import decode
 from scripts.model import CapabilityResult, HipSource, Level, Lock, Outcome, StackKind
 from scripts.osal.redaction import Redactor
 from scripts.osal.text import printable, without_ansi
 from scripts.serialize import parse_json
-from scripts.staging.select import in_range
 
 URL: Final = "https://github.com/Speedstu/CUDA-for-AMD-Windows"
 PROJECT: Final = "CUDA-for-AMD-Windows"

@@ -79,7 +79,7 @@ def submission_of(document: Document, redactor: Redactor) -> Submission:
     if len(text) > MOST_IN_ISSUE:
         msg = f"the document has {len(text):,} characters, and an issue takes {MOST_IN_ISSUE:,}"
         raise UsageError(
-            "document-too-long", msg, hint="attach a bundle to the issue instead: invoke report --bundle"
+            "document-too-long", msg, hint="send a bundle with the issue instead: invoke report --bundle"
         )
     fields = {"gpu": _gpu(clean), "stack": clean.subject.stack, "result": _result(clean)}
     title = f"{fields['stack']} on {fields['gpu']}: {fields['result']}"

@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from scripts.binary.properties import file_version
 from scripts.errors import UsageError
-from scripts.host.hip_libraries import generation, libraries_named
-from scripts.model import HipRoot
+from scripts.host.hip_libraries import absent_of_whole, generation, libraries_named
+from scripts.model import HipRoot, Host, Stack
 
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 _HIPRTC = re.compile(r"hiprtc(\d\d)(\d\d)\.dll", re.IGNORECASE)
@@ -265,3 +265,32 @@ def _real(path: Path) -> Path:
         return path.resolve()
     except OSError:
         return path
+
+
+def fitting_root(stack: Stack, host: Host) -> HipRoot | None:
+    """Return the first HIP root of this machine whose version the stack accepts and that is whole."""
+    fitting = (r for r in host.hip_roots if in_range(stack.hip.range, r.version) and not lacking(r))
+    return next(fitting, None)
+
+
+def in_range(version_range: str, version: str | None) -> bool:
+    """Whether a root of this version is inside the range; an empty range takes every root."""
+    if not version_range:
+        return True
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and few runs compare
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - as above
+
+    try:
+        return version is not None and SpecifierSet(version_range).contains(
+            Version(version), prereleases=True
+        )
+    except InvalidVersion:
+        return False
+
+
+def lacking(root: HipRoot) -> list[str]:
+    """Name what a root lacks to serve any translation layer; nothing where its content is not known.
+
+    Runtime and libraries must lie in one root: layers look into one folder only.
+    """
+    return absent_of_whole(root.libraries) if root.libraries else []

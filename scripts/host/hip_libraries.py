@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from scripts.host.support import document
-
+TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
 #: The HIP runtime itself, which every other library and every CUDA program needs.
 RUNTIME: Final = "amdhip64"
 #: Where libraries and kernels lie in a HIP root, on Windows and on Linux.
@@ -55,6 +54,14 @@ class HipLibrary(Struct, frozen=True, kw_only=True):
     def essential(self) -> bool:
         """Whether no CUDA program can start without it."""
         return self.name == RUNTIME
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Read ``data/hip.toml`` once."""
+    import tomllib  # noqa: PLC0415 - many runs never read the table
+
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
 @cache

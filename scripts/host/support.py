@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
-
+from scripts.host.hip_libraries import document
 
 #: Parts of a Windows driver's number.
 FOUR: Final = 4
@@ -147,14 +146,6 @@ def sdk_notes(gfx: str, hip_version: str) -> tuple[str, ...]:
         for note in document()["sdk_note"]
         if gfx in note["gfx"] and note["sdk"] == release
     )
-
-
-@cache
-def document() -> dict[str, Any]:
-    """Read the table once."""
-    import tomllib  # noqa: PLC0415 - many runs never read the table
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
 def _release(hip_version: str) -> str | None:

@@ -75,7 +75,7 @@ class Network:
         self.optimizer.step()
         mark()
         seconds = {name + "_s": marks[i + 1] - marks[i] for i, name in enumerate(PHASES)}
-        return {**seconds, "update_s": marks[-1] - marks[0], "loss": float(loss)}
+        return {**seconds, "update_s": marks[-1] - marks[0], "loss": float(loss.detach())}
 
 
 def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
@@ -97,7 +97,7 @@ def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
         library, name = load_first(["nvcuda.dll"] if WINDOWS else ["libcuda.so.1"])
         report["libraries"]["driver"] = path_of(library, name)
     report["first"], report["iterations"] = rows[0], rows[1:]
-    exact = float(Network(torch, "cpu", torch.float64, options.seed).forward())
+    exact = float(Network(torch, "cpu", torch.float64, options.seed).forward().detach())
     apart = abs(rows[0]["loss"] - exact) / abs(exact)
     fell = rows[-1]["loss"] < rows[0]["loss"]
     problems = [] if apart <= TOLERANCE else ["the first loss is %.3g of its size away" % apart]

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from scripts.errors import HostError, UsageError
-from scripts.launch.request import search_folders
+from scripts.host.hip_libraries import RUNTIME
 from scripts.model import HipRoot, HipSource, Runtime, Stack, StackKind
 
 Action = Literal["set", "unset", "prepend"]
@@ -250,3 +250,53 @@ def _check_capability(value: str | None) -> None:
 def _pure(path: PurePath, platform: str) -> PurePath:
     """Return a path in the flavour of the platform that is planned for."""
     return PureWindowsPath(str(path)) if platform == "win32" else PurePosixPath(path.as_posix())
+
+
+Kind = Literal["layer", "hip", "libtorch"]
+
+#: How the file names (lower case) begin that mark a folder, in search order.
+MARKS: Final[dict[Kind, tuple[str, ...]]] = {
+    "hip": (RUNTIME, f"lib{RUNTIME}.so"),
+    "libtorch": ("torch_cpu.dll", "torch.dll", "libtorch.so", "libtorch_cpu.so"),
+}
+#: What AMD's packages for Linux bring beside HIP's own libraries, each in a folder of its own: libraries of
+#: the system they were built with, and the compiler's (ROCm/TheRock).
+BESIDE_HIP: Final = ("rocm_sysdeps/lib", "llvm/lib")
+#: Parts of the layer that must never be on a search path: they write traces, or serve 32-bit programs.
+ASIDE: Final = frozenset({"trace", "trace_nvidia", "32"})
+WHY: Final[dict[Kind, str]] = {
+    "layer": "the stack's CUDA libraries",
+    "hip": "the HIP runtime that came with the stack",
+    "libtorch": "LibTorch, an optional part of the stack",
+}
+
+
+class Folder(Struct, frozen=True, kw_only=True):
+    """One folder to search, and why."""
+
+    kind: Kind
+    path: PurePath
+    why: str
+
+
+def search_folders(runtime: Runtime) -> tuple[Folder, ...]:
+    """Return the runtime's folders in search order: the layer, HIP, LibTorch; empty without files."""
+    if runtime.path is None:
+        return ()
+    layer = PurePosixPath()
+    found: list[tuple[Kind, PurePosixPath]] = [("layer", layer)]
+    for kind, marks in MARKS.items():
+        for file in runtime.files:
+            path = PurePosixPath(file.name)
+            folder = path.parent
+            if path.name.lower().startswith(marks) and not ASIDE & set(folder.parts) and folder != layer:
+                found.append((kind, folder))
+                if kind == "hip" and folder.name == "lib":
+                    found += ((kind, folder / name) for name in BESIDE_HIP if _holds(runtime, folder / name))
+                break
+    return tuple(Folder(kind=kind, path=runtime.path / folder, why=WHY[kind]) for kind, folder in found)
+
+
+def _holds(runtime: Runtime, folder: PurePosixPath) -> bool:
+    """Whether a runtime has a file right in a folder."""
+    return any(PurePosixPath(file.name).parent == folder for file in runtime.files)

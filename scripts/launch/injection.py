@@ -19,8 +19,9 @@ from msgspec import Struct
 from scripts.errors import LaunchError, StagedFileError
 from scripts.launch.argv import PATH_LIMIT, launcher_line, refuse_unstartable, utf16_units
 from scripts.launch.environ import EnvChange
-from scripts.launch.request import launcher_in
-from scripts.model import Runtime, StackKind
+from scripts.model import Runtime, RuntimeFile, StackKind
+
+LAUNCHER: Final = "zluda.exe"
 
 
 class Via(StrEnum):
@@ -345,3 +346,9 @@ def ascii_folder(
 def _serves(path: str) -> bool:
     """Whether Detours can store it, with room for the longest file name of a layer."""
     return path.isascii() and utf16_units(path) + len(r"\32\zluda_redirect.dll") <= PATH_LIMIT
+
+
+def launcher_in(runtime: Runtime, *, bits: int = 64) -> RuntimeFile | None:
+    """Return the launcher for programs of ``bits``, or ``None`` where the stack has none."""
+    wanted = f"32/{LAUNCHER}" if bits == 32 else LAUNCHER  # noqa: PLR2004 - the word size itself
+    return next((f for f in runtime.files if f.name.lower() == wanted), None)

@@ -101,6 +101,10 @@ class Fs:
             return tuple(sorted(os.listdir(extended_path(folder))))
         except FileNotFoundError:
             return ()
+        except OSError:
+            if sys.platform == "win32" and not os.path.lexists(extended_path(folder)):
+                return ()  # a folder that goes just now is denied or called misnamed there
+            raise
 
     def read(self, path: Path) -> bytes:
         """Return the bytes of a small file of ours."""
@@ -204,7 +208,7 @@ class Fs:
         """Remove an empty folder; false if it is not empty. Absent is fine."""
         self.before("rmdir", folder)
         try:
-            os.rmdir(extended_path(folder))
+            retry_on_sharing_violation(lambda: os.rmdir(extended_path(folder)))
         except FileNotFoundError:
             return True
         except OSError as error:

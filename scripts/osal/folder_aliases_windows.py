@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Final
 
 from scripts.errors import LaunchError
 from scripts.osal import winapi
+from scripts.osal.fs import extended_path
+from scripts.osal.paths import plain_spelling
 
 assert sys.platform == "win32"  # noqa: S101 - tells mypy which half this is
 
@@ -47,8 +49,8 @@ class _SecurityAttributes(ctypes.Structure):
 def short_name(path: Path) -> str | None:
     """Return the 8.3 form of a path, or ``None`` where the volume keeps none."""
     buffer = ctypes.create_unicode_buffer(NAME_LIMIT)
-    length = winapi.kernel32.GetShortPathNameW(str(path), buffer, NAME_LIMIT)
-    return buffer.value if 0 < length < NAME_LIMIT else None
+    length = winapi.kernel32.GetShortPathNameW(extended_path(path), buffer, NAME_LIMIT)
+    return plain_spelling(buffer.value) if 0 < length < NAME_LIMIT else None
 
 
 def private_junction(target: Path, shared: Path) -> Path:

@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scripts.errors import LaunchError
-from scripts.osal.output_log import Keep, Log, Tee, feed
 from scripts.osal.processes import Captured, Command, Dialog, LogTo, MappedFiles, ProcessResult, ProcessTree
 from scripts.osal.signals import DeferredSignals, ForwardedSignals
 
@@ -25,6 +24,12 @@ if sys.platform == "win32":
 else:
     from scripts.osal.process_posix import PosixTree as StartedTree
 
+if TYPE_CHECKING:
+    from scripts.osal.output_log import Keep, Log, Tee
+
+#: How a program ends whose libraries were not found: on Windows at its start or when first used, on Linux.
+NOT_FOUND: Final = frozenset({0xC0000135, 0xC06D007E})
+NO_LIBRARY: Final = 127
 #: Seconds between asking a process to end and ending it.
 GRACE: Final = 3.0
 #: Seconds between two looks for message boxes, and the longest sleep of the waiting loop.
@@ -209,11 +214,13 @@ def _start_inherited(
     command: Command, log: Log | None, *, unattended: bool, drop: bytes
 ) -> tuple[ProcessTree, tuple[Tee, ...]]:
     """Start with our own handles, or with pipes that are copied to them and into the log."""
+    if log is None and not drop:
+        return StartedTree(command, session=False, unattended=unattended), ()
+    from scripts.osal.output_log import Tee  # noqa: PLC0415 - most runs copy nothing
+
     if log is not None:
         tree, out, err = _start_piped(command, session=False, stdin=None, unattended=unattended)
         return tree, (Tee(out, 1, log), Tee(err, 2, log, drop=drop))
-    if not drop:
-        return StartedTree(command, session=False, unattended=unattended), ()
     err, err_child = os.pipe()
     try:
         tree = StartedTree(command, session=False, unattended=unattended, stderr=err_child)
@@ -227,6 +234,8 @@ def _start_inherited(
 
 def _start_captured(command: Command, stdin: bytes | None) -> tuple[ProcessTree, Keep, Keep]:
     """Start without a console, reading nothing or the given bytes."""
+    from scripts.osal.output_log import Keep, feed  # noqa: PLC0415 - `wrap` itself captures nothing
+
     if stdin is None:
         source = os.open(os.devnull, os.O_RDONLY)
         sink = None
@@ -267,6 +276,8 @@ def _start_piped(
 
 def _open_log(log: LogTo, stack: ExitStack) -> Log:
     """Open the log before anything is started."""
+    from scripts.osal.output_log import Log  # noqa: PLC0415 - most runs write none
+
     try:
         opened = Log(log.path, log.cap)
     except OSError as error:
@@ -294,6 +305,11 @@ def name_exit(code: int, *, platform: str = sys.platform) -> str:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
+
+
+def is_loaders(code: int, platform: str = sys.platform) -> bool:
+    """Whether a program ended as the system's loader ends one whose libraries were not found."""
+    return (code & 0xFFFFFFFF) in NOT_FOUND if platform == "win32" else code == NO_LIBRARY
 
 
 def signed(code: int) -> int:

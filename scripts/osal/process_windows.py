@@ -138,7 +138,11 @@ START_ERRORS: Final[dict[int, tuple[str, str, str]]] = {
         "was removed by the antivirus program",
         "see what it reports about the file",
     ),
-    267: ("folder-not-found", "cannot start in that folder: it does not exist", "check --cwd"),
+    267: (
+        "folder-not-found",
+        "cannot start in that folder: it does not exist, or its path is too long",
+        "check --cwd",
+    ),
     740: (
         "elevation-required",
         "asks for administrator rights, which this workspace never does",

@@ -143,8 +143,11 @@ def clear(layout: Layout, fs: Fs) -> tuple[str, ...]:
                 fs.unlink(layout.state / folder / name)
             except PermissionError:
                 held.append(f"{folder}/{name}")
-        if not any(name.startswith(f"{folder}/") for name in held):
-            fs.rmdir(layout.state / folder)
+        try:
+            if not any(name.startswith(f"{folder}/") for name in held):
+                fs.rmdir(layout.state / folder)
+        except PermissionError:
+            held.append(folder)
     if held:
         return tuple(held)
     fs.unlink(layout.readme)

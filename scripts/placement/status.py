@@ -94,13 +94,13 @@ def placement_status(
         journal, vanished = journal_or_memory(layout, fs, memory) if there else (None, False)
         if vanished or (not there and memory is not None and outstanding(layout, fs, memory)):
             return _lost(target, memory)
+        if journal is None:
+            half = fs.look(layout.state) is not None
+            standing = TargetState.HALF_PLACED if half else TargetState.NOTHING
+            return PlacementStatus(target=target, standing=standing, advice=_way_out(target) if half else "")
+        status = _standing(layout, journal, fs)
     except (JournalError, OSError) as error:
         return PlacementStatus(target=target, standing=TargetState.UNREADABLE, advice=str(error))
-    if journal is None:
-        half = fs.look(layout.state) is not None
-        standing = TargetState.HALF_PLACED if half else TargetState.NOTHING
-        return PlacementStatus(target=target, standing=standing, advice=_way_out(target) if half else "")
-    status = _standing(layout, journal, fs)
     return replace(status, standing=TargetState.LOST) if lost and status.standing in _AFTER else status
 
 

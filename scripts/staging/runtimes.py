@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.errors import ConflictError, HistoryError, StagedFileError, UsageError
@@ -126,14 +126,14 @@ MAX_TEXT: Final = 1024
 
 
 class Generation(Struct, frozen=True, kw_only=True):
-    """One entry: ``created`` is UTC in ISO 8601, ``lock`` the digest of the lock it came from."""
+    """One entry: ``activated`` is UTC in ISO 8601, ``lock`` the digest of the lock it came from."""
 
     number: int
     stack: str
     digest: str
     options: tuple[str, ...]
     lock: str
-    created: str
+    activated: str = field(name="created")
     reason: str
     document: str = ""
 
@@ -247,14 +247,14 @@ def activate(
             _write(stage, History(current=history.current, generations=rows))
             return shown
         number = max((g.number for g in history.generations), default=0) + 1
-        created = utc_now().isoformat()
+        activated = utc_now().isoformat()
         new = Generation(
             number=number,
             stack=stack,
             digest=digest,
             options=options,
             lock=lock,
-            created=created,
+            activated=activated,
             reason=reason,
             document=document,
         )

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from scripts.errors import HostError
 from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
-from scripts.host.hip_libraries import absent_of_whole
+from scripts.host.hip import fitting_root, lacking
 from scripts.host.support import (
     SupportLevel,
     native_ways,
@@ -65,12 +65,6 @@ def select_stack(
     if not fitting:
         _refuse(host, lock, gpu, candidates)
     return _judged(host, lock, worth, gpu, fitting, only_proven=only_proven)
-
-
-def fitting_root(stack: Stack, host: Host) -> HipRoot | None:
-    """Return the first HIP root of this machine whose version the stack accepts and that is whole."""
-    fitting = (r for r in host.hip_roots if in_range(stack.hip.range, r.version) and not _absent(r))
-    return next(fitting, None)
 
 
 def unmet(stack: Stack, host: Host, gpu: Gpu | None, *, forced: bool = False) -> tuple[str, ...]:
@@ -299,32 +293,9 @@ def _unmet_hip(stack: Stack, host: Host) -> list[str]:
     return [f"needs {what} {stack.hip.range}".rstrip() + f"; found {', '.join(found) or 'none'}"]
 
 
-def in_range(version_range: str, version: str | None) -> bool:
-    """Whether a root of this version is inside the range; an empty range takes every root."""
-    if not version_range:
-        return True
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and few runs compare
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - as above
-
-    try:
-        return version is not None and SpecifierSet(version_range).contains(
-            Version(version), prereleases=True
-        )
-    except InvalidVersion:
-        return False
-
-
-def _absent(root: HipRoot) -> list[str]:
-    """Name what a root lacks to serve any translation layer; nothing where its content is not known.
-
-    Runtime and libraries must lie in one root: layers look into one folder only.
-    """
-    return absent_of_whole(root.libraries) if root.libraries else []
-
-
 def _without(root: HipRoot) -> str:
     """Say what a root lacks, for a list of roots."""
-    absent = _absent(root)
+    absent = lacking(root)
     return f" (without {' and '.join(absent)})" if absent else ""
 
 

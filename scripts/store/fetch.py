@@ -1,6 +1,6 @@
 """Download an artifact once, verified, into the store.
 
-First comes a decision that reads only names and sizes (``plan_fetch``, for the bill), then the act. Nothing
+First comes a decision that reads only names and sizes (``plan_fetch``), then the act. Nothing
 gets its final name before its SHA-256 was the pinned one.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: A download of unknown size stops here.
 MAX_UNKNOWN_SIZE: Final = 8 * 1024**3
-#: How much larger a packed artifact becomes when unpacked, for the bill only.
+#: How much larger a packed artifact becomes when unpacked, for the summary only.
 _GROWTH: Final = 3
 
 
@@ -55,7 +55,7 @@ class FetchAction(StrEnum):
 
 
 class FetchPlan(Struct, frozen=True, kw_only=True):
-    """The decision for one artifact, for the bill.
+    """The decision for one artifact, for the summary.
 
     Attributes:
         artifact: what it is about.

@@ -41,12 +41,13 @@ from scripts.launch.injection import (
     ViaFacts,
     ascii_folder,
     choose_via,
+    launcher_in,
     no_launcher,
     plan_launcher,
     refuse_store_app,
 )
 from scripts.launch.profiles import TORCH_REPORT
-from scripts.launch.request import find_program, launcher_in, parse_settings, parse_timeout
+from scripts.launch.program import find_program, parse_settings, parse_timeout
 from scripts.model import StackKind
 from scripts.osal.fs import read_bounded
 from scripts.osal.paths import current_folder, user_path
@@ -382,6 +383,11 @@ if sys.platform == "win32":
 
 else:
 
+    def short_name(path: Path) -> str | None:
+        """Say that there are no 8.3 names here."""
+        del path
+        return None
+
     def layer_folder(ws: Workspace, folder: Path) -> PureWindowsPath:
         """Return the folder unchanged: there is no launcher here."""
         del ws
@@ -396,4 +402,4 @@ def named_program(ws: Workspace, exe: str) -> Path:
         LaunchError: no such program is there.
     """
     search = partial(shutil.which, path=ws.environ.get("PATH", ""))
-    return find_program(exe, cwd=current_folder(), search=search, platform=ws.platform)
+    return find_program(exe, cwd=current_folder(), search=search, platform=ws.platform, short_name=short_name)

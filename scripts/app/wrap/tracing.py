@@ -23,7 +23,7 @@ from scripts.errors import LaunchError, UsageError
 from scripts.evidence.tracelog import Load, TableCheck, TableFault, TraceReader, TraceSummary
 from scripts.launch.environ import EnvChange
 from scripts.launch.injection import LOG_DIR, LOG_NAME, Via, ViaChoice, plan_trace
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
 from scripts.osal.text import file_stamp
 from scripts.preflight.coverage import count_of
 from scripts.preflight.kernels import ptx_source
@@ -196,12 +196,11 @@ def _texts(folder: Path, loads: Sequence[Load]) -> Iterator[tuple[Load, str, byt
                 continue
             path = folder / load.log / Path(name).name
             with suppress(OSError):
-                if path.stat().st_size <= MAX_BYTES:
-                    text = path.read_bytes()
-                    key = (hashlib.sha256(text).digest(), _unparsed(load, name), load.status)
-                    if key not in seen:
-                        seen.add(key)
-                        yield load, Path(name).name, text
+                text = read_bounded(path, MAX_BYTES)
+                key = (hashlib.sha256(text).digest(), _unparsed(load, name), load.status)
+                if key not in seen:
+                    seen.add(key)
+                    yield load, Path(name).name, text
 
 
 def _unparsed(load: Load, name: str) -> bool:

@@ -39,9 +39,8 @@ from scripts.errors import LaunchError, UsageError, WorkspaceError
 from scripts.launch.injection import PREFIX, Via
 from scripts.launch.profiles import TORCH_POLICY
 from scripts.model import StackKind
-from scripts.osal.named_output import check_output, is_plain
 from scripts.osal.paths import user_path
-from scripts.osal.process import run_inherited
+from scripts.osal.process import is_loaders, run_inherited
 from scripts.osal.processes import MappedFiles, ProcessResult
 from scripts.osal.signals import ForwardedSignals
 
@@ -53,9 +52,6 @@ __all__ = ["WrapResult", "leave", "not_started_code", "wrap"]
 
 #: How a launcher's own failure looks: this code, from a job in which it stayed alone.
 LAUNCHER_FAILED: Final = 1
-#: How a program ends whose libraries were not found: on Windows at its start or when first used, on Linux.
-NOT_FOUND: Final = frozenset({0xC0000135, 0xC06D007E})
-NO_LIBRARY: Final = 127
 
 
 def wrap(
@@ -95,8 +91,8 @@ def wrap(
             has been written unless the error is that it cannot be.
     """
     target = output_paths(ws, exe, program_args, report=report).get("report")
-    if target is not None and is_plain(target):  # now, because afterwards the program's own end comes first
-        write_report(target, {"outcome": "unfinished"})
+    if target is not None:
+        _begin_report(target)
     request = WrapRequest(
         exe=exe,
         stack=stack,
@@ -130,6 +126,14 @@ def wrap(
     return result
 
 
+def _begin_report(target: Path) -> None:
+    """Write an unfinished report now, because afterwards the program's own end comes first."""
+    from scripts.osal.named_output import is_plain  # noqa: PLC0415 - most runs write no report
+
+    if is_plain(target):
+        write_report(target, {"outcome": "unfinished"})
+
+
 def output_paths(ws: Workspace, exe: str, args: Sequence[str], **outputs: str) -> dict[str, Path]:
     """Return the path of each named output, by the option's name.
 
@@ -137,7 +141,11 @@ def output_paths(ws: Workspace, exe: str, args: Sequence[str], **outputs: str) -
         UsageError: ``bad-output`` or ``bad-path``: it is the program, a file of ours, or cannot be written.
     """
     found = {name: user_path(text, f"--{name}") for name, text in outputs.items() if text}
-    taken = dict(_taken(ws, exe, args)) if found else {}
+    if not found:
+        return {}
+    from scripts.osal.named_output import check_output  # noqa: PLC0415 - most runs write no such file
+
+    taken = dict(_taken(ws, exe, args))
     trees = {"the store": ws.cache_root, "the state folder": ws.state_root}
     for name, path in found.items():
         check_output(path, f"--{name}", taken=taken, trees=trees)
@@ -230,20 +238,12 @@ def _told(result: WrapResult, plan: WrapPlan) -> WrapResult:
 
 def _lacking(result: WrapResult, plan: WrapPlan) -> tuple[MissingCudaLibrary, ...]:
     """Name the libraries of NVIDIA's without which the loader did not start the program."""
-    if result.exit is None or result.exit.timed_out or not _is_loaders(result.exit, result.platform):
+    ended = result.exit
+    if ended is None or ended.timed_out or not is_loaders(ended.code, result.platform):
         return ()
-    from scripts.app.loader_look import missing_at_start  # noqa: PLC0415 - most programs start
-    from scripts.preflight.loading import missing_cuda_library  # noqa: PLC0415 - as above
+    from scripts.app.loader_look import lacking_cuda  # noqa: PLC0415 - most programs start
 
-    provided = {file.provides for file in plan.ready.runtime.files if file.provides}
-    missing = missing_at_start(plan.shown.program, plan.command.env, result.platform)
-    found = (missing_cuda_library(one.name, stack=result.stack, provided=provided) for one in missing)
-    return tuple(one for one in found if one is not None)
-
-
-def _is_loaders(ended: ProcessResult, platform: str) -> bool:
-    """Whether a program ended as the loader ends one whose libraries are not there."""
-    return (ended.code & 0xFFFFFFFF) in NOT_FOUND if platform == "win32" else ended.code == NO_LIBRARY
+    return lacking_cuda(plan.shown.program, plan.command.env, result.platform, plan.ready.runtime)
 
 
 def _trace(plan: WrapPlan) -> TraceSummary | None:

@@ -31,7 +31,6 @@ from scripts.errors import (
 )
 from scripts.launch.environ import EnvPlan
 from scripts.launch.injection import Via, ViaFacts
-from scripts.osal.named_output import write_output
 from scripts.osal.process import name_exit
 from scripts.osal.processes import ProcessResult
 from scripts.preflight.loading import Places
@@ -258,6 +257,8 @@ def write_report(path: Path, body: object) -> None:
     Raises:
         LaunchError: ``report-not-writable``.
     """
+    from scripts.osal.named_output import write_output  # noqa: PLC0415 - most runs write no report
+
     text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
     try:
         write_output(path, text.encode("utf-8", "surrogateescape"))

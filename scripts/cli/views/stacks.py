@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from scripts.app.download_summary import TRUST_WORDS
-from scripts.cli.console import RUN_ONE, Out, brief, seconds, short, size
+from scripts.cli.console import RUN_ONE, Out, brief, short
 from scripts.errors import ExitCode
 from scripts.model import StackKind
 
 if TYPE_CHECKING:
     from scripts.app.advice import GpuAdvice, Shown
-    from scripts.app.download_summary import DownloadSummary
-    from scripts.app.setup import FetchResult, SetupResult, StageResult
-    from scripts.app.setup_steps import FlowStep
     from scripts.app.stacks import RollbackResult, StackRow, StacksResult, UseResult
     from scripts.app.verify import VerifyResult
 
@@ -107,60 +103,6 @@ def _documents(row: StackRow, out: Out) -> None:
             out.line(f"    seen in {proof.path}")
 
 
-#: What a finished set-up proves, and what not; a simulated run must never be taken for a GPU.
-PROVES = {
-    StackKind.REFERENCE: (
-        "SIMULATED on the CPU: this proves that the pipeline works on this machine. "
-        "It says nothing about any GPU, any driver, or your program."
-    ),
-    StackKind.CONTROL: (
-        "This is the control: NVIDIA's own CUDA, nothing translated. "
-        "It proves that check and workload are right, not that a Radeon can run them."
-    ),
-    StackKind.TRANSLATION: (
-        "This proves what the table says for this GPU and this stack, and nothing about your program: "
-        "run it, and compare its own answer."
-    ),
-}
-
-
-def show_setup(result: SetupResult, out: Out) -> None:
-    """Show the steps, what they prove, where it is written, and what to do now."""
-    show_steps(result.steps, out)
-    out.loud(PROVES[result.kind])
-    level = result.level.value if result.level else "nothing shown"
-    good = result.generation is not None
-    simulated = ", simulated" if result.simulated else ""
-    out.mark("ok" if good else "fail", f"{result.stack}: {result.outcome.value}, {level}{simulated}")
-    for failure in result.failures:
-        out.mark("fail", f"{failure.capability}: {failure.outcome.value} {failure.detail}")
-    out.line(f"document: {result.evidence}")
-    if good:
-        out.now(RUN_ONE)
-    else:
-        out.now("the stack was not made active; the logs lie beside the document")
-
-
-def show_fetch(result: FetchResult, out: Out) -> None:
-    """Show the steps and what is in the store."""
-    show_steps(result.steps, out)
-    for blob in result.blobs:
-        out.line(blob)
-    if result.bundle is not None:
-        out.mark("ok", f"{result.bundle}: {size(result.bundle_bytes or 0)}; each archive in it is verified")
-        out.line("The other machine needs this project with the same pins.lock besides.")
-        out.now(f"there: invoke setup --supplied={result.bundle.name}")
-        return
-    out.now(f"unpack and assemble: invoke stage --stack={result.stack}")
-
-
-def show_stage(result: StageResult, out: Out) -> None:
-    """Show the steps and what to do with the result."""
-    show_steps(result.steps, out)
-    out.line(f"{result.stack} lies ready: {result.path or 'nothing to stage'}")
-    out.now(f"check it and make it active: invoke setup --stack={result.stack}")
-
-
 def show_use(result: UseResult, out: Out) -> None:
     """Say what is active now and how to go back."""
     out.mark(
@@ -199,45 +141,3 @@ def show_verify(result: VerifyResult, out: Out) -> None:
         out.now(f"put back what was verified: {' and '.join(result.repair)}")
     elif not result.deep:
         out.now("also read the archives behind them: invoke verify --deep")
-
-
-def show_steps(steps: Iterable[FlowStep], out: Out) -> None:
-    """Show what was done, what was so already, and how long it took."""
-    out.table(
-        ("step", "status", "time", ""), [(s.name, s.status, seconds(s.seconds), s.detail) for s in steps]
-    )
-
-
-def show_download_summary(bill: DownloadSummary, out: Out) -> None:
-    """Show what will be downloaded, its size there and here, its licence, and how far its hash is trusted."""
-    rows = [
-        (
-            r.artifact,
-            size(r.bytes) if r.bytes is not None else "not published",
-            r.license,
-            TRUST_WORDS[r.trust],
-        )
-        for r in bill.to_download
-    ]
-    if rows:
-        out.note_table(("download", "size", "licence", "trust"), rows)
-    if bill.known_disk:
-        more = "" if bill.size_is_exact else " or more"
-        out.note(f"On disk, with what is unpacked: about {size(bill.known_disk)}{more}")
-    for row in bill.to_download:
-        if row.note:
-            out.note(f"{row.artifact}: {row.note}")
-    for setting in bill.sets:
-        out.note(f"The custom lock sets {setting} for every program that this stack starts.")
-
-
-def ask_about_download(bill: DownloadSummary, out: Out) -> bool:
-    """Ask on the terminal; only a clear yes counts."""
-    show_download_summary(bill, out)
-    total = size(bill.known_bytes) + ("" if bill.size_is_exact else " or more")
-    question = f"Download {total} for {bill.stack}?" if bill.to_download else f"Use {bill.stack}?"
-    out.stderr.print(f"{question} [y/N] ", end="", markup=False)
-    try:
-        return input().strip().lower() in {"y", "yes"}
-    except EOFError:
-        return False

@@ -36,7 +36,7 @@ def show_status(result: StatusResult, out: Out) -> None:
     for other in result.history.generations:
         if active is None or other.number != active.number:
             out.line(
-                f"         generation {other.number}: {other.stack} {short(other.digest)} {other.created}"
+                f"         generation {other.number}: {other.stack} {short(other.digest)} {other.activated}"
             )
     unwanted = [placed for placed in result.placed if placed.standing in UNWANTED]
     for placed in result.placed:
@@ -70,7 +70,7 @@ def _show_active(result: StatusResult, out: Out) -> None:
     elif not result.runtime_present:
         out.mark("fail", f"{active.stack} is active, but its files are no longer in the store")
     else:
-        which = f"generation {active.number}, {short(active.digest)}, {active.created}"
+        which = f"generation {active.number}, {short(active.digest)}, {active.activated}"
         out.mark("ok", f"{active.stack} is active ({which})")
 
 

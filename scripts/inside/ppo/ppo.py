@@ -47,11 +47,11 @@ DEFAULTS = {"default": (1024, 24, 0.5), "small": (128, 24, 0.5)}
 #: the mean square).
 WEIGHTS = (0.05, 0.002)
 REASON = (
-    "a step of Adam moves a weight by about the rate, whatever the gradient's size, and an error of the gradient "
-    "moves it by at most the rate times that error over 1e-5 (epsilon); single precision leaves gradients "
-    "right to about 1e-7 of their size, so that weights differ by a small part of the rate (1e-4 for one, 3e-5 for "
-    "all, measured); a missing or wrong term is a different direction, and so a whole rate in every step; "
-    "products of inputs rounded to TF32 are beyond what all weights may differ"
+    "a step of Adam moves a weight by about the rate, whatever the gradient's size, and an error of the "
+    "gradient moves it by at most the rate times that error over 1e-5 (epsilon); single precision leaves "
+    "gradients right to about 1e-7 of their size, so that weights differ by a small part of the rate (0.003 for "
+    "one, 6e-5 for all, with the default network on the CPU reference); a missing or wrong term is another "
+    "direction, and so a whole rate in every step; inputs rounded to TF32 are beyond what all weights may differ"
 )
 Make = Callable[[Settings], Any]
 

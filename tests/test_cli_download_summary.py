@@ -1,4 +1,4 @@
-"""The bill says what a download costs before the first byte, and only a clear yes counts."""
+"""The summary says what a download costs before the first byte, and only a clear yes counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scripts.app.download_summary import (
 )
 from scripts.cli import console
 from scripts.cli.console import Out
-from scripts.cli.views.stacks import ask_about_download
+from scripts.cli.views.setup import ask_about_download
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Stack, StackKind, Trust
 from scripts.store.fetch import FetchAction, FetchPlan
@@ -45,7 +45,7 @@ EXACT = summarize_downloads("s", (plan("layer", 2_000_000), plan("here", 7, Fetc
 OPEN = summarize_downloads("s", (plan("layer", 2_000_000), plan("unknown", None)))
 
 
-def asked(bill: DownloadSummary, answer: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, str]:
+def asked(summary: DownloadSummary, answer: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, str]:
     def typed() -> str:
         if answer == "end":
             raise EOFError
@@ -53,14 +53,14 @@ def asked(bill: DownloadSummary, answer: str, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(builtins, "input", typed)
     err = io.StringIO()
-    return ask_about_download(bill, Out(io.StringIO(), err)), err.getvalue()
+    return ask_about_download(summary, Out(io.StringIO(), err)), err.getvalue()
 
 
 def test_the_bill_shows_size_disk_licence_and_trust(monkeypatch: pytest.MonkeyPatch) -> None:
     _, shown = asked(EXACT, "n", monkeypatch)
     for word in ("layer", "2.0 MB", "MIT", "single report", "nobody has checked it", "about 8.0 MB\n"):
         assert word in shown
-    assert "here" not in shown, "what costs nothing is not on the bill"
+    assert "here" not in shown, "what costs nothing is not on the summary"
 
 
 def test_an_unpublished_size_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
