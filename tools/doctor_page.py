@@ -62,8 +62,8 @@ def _page() -> Iterator[str]:
     yield from _rounds()
     yield ""
     yield "From round 2 on a defensible answer is right too, and silence where the thread does not tell the"
-    yield "cause. Row (7) is the figure to expect of a new report: its reports were read once, before anything"
-    yield "was mended with them. Texts, labels and rows are by one hand, and the texts are short."
+    yield "cause. Row (7) is the figure to expect of a new report: its reports were read once, before"
+    yield "anything was mended with them. Texts, labels and rows are by one hand, and the texts are short."
     yield ""
     for reference in REFERENCES:
         yield from _kind(reference)
