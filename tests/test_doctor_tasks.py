@@ -111,7 +111,7 @@ def test_a_log_is_explained_and_nothing_else_is_examined(checkout: Checkout, tmp
     assert {"confidence", "cause", "fix"} <= set(finding)
     done = checkout.run("doctor", f"--log={log}")
     assert done.returncode == 3
-    assert "arch-libraries (likely)" in done.stdout
+    assert "arch-libraries (certain)" in done.stdout
     assert "1. See which architectures" in done.stdout
 
 
@@ -216,7 +216,7 @@ def test_the_best_finding_is_said_under_an_error(tmp_path: Path) -> None:
     assert found is not None
     stdout, stderr = io.StringIO(), io.StringIO()
     note_finding(found, Out(stdout, stderr))
-    assert stderr.getvalue().startswith("doctor: arch-libraries (likely): rocBLAS has no kernels")
+    assert stderr.getvalue().startswith("doctor: arch-libraries (certain): rocBLAS has no kernels")
     assert stdout.getvalue() == ""
 
 

@@ -6,6 +6,7 @@ what the machine may add, and which rows it goes before. How sure a row is: ``da
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -32,6 +33,15 @@ _SUREST: Final = {
 }
 
 
+#: How programs mark a line after which they went on.
+_WARNING: Final = re.compile(r"\b\w{0,24}warning\b|\bwarn\b|\bwrn\b|^\W{0,2}w\d{4} |: w [a-z]+/")
+#: How a person introduces lines that a program printed before those above.
+_BEFORE: Final = re.compile(r"^\W{0,4}(?:further up|higher up|earlier|before that)\b.{0,40}:\s*$")
+_BEFORE_WORDS: Final = ("further up", "higher up", "earlier", "before that")
+#: Stands behind every line of a log.
+_NEVER: Final = 1 << 30
+
+
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """A row that fits an event: its rank here, the lines that show it, whether the machine decided."""
 
@@ -48,18 +58,39 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fitting_causes(event: Event, facts: Facts, known: Knowledge, *, silent: bool = False) -> list[Fit]:
-    """Return the rows that fit, the one that explains best first; silent ones are left out by default."""
+    """Return the rows that fit, the one that explains best first; silent ones are left out by default.
+
+    A program's last words go before its earlier warnings, the first failure before what followed from it.
+    """
     there = event.matches.lines
     about_amd = "amd" in there or (bool(facts.amd) and "nvidia" not in there)
     order = {cause.id: number for number, cause in enumerate(known.causes)}
     fits = [fit for cause in known.causes if (fit := _fit(cause, event, facts, about_amd=about_amd))]
     chosen = [fit for fit in fits if silent or fit.rank != "silent"]
 
-    def place(fit: Fit) -> tuple[int, int, bool, int]:
+    turn = _turn(event)
+
+    def place(fit: Fit) -> tuple[int, int, bool, int, int]:
         symptom = fit.unreliable and fit.cause.reference in _SYMPTOMS
-        return RANKS.index(fit.rank), fit.unreliable + symptom, not fit.decided, order[fit.cause.id]
+        said = _not_warnings(fit, event)
+        rank = RANKS.index(fit.rank) + (not said and bool(fit.positions))
+        first = min((i - (_NEVER if i > turn else 0) for i in said or fit.positions), default=_NEVER)
+        return rank, fit.unreliable + symptom, not fit.decided, first, order[fit.cause.id]
 
     return sorted(chosen, key=place)
+
+
+def _not_warnings(fit: Fit, event: Event) -> tuple[int, ...]:
+    """Return the lines for a row after which a program did not go on."""
+    plain = event.sample.plain
+    return tuple(i for i in fit.positions if not _WARNING.search(plain[i]))
+
+
+def _turn(event: Event) -> int:
+    """Return the line after which earlier lines of the log are quoted."""
+    sample = event.sample
+    lines = sorted({i for word in _BEFORE_WORDS for i in sample.holding(word)})
+    return next((i for i in lines if _BEFORE.search(sample.plain[i])), _NEVER)
 
 
 def confidence_of(fit: Fit, known: Knowledge) -> Confidence:
@@ -193,14 +224,16 @@ def _finding(fit: Fit, event: Event, facts: Facts, known: Knowledge) -> Finding:
     rocm = event.native
     said = (rocm and cause.cause_rocm) or cause.cause
     steps = (rocm and cause.fix_rocm) or cause.fix
+    if rocm:  # nothing has to be wrapped there
+        steps = tuple(sorted(steps, key=lambda step: "invoke wrap" in step))
     return Finding(
         reference=cause.reference,
         rule=cause.id,
         confidence=confidence_of(fit, known),
         evidence=event.quote(_first_and_last(fit.positions)),
-        cause=_filled(said, fit, event, facts),
+        cause=_with_names(_filled(said, fit, event, facts), fit, event),
         fix=tuple(_filled(step, fit, event, facts) for step in steps),
-        tell=() if fit.decided else cause.tell,
+        tell=() if fit.decided else tuple(_filled(one, fit, event, facts) for one in cause.tell),
         docs=cause.docs,
         key=fit.key,
     )
@@ -215,9 +248,11 @@ def _first_and_last(positions: Sequence[int]) -> tuple[int, ...]:
 
 def _filled(text: str, fit: Fit, event: Event, facts: Facts) -> str:
     """Fill in the names that a sentence has room for."""
+    linux = (event.context.system or facts.os) == "linux"
+    if linux:
+        text = text.replace("DLLs", "libraries").replace("DLL", "library")
     if "{" not in text:
         return text
-    linux = (event.context.system or facts.os) == "linux"
     things = [seen for seen in event.objects if seen.line in fit.positions] or list(event.objects)
     codes = [seen.code for seen in event.statuses if seen.line in fit.positions]
     kind = "library" if linux else "DLL"
@@ -230,6 +265,13 @@ def _filled(text: str, fit: Fit, event: Event, facts: Facts) -> str:
     for hole, name in names.items():
         text = text.replace(hole, name)
     return text if text.startswith(names["{object}"]) else text[:1].upper() + text[1:]
+
+
+def _with_names(text: str, fit: Fit, event: Event) -> str:
+    """Add the library that a row rests on where its sentence does not name it."""
+    named = (seen.name for seen in event.objects if seen.kind == "library" and seen.line in fit.positions)
+    name = next(named, "")
+    return f"{text} Named in the log: {name}." if name and name not in text else text
 
 
 def _one_of_each(ranked: Sequence[Finding]) -> tuple[Finding, ...]:

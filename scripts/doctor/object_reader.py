@@ -82,6 +82,8 @@ _LIBRARIES: Final[tuple[tuple[re.Pattern[str], bool], ...]] = tuple(
         (rf"{_WITHOUT}(?:the )?{_PATH}{_LIB}\b", False),
         (rf"loadlibrary\w{{0,4}}\(?{_PATH}{_LIB}", True),
         (rf"because {_PATH}{_LIB} was not found", False),
+        (rf"(?:not found|missing|no such file) (?:at|in|under) {_PATH}{_LIB}", False),
+        (rf"could not find the .{{1,60}} at (?:\w{{1,20}}\()?{_PATH}{_LIB}", False),
         (rf"由于找不到 ?{_PATH}{_LIB}|da {_PATH}{_LIB} nicht gefunden", False),
         (rf"failed to load (?:library )?{_PATH}{_LIB} with error: {_PATH}{_LIB}", False),
     )
