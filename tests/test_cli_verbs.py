@@ -48,6 +48,11 @@ def test_a_verb_has_a_view(task: str) -> None:
     assert callable(getattr(view, f"show_{VERBS[task].module}"))
 
 
+@pytest.mark.parametrize("task", VERBS)
+def test_a_home_is_named_only_where_it_is_another_module(task: str) -> None:
+    assert VERBS[task].home != VERBS[task].module
+
+
 def test_invokes_tasks_are_the_registrys() -> None:
     assert set(tasks.ns.task_names) == set(VERBS)
 
