@@ -218,17 +218,17 @@ def report(
         added=added,
         bundle=path,
         bundle_names=names,
-        submission=_prepare(ws, own, open_=open_) if submit or open_ else None,
+        submission=_prepare(ws, open_=open_) if submit or open_ else None,
         faults=tuple(faults),
     )
 
 
-def _prepare(ws: Workspace, own: Sequence[MachineSeen], *, open_: bool) -> Prepared:
+def _prepare(ws: Workspace, *, open_: bool) -> Prepared:
     """Fill the issue form with the newest document that says something about a GPU."""
-    from scripts.evidence.submission import submission_of  # noqa: PLC0415 - only a submission needs it
+    from scripts.evidence.submission import submission_of, unfit  # noqa: PLC0415 - only a submission needs it
 
-    telling = [seen.document for seen in own if not seen.document.simulated]
-    documents = telling or [seen.document for seen in own]
+    found = [seen.document for seen in _read_all(_own_files(ws), [])]
+    documents = [document for document in found if not unfit(document)] or found
     if not documents:
         raise UsageError(
             "nothing-to-submit", "this machine has no document yet", hint="make one: invoke setup"
