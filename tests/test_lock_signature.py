@@ -79,11 +79,61 @@ def test_a_signature_that_fits_names_its_key(lock: Path, hash_name: str) -> None
 def test_keys_are_read_from_a_file_as_openssh_writes_them(lock: Path, tmp_path: Path) -> None:
     signer, other = Signer(), Signer()
     file = tmp_path / "allowed signers"
-    lines = ("# who", "", other.public, f'lab@example namespaces="x" {signer.public}', "ssh-rsa AAAA")
+    lines = (
+        "# who",
+        "",
+        other.public,
+        f'lab@example namespaces="x,{NAMESPACE}" {signer.public}',
+        "ssh-rsa AAAA",
+    )
     file.write_text("\n".join(lines), encoding="utf-8")
     signed(lock, signer.sign(DATA))
     assert read_lock(lock, trust=str(file)).signer
     assert set(trusted_keys(str(file))) == {signer.blob, other.blob}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        'alice@x namespaces="git",valid-before="20200101"',
+        'alice@x namespaces="git"',
+        f'alice@x namespaces="{NAMESPACE}",valid-before="20200101"',
+        f'alice@x namespaces="{NAMESPACE}" valid-before=20200101',
+        f'alice@x namespaces="*,!{NAMESPACE}"',
+        'alice@x valid-after="20300101"',
+        "*@x cert-authority",
+        "cert-authority",
+        "@revoked *",
+        "@cert-authority *",
+        "@revoked",
+        "!alice@x",
+        'namespaces="git"',
+        "ssh-rsa AAAA",
+    ],
+)
+def test_a_key_that_is_limited_or_revoked_is_refused_and_not_skipped(tmp_path: Path, before: str) -> None:
+    file = tmp_path / "allowed_signers"
+    file.write_text(f"{Signer().public}\n{before} {Signer().public}\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        trusted_keys(str(file))
+    assert caught.value.reference == "trust-restricted"
+    assert before in caught.value.context[0]
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "# old:\x0c", "# old:\u2028"])
+def test_a_key_in_a_comment_does_not_count(tmp_path: Path, start: str) -> None:
+    file = tmp_path / "allowed_signers"
+    good = Signer()
+    file.write_text(f"{start}# {Signer().public}\n{good.public}\n", encoding="utf-8")
+    assert set(trusted_keys(str(file))) == {good.blob}
+
+
+@pytest.mark.parametrize("before", ["", "lab@example,*@x ", f'lab namespaces="git,{NAMESPACE}" '])
+def test_what_can_be_kept_is_taken(tmp_path: Path, before: str) -> None:
+    signer = Signer()
+    file = tmp_path / "allowed_signers"
+    file.write_text(f"{before}{signer.public}\r\n", encoding="utf-8", newline="")
+    assert set(trusted_keys(str(file))) == {signer.blob}
 
 
 def test_an_unsigned_lock_is_fine_until_keys_are_named(lock: Path) -> None:
