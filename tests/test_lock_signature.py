@@ -7,16 +7,21 @@ import hashlib
 import shutil
 import struct
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from scripts.app.context import workspace_from_environ
+from scripts.cli.present import use_case
+from scripts.cli.verbs import VERBS
 from scripts.errors import LockError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.lock.signature import NAMESPACE, signature_of, trusted_keys
-from tests.checkout import Checkout
+from tests.checkout import ROOT, Checkout
 
 DATA = b"version = 1\n"
 
@@ -216,6 +221,53 @@ def test_the_line_that_is_shown_makes_a_signature_that_fits(lock: Path, tmp_path
         check=True, capture_output=True,
     )  # fmt: skip
     assert read_lock(lock, trust=str(key.with_suffix(".pub"))).signer
+
+
+#: What a verb needs before it reads the lock; those that read none are not here.
+READING: Mapping[str, dict[str, object]] = {
+    "setup": {"yes": True},
+    "wrap": {"exe": sys.executable},
+    "status": {},
+    "preflight": {"exe": sys.executable},
+    "precompile": {"path": sys.executable},
+    "shim": {"exe": sys.executable},
+    "stacks": {},
+    "use": {"stack": "cpu-reference"},
+    "fetch": {"yes": True},
+    "stage": {"yes": True},
+    "verify": {},
+    "check": {},
+    "probe": {},
+    "run": {},
+    "ab": {"a": "cpu-reference", "b": "cpu-reference"},
+    "validate": {},
+    "matrix": {},
+    "cache.list": {},
+    "cache.prune": {},
+    "pins.check": {"stale": True},
+    "pins.update": {},
+    "pins.add": {"url": "https://example.org/layer.zip", "license": "MIT"},
+}
+
+
+@pytest.mark.parametrize("verb", READING)
+def test_every_verb_that_reads_the_lock_asks_who_signed_it(tmp_path: Path, verb: str) -> None:
+    environ = {"CUDA_AMD_CACHE": str(tmp_path / "store"), "CUDA_AMD_STATE": str(tmp_path / "state")}
+    ws = workspace_from_environ(environ | {"CUDA_AMD_TRUST": Signer().public}, root=tmp_path)
+    shutil.copy(ROOT / "pins.lock", tmp_path)
+    with pytest.raises(LockError) as caught:
+        use_case(VERBS[verb])(ws, **READING[verb])
+    assert caught.value.reference == "lock-unsigned"
+
+
+def test_use_cases_read_the_lock_in_one_way() -> None:
+    """A second caller of ``read_lock`` could forget to ask for the signature."""
+    calling = {
+        path.name
+        for path in (ROOT / "scripts" / "app").rglob("*.py")
+        if "read_lock" in path.read_text("utf-8")
+    }
+    assert calling == {"context.py"}
 
 
 def test_every_task_asks_for_the_signature(checkout: Checkout) -> None:
