@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,12 @@ from pathlib import Path
 import pytest
 
 import tasks
+from scripts.app.context import workspace_from_environ
 from scripts.cli.help import help_text, list_text
 from scripts.cli.parse import Call, read_line
 from scripts.cli.present import use_case
 from scripts.cli.verbs import TASKS, VERBS
+from scripts.errors import UsageError
 from tests.checkout import ROOT, Checkout
 from tools import verb_tables
 
@@ -46,6 +49,48 @@ def test_a_use_case_takes_what_its_verb_offers(task: str) -> None:
 def test_a_verb_has_a_view(task: str) -> None:
     view = import_module(f"scripts.cli.views.{VERBS[task].view}")
     assert callable(getattr(view, f"show_{VERBS[task].module}"))
+
+
+@pytest.mark.parametrize("task", VERBS)
+def test_a_home_is_named_only_where_it_is_another_module(task: str) -> None:
+    assert VERBS[task].home != VERBS[task].module
+
+
+NAMING_A_PATH = [
+    (verb.name, option.name)
+    for verb in VERBS.values()
+    for option in verb.options
+    if {"FILE", "FOLDER", "PATH"} & set(re.split(r"[ |]", option.value))
+]
+#: What a verb needs before it looks at the option.
+BEFORE: Mapping[str, dict[str, object]] = {
+    "wrap": {"exe": sys.executable},
+    "shim": {"exe": sys.executable},
+    "ab": {"a": "cpu-reference", "b": "cpu-reference"},
+    "compare": {
+        "records": str(ROOT / "evidence" / "records" / "ppo-ab-2026-09-13.csv"),
+        "baseline": "upstream",
+    },
+}
+
+
+@pytest.mark.parametrize(("task", "name"), NAMING_A_PATH)
+def test_every_path_that_is_typed_is_read_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, name: str
+) -> None:
+    option = VERBS[task].option(name)
+    assert option is not None
+    typed = "no\0path.toml"  # the ending is how a workload is known to be a file
+    value = [typed] * option.takes if option.is_list else typed
+    ws = workspace_from_environ(
+        {"CUDA_AMD_CACHE": str(tmp_path), "CUDA_AMD_STATE": str(tmp_path)}, root=tmp_path
+    )
+    shutil.copy(ROOT / "pins.lock", tmp_path)
+    monkeypatch.setattr("scripts.app.shim.staged_runtime", lambda *_, **__: None)  # nothing is staged here
+    with pytest.raises(UsageError) as caught:
+        use_case(VERBS[task])(ws, **{**BEFORE.get(task, {}), option.parameter: value})
+    assert caught.value.reference == "bad-path"
+    assert f"--{name}" in caught.value.message
 
 
 def test_invokes_tasks_are_the_registrys() -> None:

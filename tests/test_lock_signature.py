@@ -7,16 +7,21 @@ import hashlib
 import shutil
 import struct
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from scripts.app.context import workspace_from_environ
+from scripts.cli.present import use_case
+from scripts.cli.verbs import VERBS
 from scripts.errors import LockError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.lock.signature import NAMESPACE, signature_of, trusted_keys
-from tests.checkout import Checkout
+from tests.checkout import ROOT, Checkout
 
 DATA = b"version = 1\n"
 
@@ -79,11 +84,61 @@ def test_a_signature_that_fits_names_its_key(lock: Path, hash_name: str) -> None
 def test_keys_are_read_from_a_file_as_openssh_writes_them(lock: Path, tmp_path: Path) -> None:
     signer, other = Signer(), Signer()
     file = tmp_path / "allowed signers"
-    lines = ("# who", "", other.public, f'lab@example namespaces="x" {signer.public}', "ssh-rsa AAAA")
+    lines = (
+        "# who",
+        "",
+        other.public,
+        f'lab@example namespaces="x,{NAMESPACE}" {signer.public}',
+        "ssh-rsa AAAA",
+    )
     file.write_text("\n".join(lines), encoding="utf-8")
     signed(lock, signer.sign(DATA))
     assert read_lock(lock, trust=str(file)).signer
     assert set(trusted_keys(str(file))) == {signer.blob, other.blob}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        'alice@x namespaces="git",valid-before="20200101"',
+        'alice@x namespaces="git"',
+        f'alice@x namespaces="{NAMESPACE}",valid-before="20200101"',
+        f'alice@x namespaces="{NAMESPACE}" valid-before=20200101',
+        f'alice@x namespaces="*,!{NAMESPACE}"',
+        'alice@x valid-after="20300101"',
+        "*@x cert-authority",
+        "cert-authority",
+        "@revoked *",
+        "@cert-authority *",
+        "@revoked",
+        "!alice@x",
+        'namespaces="git"',
+        "ssh-rsa AAAA",
+    ],
+)
+def test_a_key_that_is_limited_or_revoked_is_refused_and_not_skipped(tmp_path: Path, before: str) -> None:
+    file = tmp_path / "allowed_signers"
+    file.write_text(f"{Signer().public}\n{before} {Signer().public}\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        trusted_keys(str(file))
+    assert caught.value.reference == "trust-restricted"
+    assert before in caught.value.context[0]
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "# old:\x0c", "# old:\u2028"])
+def test_a_key_in_a_comment_does_not_count(tmp_path: Path, start: str) -> None:
+    file = tmp_path / "allowed_signers"
+    good = Signer()
+    file.write_text(f"{start}# {Signer().public}\n{good.public}\n", encoding="utf-8")
+    assert set(trusted_keys(str(file))) == {good.blob}
+
+
+@pytest.mark.parametrize("before", ["", "lab@example,*@x ", f'lab namespaces="git,{NAMESPACE}" '])
+def test_what_can_be_kept_is_taken(tmp_path: Path, before: str) -> None:
+    signer = Signer()
+    file = tmp_path / "allowed_signers"
+    file.write_text(f"{before}{signer.public}\r\n", encoding="utf-8", newline="")
+    assert set(trusted_keys(str(file))) == {signer.blob}
 
 
 def test_an_unsigned_lock_is_fine_until_keys_are_named(lock: Path) -> None:
@@ -166,6 +221,53 @@ def test_the_line_that_is_shown_makes_a_signature_that_fits(lock: Path, tmp_path
         check=True, capture_output=True,
     )  # fmt: skip
     assert read_lock(lock, trust=str(key.with_suffix(".pub"))).signer
+
+
+#: What a verb needs before it reads the lock; those that read none are not here.
+READING: Mapping[str, dict[str, object]] = {
+    "setup": {"yes": True},
+    "wrap": {"exe": sys.executable},
+    "status": {},
+    "preflight": {"exe": sys.executable},
+    "precompile": {"path": sys.executable},
+    "shim": {"exe": sys.executable},
+    "stacks": {},
+    "use": {"stack": "cpu-reference"},
+    "fetch": {"yes": True},
+    "stage": {"yes": True},
+    "verify": {},
+    "check": {},
+    "probe": {},
+    "run": {},
+    "ab": {"a": "cpu-reference", "b": "cpu-reference"},
+    "validate": {},
+    "matrix": {},
+    "cache.list": {},
+    "cache.prune": {},
+    "pins.check": {"stale": True},
+    "pins.update": {},
+    "pins.add": {"url": "https://example.org/layer.zip", "license": "MIT"},
+}
+
+
+@pytest.mark.parametrize("verb", READING)
+def test_every_verb_that_reads_the_lock_asks_who_signed_it(tmp_path: Path, verb: str) -> None:
+    environ = {"CUDA_AMD_CACHE": str(tmp_path / "store"), "CUDA_AMD_STATE": str(tmp_path / "state")}
+    ws = workspace_from_environ(environ | {"CUDA_AMD_TRUST": Signer().public}, root=tmp_path)
+    shutil.copy(ROOT / "pins.lock", tmp_path)
+    with pytest.raises(LockError) as caught:
+        use_case(VERBS[verb])(ws, **READING[verb])
+    assert caught.value.reference == "lock-unsigned"
+
+
+def test_use_cases_read_the_lock_in_one_way() -> None:
+    """A second caller of ``read_lock`` could forget to ask for the signature."""
+    calling = {
+        path.name
+        for path in (ROOT / "scripts" / "app").rglob("*.py")
+        if "read_lock" in path.read_text("utf-8")
+    }
+    assert calling == {"context.py"}
 
 
 def test_every_task_asks_for_the_signature(checkout: Checkout) -> None:

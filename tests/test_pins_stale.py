@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,31 @@ def test_an_index_names_newer_wheels_for_the_same_system(ws: Workspace, server: 
     assert (found["core-1"].status, found["core-1"].newest) == (PinAge.BEHIND, "10.10.0")
     assert found["core-2"].status is PinAge.NEWEST, "its own system has nothing newer"
     assert f"invoke pins.add --url={server.url_for(INDEX + wheel('10.10.0'))}" in found["core-1"].detail
+
+
+@pytest.mark.parametrize("folder", ["x/$(touch%20pwned);a/", "x/`id`/", "x/a'b/", "x/a&calc/", "x/a|b/"])
+def test_an_index_writes_no_line_for_a_shell(ws: Workspace, server: HTTPServer, folder: str) -> None:
+    serve_tags(server, "v7-preview.1")
+    pin_wheels(ws, server, wheel("10.0.0"))
+    serve_index(server, escape(f"/{folder}{wheel('10.2.0')}"))
+    [pin] = pins_check(ws, stale=True, only="core-0").ages
+    assert "pins.add" not in pin.detail
+    assert folder not in pin.detail
+    if pin.status is PinAge.BEHIND:
+        assert pin.detail == f"upstream has 10.2.0: see {server.url_for(INDEX)}"
+
+
+def test_an_index_lists_only_what_a_lock_may_hold() -> None:
+    base = "https://e.org/i/rocm-sdk-core/"
+    other = (
+        f"http://e.org/i/rocm-sdk-core/{wheel('9.1.0')}",
+        f"{base}{wheel('9.2.0')}?token=x",
+        f"/x/{{y}}/{wheel('9.3.0')}",
+        f"https://[::1/{wheel('9.4.0')}",
+        f"https://e.com/{wheel('9.5.0')}",
+    )
+    page = "".join(f'<a href="{address}">' for address in (*other, wheel("9.0.1")))
+    assert list(versions(page, urls=[base + wheel("9.0.0")])) == ["9.0.1", "9.0.0"]
 
 
 def test_what_does_not_answer_is_not_called_new(ws: Workspace, server: HTTPServer) -> None:

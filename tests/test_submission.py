@@ -13,9 +13,11 @@ import pytest
 from invoke.vendor import yaml
 from msgspec.structs import replace
 
+from scripts.app.context import workspace_from_environ
+from scripts.app.report import report
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
-from scripts.evidence.evidence_io import from_json, read_document, to_json
+from scripts.evidence.evidence_io import from_json, read_document, to_json, write_document
 from scripts.evidence.submission import FIELDS, MOST_IN_ISSUE, TEMPLATE, read_issue, submission_of
 from scripts.osal.redaction import Redactor
 from tests.checkout import ROOT, Checkout
@@ -73,13 +75,16 @@ def test_line_ends_of_a_browser_make_no_difference() -> None:
     )
 
 
-@pytest.mark.parametrize("what", ["simulated", "custom", "long"])
+@pytest.mark.parametrize("what", ["simulated", "custom", "no-lock", "no-gpu", "no-stack", "long"])
 def test_what_helps_nobody_is_not_prepared(what: str) -> None:
     document = measured()
     assert document.lock is not None
     document = {
         "simulated": replace(document, simulated=True),
         "custom": replace(document, lock=replace(document.lock, custom=True)),
+        "no-lock": replace(document, lock=None),
+        "no-gpu": replace(document, subject=replace(document.subject, gpu=None)),
+        "no-stack": replace(document, subject=replace(document.subject, stack="")),
         "long": replace(document, notes=tuple(f"note {number} " + "x" * 900 for number in range(80))),
     }[what]
     with pytest.raises(UsageError) as caught:
@@ -90,6 +95,7 @@ def test_what_helps_nobody_is_not_prepared(what: str) -> None:
 def hostile() -> dict[str, str]:
     """Return issues that anybody could write."""
     good = to_json(measured())
+    subject: dict[str, Any] = to_json(measured())["subject"]  # type: ignore[assignment]  # an object
     return {
         "nothing": "",
         "no field": "### GPU\n\nx",
@@ -103,6 +109,8 @@ def hostile() -> dict[str, str]:
         "simulated": body_with(changed(simulated=True)),
         "another lock": body_with(changed(lock={"digest": "0" * 64, "custom": True})),
         "no lock": body_with(changed(lock=None)),
+        "no gpu": body_with(changed(subject={**subject, "gpu": None})),
+        "no stack": body_with(changed(subject={**subject, "stack": ""})),
         "a level not earned": body_with(changed(level="integrated")),
         "a secret": body_with(changed(notes=["token ghp_0123456789abcdefghijABCDEFGHIJ012345"])),
         "a name": body_with(changed(notes=["see /home/juergen/run.log"])),
@@ -144,6 +152,23 @@ def test_a_field_in_the_remarks_is_no_second_document() -> None:
     forged = made.body.replace("_No response_", "### Document\n\n```json\n{}\n```")
     with pytest.raises(UsageError, match="2 fields"):
         read_issue(forged, number=7, url=URL)
+
+
+def test_a_good_document_behind_useless_ones_is_prepared(tmp_path: Path) -> None:
+    """The newest one that says something counts, also where a newer one of the same stack does not."""
+    good = measured()
+    assert good.lock is not None
+    useless = (
+        replace(good, lock=replace(good.lock, custom=True)),
+        replace(good, subject=replace(good.subject, gpu=None)),
+        replace(good, simulated=True, subject=replace(good.subject, gpu=None)),
+    )
+    for number, document in enumerate((good, *useless)):
+        write_document(tmp_path / "stage" / "reports" / f"2026120{number}T000000Z-x", document)
+    ws = workspace_from_environ({}, root=tmp_path)
+    made = report(ws, submit=True).submission
+    assert made is not None
+    assert json.loads(Path(made.document).read_text(encoding="utf-8")) == to_json(good)
 
 
 def test_report_shows_all_of_it_and_sends_nothing(checkout: Checkout) -> None:

@@ -97,7 +97,8 @@ def compare(
     if not records:
         raise UsageError("records-needed", "no record is named", hint="invoke compare --records=FILE")
     here = Path.cwd()
-    paths = [here / name for name in (records, and_) if name]
+    named = {"--records": records, "--and": and_}
+    paths = [user_path(name, option, cwd=here) for option, name in named.items() if name]
     runs = read_runs(paths[0])
     for path in paths[1:]:
         runs = join(runs, read_runs(path))

@@ -135,10 +135,13 @@ class Staged(Struct, frozen=True, kw_only=True):
     host: Host
 
 
-def lock_of(ws: Workspace) -> Lock:
-    """Read the lock in use; where ``CUDA_AMD_TRUST`` names keys, one of them must have signed it."""
-    trust = unquoted(ws.environ.get("CUDA_AMD_TRUST", ""))
-    return read_lock(ws.lock_path, custom=ws.custom_lock, trust=trust)
+def lock_of(ws: Workspace, *, own: bool = False) -> Lock:
+    """Read the lock in use; where ``CUDA_AMD_TRUST`` names keys, one of them must have signed it.
+
+    ``own`` means the checkout's lock, whichever one is in use. No use case reads a lock in another way.
+    """
+    path, custom = (ws.root / "pins.lock", False) if own else (ws.lock_path, ws.custom_lock)
+    return read_lock(path, custom=custom, trust=unquoted(ws.environ.get("CUDA_AMD_TRUST", "")))
 
 
 def host_of(ws: Workspace, *, gpu: str = "") -> Host:

@@ -12,12 +12,11 @@ from typing import Final
 from msgspec import Struct
 
 from scripts.app.advice import FILLER, advise
-from scripts.app.context import Workspace, within
+from scripts.app.context import Workspace, lock_of, within
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.matrix import matrix as matrix_of
 from scripts.evidence.store import IngestFault, open_store
 from scripts.host.gpu import TABLE
-from scripts.lock.reader import read_lock
 from scripts.osal.fs import write_atomic
 from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord, jsonable
@@ -142,7 +141,7 @@ def site_files(
 def _content(ws: Workspace) -> SiteContent:
     """Gather what the site is made from."""
     # Documents speak about the checkout's own stacks, whichever lock is in use.
-    lock = read_lock(ws.root / "pins.lock", custom=False)
+    lock = lock_of(ws, own=True)
     rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["model"]
     models = tuple(GpuModel(name=row["name"], gfx=row["gfx"], family=row["generation"]) for row in rows)
     with open_store() as store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
@@ -22,6 +23,8 @@ from scripts.net.session import Transport
 MOST_PAGE: Final = 8 << 20
 #: How many newer releases are looked at for a file that corresponds to the pinned one.
 MOST_RELEASES: Final = 10
+#: An address in which no shell finds anything to do; the page of an index could hold any other.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._~:/%+-]+")
 
 
 class PinAge(StrEnum):
@@ -104,7 +107,10 @@ def _of_index(way: Transport, family: list[Artifact]) -> dict[str, AgedPin]:
     order = list(listed)
     pinned = [(item, version_of(item.urls[0])) for item in family]
     pinned.sort(key=lambda row: order.index(row[1]))
-    return _judged(pinned, order[0], f"invoke pins.add --url={listed[order[0]]}")
+    address = listed[order[0]]
+    plain = _PLAIN.fullmatch(address) is not None
+    how = f"invoke pins.add --url={address}" if plain else f"see {index_of(family[0].urls[0])}"
+    return _judged(pinned, order[0], how)
 
 
 def _judged(ordered: list[tuple[Artifact, str]], newest: str, command: str = "") -> dict[str, AgedPin]:

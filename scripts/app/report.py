@@ -25,6 +25,7 @@ from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import FILE_NAME, content_hash, read_document, to_json, write_document
 from scripts.model import Host
 from scripts.osal.fs import read_bounded, read_end, write_atomic
+from scripts.osal.paths import user_path
 from scripts.osal.redaction import Redactor, redact_bytes
 from scripts.osal.text import file_stamp
 from scripts.serialize import JsonRecord, plain
@@ -207,7 +208,7 @@ def report(
             nothing here is worth a submission.
     """
     faults: list[str] = []
-    added = _import(ws, Path(import_), faults) if import_ else ()
+    added = _import(ws, user_path(import_, "--import"), faults) if import_ else ()
     own = _newest_of_each(_read_all(_own_files(ws), faults))
     imported = tuple(_read_all(sorted((_reports(ws) / IMPORTED).glob("*.json")), faults))
     path, names = _write_bundle(ws, findings) if bundle else (None, ())
@@ -217,17 +218,17 @@ def report(
         added=added,
         bundle=path,
         bundle_names=names,
-        submission=_prepare(ws, own, open_=open_) if submit or open_ else None,
+        submission=_prepare(ws, open_=open_) if submit or open_ else None,
         faults=tuple(faults),
     )
 
 
-def _prepare(ws: Workspace, own: Sequence[MachineSeen], *, open_: bool) -> Prepared:
+def _prepare(ws: Workspace, *, open_: bool) -> Prepared:
     """Fill the issue form with the newest document that says something about a GPU."""
-    from scripts.evidence.submission import submission_of  # noqa: PLC0415 - only a submission needs it
+    from scripts.evidence.submission import submission_of, unfit  # noqa: PLC0415 - only a submission needs it
 
-    telling = [seen.document for seen in own if not seen.document.simulated]
-    documents = telling or [seen.document for seen in own]
+    found = [seen.document for seen in _read_all(_own_files(ws), [])]
+    documents = [document for document in found if not unfit(document)] or found
     if not documents:
         raise UsageError(
             "nothing-to-submit", "this machine has no document yet", hint="make one: invoke setup"

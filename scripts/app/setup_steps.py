@@ -32,6 +32,7 @@ from scripts.host.hip import fitting_root
 from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.reader import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
+from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord
 from scripts.staging.assemble import (
     PlannedFile,
@@ -294,8 +295,10 @@ def read_request(
 ) -> SetupRequest:
     """Read the options as typed."""
     parts = tuple(part.strip() for part in with_.split(",") if part.strip())
+    brought = str(user_path(supplied, "--supplied")) if supplied else ""
+    place = mirror if not mirror or "://" in mirror else str(user_path(mirror, "--mirror"))
     # A folder that a person brings may hold archives too.
-    mirrors = tuple(place for place in (mirror, supplied if Path(supplied).is_dir() else "") if place)
+    mirrors = tuple(name for name in (place, brought if Path(brought).is_dir() else "") if name)
     options = FetchOptions(offline=offline, mirrors=mirrors)
     return SetupRequest(
         stack=stack,
@@ -303,7 +306,7 @@ def read_request(
         parts=parts,
         yes=yes,
         only_proven=only_proven,
-        supplied=supplied,
+        supplied=brought,
         force=force,
         system=system,
         fetching=options,

@@ -82,7 +82,7 @@ class Verb(NamedTuple):
     @property
     def module(self) -> str:
         """The name of its use case, as Python spells it."""
-        return self.name.replace(".", "_").replace("-", "_").replace("-", "_")
+        return self.name.replace(".", "_").replace("-", "_")
 
     def option(self, name: str) -> Option | None:
         """Return the option of this name."""

@@ -48,7 +48,6 @@ _ALL: Final = (
         "Choose a stack for this machine, fetch, verify, assemble, check, run, report.",
         take("stack gpu with yes offline mirror supplied only-proven force"),
         view="setup",
-        home="setup",
         example="--yes",
     ),
     Verb(
@@ -127,7 +126,6 @@ _ALL: Final = (
         "Say whether anything is wrong here, and why a program fails.",
         (_READ_LOG, *take("exe code")),
         view="doctor",
-        home="doctor",
         example="--log=program.log",
     ),
     Verb(
@@ -218,7 +216,6 @@ _ALL: Final = (
         "Run a workload with a known answer.",
         take("workload stack size timeout trials record budget", _RUNNER),
         view="measuring",
-        home="run",
         example="--workload=gemm --trials=4",
     ),
     Verb(
@@ -227,7 +224,6 @@ _ALL: Final = (
         "Compare two runtimes' trials: better, worse, the same, or not distinguishable from noise.",
         take("records! and baseline candidate warmup margin primary plot"),
         view="measuring",
-        home="compare",
         example="evidence/records/ppo-ab-2026-09-13.csv --warmup=1 --baseline=upstream",
         bare="records",
     ),
@@ -237,7 +233,6 @@ _ALL: Final = (
         "Measure two stacks in turn (A B B A) until the interval is narrow, and compare them.",
         take("a! b! workload rounds size width margin timeout slowdown", _RUNNER),
         view="measuring",
-        home="ab",
         example="--a=cpu-reference --b=cpu-reference",
     ),
     Verb(
@@ -246,7 +241,6 @@ _ALL: Final = (
         "Run every validation step with one stack here: verify, check, run, wrap, undo, prove the undo.",
         take("stack require exe report yes offline mirror supplied"),
         view="report",
-        home="validate",
         example="--stack=cpu-reference",
     ),
     Verb(

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, DocumentSource, Provenance
 from scripts.evidence.evidence_io import content_hash, dump, from_json, to_json
+from scripts.evidence.merging import why_not
 from scripts.osal.redaction import Redactor
 from scripts.serialize import parse_json
 
@@ -36,6 +37,15 @@ MOST_IN_ISSUE: Final = 60_000
 #: Addresses that are longer are cut or refused by browsers and servers.
 MOST_IN_ADDRESS: Final = 6_000
 
+#: Why a document says nothing about a GPU and a stack of ours; each completes ``the document``.
+_UNFIT: Final[Mapping[str, str]] = {
+    "": "",
+    "simulated": "is simulated",
+    "custom-lock": "was made under another lock",
+    "no-lock": "names no lock",
+    "no-gpu": "names no GPU",
+    "no-stack": "names no stack",
+}
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n```\s*\Z", re.DOTALL)
 _UNSAFE: Final = re.compile(r"[^a-z0-9.-]+")
 
@@ -60,18 +70,24 @@ class IssueDocument(Struct, frozen=True, kw_only=True):
     summary: str
 
 
+def unfit(document: Document) -> str:
+    """Say what makes a document no submission, as the end of a sentence about it; empty where it is one."""
+    reason = why_not(document) or ("no-lock" if document.lock is None else "")
+    return _UNFIT[reason or ("" if document.subject.stack else "no-stack")]
+
+
 def submission_of(document: Document, redactor: Redactor) -> Submission:
     """Prepare a document for the issue form; everything in it goes through the redactor again.
 
     Raises:
         UsageError: it says nothing about a GPU and a stack of ours, or does not fit into an issue.
     """
-    if document.simulated or (document.lock is not None and document.lock.custom):
-        what = "is simulated" if document.simulated else "was made under another lock"
+    problem = unfit(document)
+    if problem:
         hint = "run one on the GPU first: invoke setup; then: invoke report --submit"
         raise UsageError(
             "nothing-to-submit",
-            f"the newest document {what}, so it says nothing about a GPU with this lock",
+            f"the newest document {problem}, so it says nothing about a GPU with this lock",
             hint=hint,
         )
     clean = from_json(redactor.data(to_json(document)))
@@ -109,13 +125,14 @@ def read_issue(body: str, *, number: int, url: str) -> IssueDocument:
     document = from_json(data, origin=f"issue {number}")
     if Redactor().data(data) != data:
         _refuse("something in it looks like a secret or a name", "make it again: invoke report --submit")
-    if document.simulated or document.lock is None or document.lock.custom:
-        _refuse("it is simulated, or not made with this workspace's lock", "run one on a GPU: invoke setup")
+    problem = unfit(document)
+    if problem:
+        _refuse(f"it {problem}", "run one on a GPU: invoke setup")
     day = f"{document.created:%Y-%m-%d}"
     source = DocumentSource(name=f"issue {number}", url=url, date=day)
     filed = from_json(to_json(replace(document, provenance=Provenance.REPORTED, source=source)))
     gpu = filed.subject.gpu
-    words = (day, filed.subject.stack or "no-stack", (gpu.gfx or gpu.name) if gpu else "no-gpu")
+    words = (day, filed.subject.stack, (gpu.gfx or gpu.name) if gpu else "")
     name = "-".join(
         (*(_UNSAFE.sub("-", word.lower())[:60].strip("-.") for word in words), content_hash(filed)[:8])
     )

@@ -50,7 +50,7 @@ def versions(page: str, *, urls: Sequence[str]) -> dict[str, str]:
     """Return version to address of what a page lists beside pinned wheels of one project, newest first.
 
     ``urls`` are the pinned ones, which are always in it. A version before a release counts only where one of
-    them is such a version too.
+    them is such a version too, and an address only where a lock may hold it.
     """
     from packaging.version import Version  # noqa: PLC0415 - slow to import, seldom asked
 
@@ -59,7 +59,7 @@ def versions(page: str, *, urls: Sequence[str]) -> dict[str, str]:
     listed = {
         version_of(address): address
         for address, name, _ in _listed(page, index_of(urls[0]))
-        if _wheel(name) is not None and family_of(address) == family
+        if _wheel(name) is not None and family_of(address) == family and url_problem(address) is None
     }
     early = any(Version(version).is_prerelease for version in pinned)
     counted = {v: a for v, a in listed.items() if early or not Version(v).is_prerelease} | pinned
@@ -81,8 +81,12 @@ def family_of(url: str) -> str:
 def _listed(page: str, base: str) -> Iterator[tuple[str, str, str]]:
     """Yield address, file name and fragment of each link that stays on the index's own host."""
     for match in _HREF.finditer(page):
-        address, fragment = urldefrag(urljoin(base, unescape(match[1])))
-        if urlsplit(address).netloc == urlsplit(base).netloc:
+        try:
+            address, fragment = urldefrag(urljoin(base, unescape(match[1])))
+            own = urlsplit(address).netloc == urlsplit(base).netloc
+        except ValueError:  # anything can stand in a page, for example half an IPv6 address
+            continue
+        if own:
             yield address, unquote(urlsplit(address).path.rpartition("/")[2]), fragment
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,9 @@ _MAGIC: Final = b"SSHSIG"
 _BEGIN: Final = "-----BEGIN SSH SIGNATURE-----"
 _END: Final = "-----END SSH SIGNATURE-----"
 _LENGTH: Final = struct.Struct(">I")
+#: What may stand before a key. Negated names are none of it.
+_PRINCIPALS: Final = re.compile(r"[\w*?.][\w*?.,+:@/\\-]*")
+_NAMESPACES: Final = re.compile(r'namespaces="([^"!\s]*)"')
 _KEY_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 64
 #: Why a signature does not fit; each completes ``the signature of pins.lock``.
@@ -66,13 +70,16 @@ class _BadSignatureError(ValueError):
 def trusted_keys(value: str) -> Mapping[bytes, str]:
     """Read ``CUDA_AMD_TRUST``: a public key, or a file of them, to each key's bytes and its comment.
 
-    Lines as in ``id_ed25519.pub`` and in an ``allowed_signers`` file are understood; ``#`` starts a comment.
+    A line is ``ssh-ed25519 KEY [COMMENT]`` as in ``id_ed25519.pub``, or ``PRINCIPALS [namespaces="LIST"]
+    ssh-ed25519 KEY [COMMENT]`` as in ``allowed_signers``, where the list has to name ``cuda-on-amd-lock``.
+    Keys of other types do not count, and ``#`` starts a comment. Any other restriction or revocation is
+    refused, because it would not be kept.
 
     Raises:
-        UsageError: there is no such file, or it holds no Ed25519 key.
+        UsageError: there is no such file, it holds no Ed25519 key, or a line that cannot be kept.
     """
     text = value if value.lstrip().startswith(_KEY_TYPE.decode()) else _text_of(Path(value))
-    keys = dict(filter(None, map(_key_of, text.splitlines())))
+    keys = dict(filter(None, map(_key_of, text.split("\n"))))
     if not keys:
         msg = f"{VARIABLE} names no ssh-ed25519 public key"
         raise UsageError("trust-without-keys", msg, context=(value[:200],), hint=_HINT_TRUST)
@@ -116,6 +123,10 @@ def signature_of(data: bytes, lock: Path, keys: Mapping[bytes, str] | None = Non
 
 _HINT_TRUST: Final = f"set {VARIABLE} to the file with the public keys you trust, for example id_ed25519.pub"
 
+_HINT_LINE: Final = (
+    f'write `ssh-ed25519 KEY`, or `NAME namespaces="{NAMESPACE}" ssh-ed25519 KEY`, and remove revoked keys'
+)
+
 
 def _hint_sign(lock: Path) -> str:
     return f"get the lock and its signature from where you trust them, or sign it: {sign_command(lock)}"
@@ -129,18 +140,22 @@ def sign_command(lock: Path) -> str:
 def _text_of(path: Path) -> str:
     """Read the file of keys."""
     try:
-        return fs.read_bounded(path, MOST_BYTES).decode("utf-8")
+        return fs.read_bounded(path, MOST_BYTES).decode("utf-8-sig")
     except (OSError, ValueError):
         msg = f"{VARIABLE} names neither a public key nor a file that can be read"
         raise UsageError("trust-unreadable", msg, context=(str(path)[:200],), hint=_HINT_TRUST) from None
 
 
 def _key_of(line: str) -> tuple[bytes, str] | None:
-    """Read one line of keys: options or a principal may stand before the key, a comment behind it."""
+    """Read one line of keys: principals and namespaces may stand before the key, a comment behind it."""
     words = line.split()
     if not words or words[0].startswith("#") or _KEY_TYPE.decode() not in words:
         return None
     at = words.index(_KEY_TYPE.decode())
+    before = words[:at]
+    if not _is_kept(before):
+        msg = f"a line of {VARIABLE} limits or revokes its key in a way that is not understood"
+        raise UsageError("trust-restricted", msg, context=(" ".join(before)[:200],), hint=_HINT_LINE)
     try:
         blob = base64.b64decode(words[at + 1], validate=True)
         kind, rest = _take(blob)
@@ -149,7 +164,18 @@ def _key_of(line: str) -> tuple[bytes, str] | None:
         return None
     if kind != _KEY_TYPE or len(key) != _KEY_BYTES or rest:
         return None
-    return blob, " ".join(words[at + 2 :]) or " ".join(words[:at])
+    return blob, " ".join(words[at + 2 :]) or " ".join(before[:1])
+
+
+def _is_kept(before: Sequence[str]) -> bool:
+    """Whether the words before a key say nothing else than for whom it is, and for locks of ours."""
+    if not before:
+        return True
+    principals, *options = before
+    if not _PRINCIPALS.fullmatch(principals) or principals == "cert-authority" or len(options) > 1:
+        return False
+    found = [_NAMESPACES.fullmatch(option) for option in options]
+    return all(one is not None and NAMESPACE in one[1].split(",") for one in found)
 
 
 def _signer(text: str, data: bytes) -> bytes:
