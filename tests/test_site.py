@@ -300,6 +300,16 @@ SECOND = "2026-09-15-zluda-v6p69-sdk64-gfx1200-torch.json"
 OTHER_GPU = "2026-11-30-native-cuda-h200.json"
 
 
+def test_what_to_use_is_said_of_each_system(build: Callable[..., MatrixResult], tmp_path: Path) -> None:
+    build(SECOND)
+    text = (tmp_path / "docs" / "site" / "data" / "start.js").read_bytes()
+    gpus = {gpu["id"]: gpu["advice"] for gpu in data_of({"data/start.js": text}, "start")["gpus"]}
+    assert set(gpus["gfx1200"]) == {"Windows", "Linux"}
+    assert "zluda-v6p69-sdk64" in gpus["gfx1200"]["Windows"]
+    assert "Windows only" not in gpus["gfx1200"]["Windows"]
+    assert gpus["gfx1200"]["Linux"].endswith(" on Windows only: zluda-v6p69-sdk64")
+
+
 def snapshot(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()

@@ -32,6 +32,7 @@ from scripts.site.changes import (
 )
 from scripts.site.data import GpuModel, SiteContent, data_files
 from scripts.site.page import index_page
+from scripts.staging.select import NAME_OF_OS
 
 #: The parts of the site that are files of ours, copied as they are.
 SOURCE: Final = Path(__file__).resolve().parents[1] / "data" / "site"
@@ -148,7 +149,7 @@ def _content(ws: Workspace) -> SiteContent:
     with open_store() as store:
         store.ingest(ws.evidence)
         advice = {
-            gfx: advise(store, lock, gfx=gfx, os="windows").verdict
+            gfx: {name: advise(store, lock, gfx=gfx, os=os).verdict for os, name in NAME_OF_OS.items()}
             for gfx in sorted({model.gfx for model in models})
         }
         shown = matrix_of(store)

@@ -54,14 +54,14 @@ class SiteContent(Struct, frozen=True, kw_only=True, dict=True):
         matrix: what the documents show.
         models: the list of GPUs, newest family first.
         stacks: the stacks of the lock, in its order.
-        advice: what to use, in one sentence for each architecture.
+        advice: what to use, for each architecture in one sentence a system, by the system's name.
         filler: words of a product's name that people leave out.
     """
 
     matrix: Matrix
     models: tuple[GpuModel, ...] = ()
     stacks: tuple[Stack, ...] = ()
-    advice: Mapping[str, str] = {}
+    advice: Mapping[str, Mapping[str, str]] = {}
     filler: frozenset[str] = frozenset()
 
     @cached_property
@@ -168,7 +168,7 @@ def _start(content: SiteContent, drawn: Container[str]) -> dict[str, object]:
             "names": content.names.get(gpu, []),
             "cells": on_gpu[gpu],
             "figures": gpu in drawn,
-            "advice": content.advice.get(gpu, ""),
+            "advice": content.advice.get(gpu, {}),
         }
         for gpu in content.gpus
     ]
