@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from scripts.osal.redaction import Redactor
 
 ROOT = Path(__file__).resolve().parents[1]
 
+NOW = datetime(2099, 1, 1, tzinfo=UTC)  # their files may have been written today
 #: As setup.ps1 writes it.
 CONFIG: dict[str, Any] = {
     "schema": 2,
@@ -183,7 +185,7 @@ def imported(tmp_path: Path, source: Path) -> ReportResult:
         state_root=tmp_path / "state",
         environ={},
     )
-    return report(ws, import_=str(source))
+    return report(ws, import_=str(source), now=NOW)
 
 
 def documents(tmp_path: Path, files: Mapping[str, Any], name: str = "") -> list[Document]:
@@ -315,6 +317,13 @@ def test_words_of_theirs_raise_no_level(tmp_path: Path) -> None:
     claims = {**FUNCTIONAL, "full_support": True, "tests": [probe("matmul", "pass"), probe("x", "validated")]}
     (document,) = documents(tmp_path, {**ALL, "one.json": claims}, "one.json")
     assert shown(document) == {"matmul": (Level.LOADABLE, Outcome.PASS), "x": (None, Outcome.ERROR)}
+
+
+def test_a_report_of_theirs_from_the_future_is_refused(tmp_path: Path) -> None:
+    far = {**CAPABILITY, "generated_utc": "9999-12-31T23:59:59.9Z"}
+    with pytest.raises(UsageError) as caught:
+        documents(tmp_path, {"capability-test.json": far})
+    assert caught.value.context == ("its date, 9999-12-31, is in the future",)
 
 
 WITHIN = (Level.FUNCTIONAL, Outcome.PASS)
