@@ -15,11 +15,13 @@ from scripts.app.advice import FILLER, advise
 from scripts.app.context import Workspace, within
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.matrix import matrix as matrix_of
+from scripts.evidence.matrix import without_retired
 from scripts.evidence.store import IngestFault, open_store
 from scripts.host.gpu import TABLE
 from scripts.lock.reader import read_lock
 from scripts.osal.fs import write_atomic
 from scripts.osal.paths import user_path
+from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord, jsonable
 from scripts.site.changes import (
     MatrixChange,
@@ -152,7 +154,7 @@ def _content(ws: Workspace) -> SiteContent:
             gfx: {name: advise(store, lock, gfx=gfx, os=os).verdict for os, name in NAME_OF_OS.items()}
             for gfx in sorted({model.gfx for model in models})
         }
-        shown = matrix_of(store)
+        shown = without_retired(matrix_of(store), probes())
     return SiteContent(
         matrix=shown, models=models, stacks=tuple(lock.stacks.values()), advice=advice, filler=FILLER
     )
