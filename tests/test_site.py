@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.app.matrix import CONTRIBUTE, FIRST_VIEW, SOURCE, MatrixResult, matrix, site_files
@@ -245,6 +246,28 @@ def test_changes_are_named_worse_ones_first() -> None:
     assert (changes[0].before, changes[0].now) == ("functional (measured)", "incorrect (measured)")
     assert changes[2].now == "functional (measured), documents disagree"
     assert changes_between(now, now) == ()
+
+
+class Watched(tuple[Any, ...]):
+    """Items that count how often all of them are gone through."""
+
+    __slots__ = ()
+    passes: ClassVar[list[int]] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes.append(len(self))
+        return super().__iter__()
+
+
+def test_no_gpu_costs_a_look_at_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a build follows the number of cells, not that number times the number of GPUs."""
+    monkeypatch.setattr(Watched, "passes", [])
+    shown = large_matrix(400)
+    made = content(replace(shown, documents=Watched(shown.documents)))
+    assert len(made.gpus) > 20
+    made.__dict__["cells"] = Watched(made.cells)
+    site_files(made, build_of((), documents=0), None, None)
+    assert 0 < len(Watched.passes) < 20
 
 
 def test_a_build_can_be_kept_and_read() -> None:
