@@ -7,16 +7,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.app.report import report
 from scripts.cli.console import Out
 from scripts.cli.views.report import show_report as show
 from scripts.errors import UsageError
-from scripts.evidence.document import Document, DocumentMachine, GpuKey, LockFact, Provenance, Subject
+from scripts.evidence.document import (
+    Document,
+    DocumentMachine,
+    DocumentSource,
+    GpuKey,
+    LockFact,
+    Provenance,
+    Subject,
+)
 from scripts.evidence.evidence_io import dump, report_folder, write_document
 from scripts.model import CapabilityResult, Level, Outcome
 
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
 
 
@@ -102,8 +112,8 @@ def test_an_imported_document_is_filed_apart_and_never_becomes_evidence(tmp_path
     ws = workspace(tmp_path)
     stranger = tmp_path / "from a stranger ü.json"
     stranger.write_bytes(dump(document(5)))
-    report(ws, import_=str(stranger))
-    result = report(ws, import_=str(stranger))
+    report(ws, import_=str(stranger), now=NOW)
+    result = report(ws, import_=str(stranger), now=NOW)
     (added,) = result.added
     assert added.path.parent == ws.stage / "reports" / "imported"
     assert len(result.imported) == 1
@@ -111,6 +121,32 @@ def test_an_imported_document_is_filed_apart_and_never_becomes_evidence(tmp_path
     assert not ws.evidence.exists()
     assert "not for truth" in shown(result)
     assert "From others (1)" in shown(report(ws))
+
+
+@pytest.mark.parametrize("year", ["created", "source"])
+def test_a_document_from_the_future_is_refused_and_not_filed(tmp_path: Path, year: str) -> None:
+    ws = workspace(tmp_path)
+    made = document(5)
+    far = (
+        replace(made, created=datetime(9999, 12, 31, tzinfo=UTC))
+        if year == "created"
+        else replace(
+            made,
+            provenance=Provenance.REPORTED,
+            source=DocumentSource(name="x", url="https://example.org/x", date="9999-12-31"),
+        )
+    )
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "far.json").write_bytes(dump(far))
+    (folder / "good.json").write_bytes(dump(document(4)))
+    with pytest.raises(UsageError) as caught:
+        report(ws, import_=str(folder / "far.json"), now=NOW)
+    assert caught.value.context == ("its date, 9999-12-31, is in the future",)
+    assert not (ws.stage / "reports").exists()
+    result = report(ws, import_=str(folder), now=NOW)
+    assert [seen.document for seen in result.added] == [document(4)]
+    assert any("far.json" in fault and "in the future" in fault for fault in result.faults)
 
 
 def test_a_strangers_forged_document_is_refused_and_not_filed(tmp_path: Path) -> None:

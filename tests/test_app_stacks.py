@@ -196,8 +196,8 @@ def test_what_names_no_gpu_is_refused(tmp_path: Path, text: str, reference: str)
     assert len(caught.value.message) < 120
 
 
-def advice_for(tmp_path: Path, text: str) -> tuple[StacksResult, str]:
-    result = stacks(workspace(tmp_path), for_gpu=text)
+def advice_for(tmp_path: Path, text: str, *, platform: str = "win32") -> tuple[StacksResult, str]:
+    result = stacks(replace(workspace(tmp_path), platform=platform), for_gpu=text)
     out = io.StringIO()
     show(result, Out(out, out))
     return result, out.getvalue()
@@ -255,9 +255,9 @@ def test_advice_names_what_to_use_how_far_it_is_shown_by_whom_and_what_fails(tmp
         ),
         (
             "gfx1150",
-            "no pinned stack has a pass on gfx1150; untried: zluda-v6-linux, zluda-v7p10-sdk72, zluda-v7p11-",
+            "no pinned stack for Windows has a pass on gfx1150; untried: zluda-v7p10-sdk72, zluda-v7p11-",
         ),
-        ("gfx1031", "no pinned stack has a pass on gfx1031; untried: zluda-v6-linux"),
+        ("gfx1031", "no pinned stack for Windows is for gfx1031"),
         ("gfx906", "AMD's packages that stacks here are made of do not list gfx906"),
     ],
 )
@@ -267,6 +267,32 @@ def test_advice_where_nothing_passed_as_a_whole(tmp_path: Path, gpu: str, verdic
     assert not advice.proven
     assert advice.verdict.startswith(verdict)
     assert f"! {advice.verdict}" in " ".join(text.split())
+
+
+def test_a_stack_of_the_other_system_is_no_advice(tmp_path: Path) -> None:
+    result, text = advice_for(tmp_path, "gfx1200", platform="linux")
+    (advice,) = result.advice
+    assert (advice.os, advice.proven) == ("linux", False)
+    lock = read_lock(workspace(tmp_path).lock_path)
+    offered = [*advice.untried, *(each.stack for each in advice.stacks if each.pinned)]
+    assert offered == ["zluda-v6-linux"]
+    assert advice.verdict == (
+        "no pinned stack for Linux has a pass on gfx1200; untried: zluda-v6-linux; "
+        "proven on Windows only: zluda-v6p69-sdk64"
+    )
+    assert {lock.stacks[each.stack].requires.os for each in advice.elsewhere} == {"windows"}
+    assert "lists gfx1200, windows only" in text
+    assert (
+        json.loads(json.dumps(result.to_json()))["advice"][0]["elsewhere"][0]["stack"] == "zluda-v6p69-sdk64"
+    )
+
+
+def test_what_works_in_part_elsewhere_is_called_no_proof(tmp_path: Path) -> None:
+    (advice,) = advice_for(tmp_path, "RX 7900 XT", platform="linux")[0].advice
+    assert advice.verdict.endswith("; works in part on Windows only: zluda-v6p69-sdk64")
+    both = [advice_for(tmp_path, "gfx1100", platform=each)[0].advice[0] for each in ("win32", "linux")]
+    assert "zluda-v6-linux" not in both[0].untried
+    assert all(stack.startswith("zluda-v6-linux") for stack in both[1].untried)
 
 
 def test_a_name_of_two_architectures_gets_two_answers(tmp_path: Path) -> None:

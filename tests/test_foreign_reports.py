@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from scripts.osal.redaction import Redactor
 
 ROOT = Path(__file__).resolve().parents[1]
 
+NOW = datetime(2099, 1, 1, tzinfo=UTC)  # their files may have been written today
 #: As setup.ps1 writes it.
 CONFIG: dict[str, Any] = {
     "schema": 2,
@@ -183,7 +185,7 @@ def imported(tmp_path: Path, source: Path) -> ReportResult:
         state_root=tmp_path / "state",
         environ={},
     )
-    return report(ws, import_=str(source))
+    return report(ws, import_=str(source), now=NOW)
 
 
 def documents(tmp_path: Path, files: Mapping[str, Any], name: str = "") -> list[Document]:
@@ -315,6 +317,52 @@ def test_words_of_theirs_raise_no_level(tmp_path: Path) -> None:
     claims = {**FUNCTIONAL, "full_support": True, "tests": [probe("matmul", "pass"), probe("x", "validated")]}
     (document,) = documents(tmp_path, {**ALL, "one.json": claims}, "one.json")
     assert shown(document) == {"matmul": (Level.LOADABLE, Outcome.PASS), "x": (None, Outcome.ERROR)}
+
+
+def test_a_report_of_theirs_from_the_future_is_refused(tmp_path: Path) -> None:
+    far = {**CAPABILITY, "generated_utc": "9999-12-31T23:59:59.9Z"}
+    with pytest.raises(UsageError) as caught:
+        documents(tmp_path, {"capability-test.json": far})
+    assert caught.value.context == ("its date, 9999-12-31, is in the future",)
+
+
+WITHIN = (Level.FUNCTIONAL, Outcome.PASS)
+BEYOND = (Level.LOADABLE, Outcome.PASS)
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        pytest.param({"max_abs": 99, "atol": 0.001}, BEYOND, id="far beyond"),
+        pytest.param({"max_abs": 0.001, "atol": 0.001}, WITHIN, id="just within"),
+        pytest.param({**numbers(99.0), "max_abs_over_ref_scale": 0.5}, BEYOND, id="rtol explains too little"),
+        pytest.param({**numbers(2e-2), "max_abs_over_ref_scale": 1e-4}, WITHIN, id="rtol explains it"),
+        pytest.param({"max_abs": 2e-2, "atol": 5e-3, "rtol": 1.0}, BEYOND, id="rtol of no known scale"),
+        pytest.param({"max_abs": 1e-6, "atol": "large"}, BEYOND, id="no tolerance"),
+        pytest.param({"max_abs": -1.0, "atol": 0.001}, BEYOND, id="no distance"),
+        pytest.param({"rounds": [numbers(1e-6), {"max_abs": 9, "atol": 0.1}]}, BEYOND, id="in a list"),
+        pytest.param({"rounds": [[numbers(1e-6)]]}, WITHIN, id="in a list of lists"),
+    ],
+)
+def test_a_difference_counts_as_right_only_within_its_own_tolerance(
+    tmp_path: Path, result: dict[str, Any], expected: tuple[Level, Outcome]
+) -> None:
+    entry = probe("matmul", "pass", result=result)
+    files = {"capability-test.json": {**CAPABILITY, "results": [entry]}}
+    (made,) = documents(tmp_path, files)
+    assert shown(made) == {"matmul": expected}
+    assert ("its own tolerance does not cover" in made.results[0].detail) is (expected != WITHIN)
+
+
+def test_an_infinite_difference_is_wrong_even_where_a_hang_followed(tmp_path: Path) -> None:
+    for status in ("pass", "hang_after_result"):
+        result = {"max_abs": 12345.5, "atol": 0.001}
+        entry = probe("matmul", status, capability_status="pass", result=result)
+        folder = write(tmp_path / status, {})
+        text = json.dumps({**CAPABILITY, "results": [entry]}).replace("12345.5", "1e400")
+        (folder / "capability-test.json").write_text(text, encoding="utf-8")
+        (seen,) = imported(tmp_path, folder).added
+        assert shown(seen.document) == {"matmul": (Level.LOADABLE, Outcome.INCORRECT)}
 
 
 def test_a_folder_of_documents_is_imported_and_what_is_none_is_named(tmp_path: Path) -> None:

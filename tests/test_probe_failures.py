@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from scripts.app import probe as task
 from scripts.app.context import ROOT, Staged, Workspace
+from scripts.app.matrix import build_site
 from scripts.app.preflight import preflight
 from scripts.app.probe_findings import probe_warnings
 from scripts.app.wrap.wrap import wrap
@@ -70,12 +71,33 @@ def test_what_stands_as_failed_is_named_with_its_document(
 def test_the_readme_counts_what_passed_and_names_what_failed(tmp_path: Path) -> None:
     right = [(name, Level.FUNCTIONAL, Outcome.PASS) for name in ("memory-copy", "torch-matmul")]
     made = matrix(FFT_WRONG, *right)
-    write_document(tmp_path, replace(made, not_exercised=("torch-fft", "nccl")), name="a.json")
+    write_document(tmp_path, replace(made, not_exercised=("torch-fft",)), name="a.json")
+    checked = document(("nvml", None, Outcome.ERROR), day=2)
+    write_document(tmp_path, replace(checked, not_exercised=("nccl",)), name="b.json")
     with open_store() as store:
         store.ingest(tmp_path)
         table = status_table(matrix_of(store))
     assert "| **functional**: [2 probes](docs/probes.md) | **incorrect**: cufft-1d; " in table
     assert "not exercised: nccl, [1 probe](docs/probes.md) |" in table
+
+
+def test_a_probe_that_is_asked_no_longer_is_counted_nowhere(tmp_path: Path) -> None:
+    right = [(name, Level.FUNCTIONAL, Outcome.PASS) for name in ("memory-copy", "torch-sort-and-topk")]
+    assert "torch-sort-and-topk" not in probes()
+    ws = workspace(tmp_path)
+    ws.evidence.mkdir()
+    (tmp_path / "pins.lock").write_bytes((ROOT / "pins.lock").read_bytes())
+    write_document(ws.evidence, matrix(*right), name="a.json")
+    idle = ("torch-sort-and-topk",)
+    write_document(ws.evidence, replace(matrix(right[0], day=2), not_exercised=idle), name="b.json")
+    with open_store() as store:
+        store.ingest(ws.evidence)
+        table = status_table(matrix_of(store))
+    assert "**functional**: [1 probe](docs/probes.md)" in table
+    assert "sort-and-topk" not in table.replace("\\", "")
+    content = build_site(ws, tmp_path / "site").content
+    assert {cell.capability for cell in content.cells} == {"", "memory-copy"}
+    assert ("probes", "torch-sort-and-topk") not in content.asked
 
 
 def put(ws: Workspace, made: Document) -> Path:

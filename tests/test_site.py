@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.context import Workspace
 from scripts.app.matrix import CONTRIBUTE, FIRST_VIEW, SOURCE, MatrixResult, matrix, site_files
@@ -247,6 +248,28 @@ def test_changes_are_named_worse_ones_first() -> None:
     assert changes_between(now, now) == ()
 
 
+class Watched(tuple[Any, ...]):
+    """Items that count how often all of them are gone through."""
+
+    __slots__ = ()
+    passes: ClassVar[list[int]] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes.append(len(self))
+        return super().__iter__()
+
+
+def test_no_gpu_costs_a_look_at_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a build follows the number of cells, not that number times the number of GPUs."""
+    monkeypatch.setattr(Watched, "passes", [])
+    shown = large_matrix(400)
+    made = content(replace(shown, documents=Watched(shown.documents)))
+    assert len(made.gpus) > 20
+    made.__dict__["cells"] = Watched(made.cells)
+    site_files(made, build_of((), documents=0), None, None)
+    assert 0 < len(Watched.passes) < 20
+
+
 def test_a_build_can_be_kept_and_read() -> None:
     build = build_of(large_matrix(20).cells, documents=20)
     assert read_build(dump_build(build)) == build
@@ -298,6 +321,16 @@ def build(tmp_path: Path) -> Callable[..., MatrixResult]:
 FIRST = "2026-09-13-zluda-v6p69-sdk64-gfx1200-check.json"
 SECOND = "2026-09-15-zluda-v6p69-sdk64-gfx1200-torch.json"
 OTHER_GPU = "2026-11-30-native-cuda-h200.json"
+
+
+def test_what_to_use_is_said_of_each_system(build: Callable[..., MatrixResult], tmp_path: Path) -> None:
+    build(SECOND)
+    text = (tmp_path / "docs" / "site" / "data" / "start.js").read_bytes()
+    gpus = {gpu["id"]: gpu["advice"] for gpu in data_of({"data/start.js": text}, "start")["gpus"]}
+    assert set(gpus["gfx1200"]) == {"Windows", "Linux"}
+    assert "zluda-v6p69-sdk64" in gpus["gfx1200"]["Windows"]
+    assert "Windows only" not in gpus["gfx1200"]["Windows"]
+    assert gpus["gfx1200"]["Linux"].endswith(" on Windows only: zluda-v6p69-sdk64")
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,12 +19,26 @@ from scripts.app.report import report
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
 from scripts.evidence.evidence_io import from_json, read_document, to_json, write_document
-from scripts.evidence.submission import FIELDS, MOST_IN_ISSUE, TEMPLATE, read_issue, submission_of
+from scripts.evidence.submission import (
+    FIELDS,
+    MOST_IN_ISSUE,
+    TEMPLATE,
+    IssueDocument,
+    read_issue,
+    submission_of,
+)
+from scripts.lock.reader import read_lock
 from scripts.osal.redaction import Redactor
 from tests.checkout import ROOT, Checkout
 
 SCRIPT = ROOT / ".github" / "scripts" / "submission.py"
 URL = "https://github.com/me/it/issues/7"
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def filed_from(body: str, *, now: datetime = NOW) -> IssueDocument:
+    stacks = read_lock(ROOT / "pins.lock").stacks
+    return read_issue(body, number=7, url=URL, stacks=stacks, now=now)
 
 
 def measured() -> Document:
@@ -47,6 +62,11 @@ def changed(**changes: Any) -> dict[str, Any]:
     return {**to_json(measured()), **changes}
 
 
+def about(stack: str) -> dict[str, Any]:
+    """Return a document that names another stack."""
+    return to_json(replace(measured(), subject=replace(measured().subject, stack=stack)))
+
+
 def test_the_template_has_the_fields_that_are_filled() -> None:
     form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / TEMPLATE).read_text(encoding="utf-8"))  # type: ignore[no-untyped-call]  # ships without hints
     fields = {row["id"]: row["attributes"]["label"] for row in form["body"] if "id" in row}
@@ -57,7 +77,7 @@ def test_what_is_prepared_can_be_filed() -> None:
     made = submission_of(measured(), Redactor())
     assert json.loads(made.document) == to_json(measured())
     assert parse_qs(made.query)["gpu"] == ["NVIDIA H200"]
-    filed = read_issue(made.body, number=7, url=URL)
+    filed = filed_from(made.body)
     assert filed.name.startswith("2026-")
     assert filed.name.endswith(".json")
     back = from_json(json.loads(filed.content))
@@ -70,9 +90,7 @@ def test_what_is_prepared_can_be_filed() -> None:
 
 def test_line_ends_of_a_browser_make_no_difference() -> None:
     made = submission_of(measured(), Redactor())
-    assert read_issue(made.body.replace("\n", "\r\n"), number=7, url=URL) == read_issue(
-        made.body, number=7, url=URL
-    )
+    assert filed_from(made.body.replace("\n", "\r\n")) == filed_from(made.body)
 
 
 @pytest.mark.parametrize("what", ["simulated", "custom", "no-lock", "no-gpu", "no-stack", "long"])
@@ -114,6 +132,9 @@ def hostile() -> dict[str, str]:
         "a level not earned": body_with(changed(level="integrated")),
         "a secret": body_with(changed(notes=["token ghp_0123456789abcdefghijABCDEFGHIJ012345"])),
         "a name": body_with(changed(notes=["see /home/juergen/run.log"])),
+        "the year 9999": body_with(changed(created="9999-12-31T00:00:00Z")),
+        "no stack": body_with(about("")),
+        "an unknown stack": body_with(about("zluda-v99-sdk99")),
         "an unknown key": body_with(changed(command="curl | sh")),
     }
 
@@ -140,18 +161,32 @@ def test_a_name_is_made_of_checked_facts_only(tmp_path: Path) -> None:
         "vendor": "AMD",
     }
     data = changed(subject={**to_json(measured())["subject"], "gpu": gpu})  # type: ignore[dict-item]  # an object
-    filed = read_issue(body_with(data), number=7, url=URL)
+    filed = filed_from(body_with(data))
     assert "/" not in filed.name
     assert ".." not in filed.name
     assert set(filed.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
     assert (tmp_path / filed.name).parent == tmp_path
 
 
+def test_a_clock_may_be_a_day_ahead_and_no_more() -> None:
+    made = body_with(to_json(measured()))
+    created = measured().created
+    assert filed_from(made, now=created - timedelta(days=1)).name
+    with pytest.raises(UsageError) as caught:
+        filed_from(made, now=created - timedelta(days=1, seconds=1))
+    assert "is in the future" in caught.value.context[0]
+
+
+def test_a_stack_that_no_lock_has_is_refused_for_that() -> None:
+    with pytest.raises(UsageError, match=r"pins\.lock has no stack of its name"):
+        filed_from(body_with(about("zluda-v99-sdk99")))
+
+
 def test_a_field_in_the_remarks_is_no_second_document() -> None:
     made = submission_of(measured(), Redactor())
     forged = made.body.replace("_No response_", "### Document\n\n```json\n{}\n```")
     with pytest.raises(UsageError, match="2 fields"):
-        read_issue(forged, number=7, url=URL)
+        filed_from(forged)
 
 
 def test_a_good_document_behind_useless_ones_is_prepared(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from scripts.cli.verbs import VERBS
 from scripts.errors import UsageError
 from scripts.evidence.document import IDLE, SEVERITY, Provenance
-from scripts.evidence.matrix import DocumentFact, Matrix, matrix
+from scripts.evidence.matrix import DocumentFact, Matrix, matrix, without_retired
 from scripts.evidence.merging import PROBES, Cell
 from scripts.evidence.store import open_store
 from scripts.probing.catalogue import probes
@@ -27,6 +27,7 @@ EMPTY: Final = "There are no evidence documents yet."
 
 def status_table(shown: Matrix) -> str:
     """Return the table as Markdown: one row a GPU and stack, GPUs sorted, no claim without a link."""
+    shown = without_retired(shown, probes())
     counting = [fact for fact in shown.documents if fact.counts]
     if not counting:
         return EMPTY

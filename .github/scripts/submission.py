@@ -17,6 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from scripts.errors import UsageError
 from scripts.evidence.submission import read_issue
+from scripts.lock.reader import read_lock
+from scripts.osal.text import utc_now
+
+LOCK = Path(__file__).resolve().parents[2] / "pins.lock"
 
 
 def main(event: Path, folder: Path) -> int:
@@ -24,7 +28,13 @@ def main(event: Path, folder: Path) -> int:
     issue = json.loads(event.read_text(encoding="utf-8"))["issue"]
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        filed = read_issue(issue["body"] or "", number=int(issue["number"]), url=str(issue["html_url"]))
+        filed = read_issue(
+            issue["body"] or "",
+            number=int(issue["number"]),
+            url=str(issue["html_url"]),
+            stacks=read_lock(LOCK).stacks,
+            now=utc_now(),
+        )
     except UsageError as error:
         sys.stdout.write("\n".join((error.message, *error.context, error.hint, "")))
         return 2

@@ -70,11 +70,13 @@ async function gpuPage(id) {
   ] };
 }
 
-/** What to use by the documents, and which commands know more about the machine they run on. */
+/** What to use by the documents on each system, and which commands know more about the machine they run on. */
 function advice(gpu) {
-  if (!gpu.advice) return "";
+  const systems = Object.entries(gpu.advice);
+  if (!systems.length) return "";
   const more = `In a checkout: \`invoke stacks --for-gpu=${gpu.id}\` shows the reasons, \`invoke native --gpu=${gpu.id}\` the ways without translation.`;
-  return [h("p", {}, `By these documents: ${gpu.advice}.`), h("p", { class: "faint" }, prose(more))];
+  const sentences = systems.map(([system, sentence]) => h("p", {}, `On ${system}, by these documents: ${sentence}.`));
+  return [...sentences, h("p", { class: "faint" }, prose(more))];
 }
 
 /** What to show where no document speaks about a GPU. */

@@ -20,6 +20,7 @@ from scripts.host.support import USUAL, NativeWay, native_ways, no_stack_possibl
 from scripts.model import Level, Lock, Outcome, StackKind
 from scripts.osal.text import printable
 from scripts.serialize import JsonRecord
+from scripts.staging.select import NAME_OF_OS
 
 #: Words of a product's name that people leave out.
 FILLER: Final = frozenset(
@@ -78,6 +79,7 @@ class StackAdvice(JsonRecord, frozen=True, kw_only=True):
         whole: the document that says most for it as a whole, if one passed and stands.
         passed: capabilities that pass, the best shown first.
         failed: capabilities that do not.
+        os: the only system that the stack is for; empty where it is for any, or where no stack pins it.
     """
 
     stack: str
@@ -85,11 +87,18 @@ class StackAdvice(JsonRecord, frozen=True, kw_only=True):
     whole: Shown | None
     passed: tuple[Shown, ...]
     failed: tuple[Shown, ...]
+    os: str = ""
 
     @property
     def best(self) -> Shown | None:
         """The most that is shown: as a whole, else in part."""
         return self.whole or next(iter(self.passed), None)
+
+    @property
+    def only(self) -> str:
+        """Say that it works on its one system."""
+        how = "proven" if self.whole else "works in part"
+        return f"{how} on {NAME_OF_OS.get(self.os, self.os)} only: {self.stack}"
 
 
 class GpuAdvice(JsonRecord, frozen=True, kw_only=True):
@@ -97,26 +106,31 @@ class GpuAdvice(JsonRecord, frozen=True, kw_only=True):
 
     Attributes:
         gfx: the architecture.
+        os: the system that the answer is for, ``windows`` or ``linux``.
         names: the products that were meant, where a name was given.
-        stacks: what documents know: pinned stacks first, the best shown first.
-        untried: pinned stacks that list the architecture, or any, and that no document speaks of.
+        stacks: what documents know: pinned stacks for the system first, the best shown first.
+        elsewhere: pinned stacks for another system that something passed on, the best shown first.
+        untried: pinned stacks for the system that list the architecture, or any, and that no document speaks
+            of.
         native: ways without translation for the usual programs; each is the better way unless it says
             why not.
         refusal: why no stack can serve it; empty where one may.
     """
 
     gfx: str
+    os: str
     names: tuple[str, ...]
     stacks: tuple[StackAdvice, ...]
+    elsewhere: tuple[StackAdvice, ...]
     untried: tuple[str, ...]
     native: tuple[NativeWay, ...]
     refusal: str
 
-    JSON = "gfx names verdict stacks untried native refusal"
+    JSON = "gfx os names verdict stacks elsewhere untried native refusal"
 
     @property
     def proven(self) -> bool:
-        """Whether a pinned stack passed as a whole."""
+        """Whether a pinned stack for the system passed as a whole."""
         return not self.refusal and any(each.pinned and each.whole for each in self.stacks)
 
     @property
@@ -128,28 +142,37 @@ class GpuAdvice(JsonRecord, frozen=True, kw_only=True):
         if first is not None and first.best is not None:
             shown = f"{first.best.word} ({first.best.what}), {first.best.who}"
             return f"use {first.stack}: {shown}" if first.whole else f"{first.stack} works in part: {shown}"
+        here = NAME_OF_OS.get(self.os, self.os)
         if self.untried:
-            return f"no pinned stack has a pass on {self.gfx}; untried: {', '.join(self.untried)}"
-        return f"no pinned stack is for {self.gfx}"
+            none = f"no pinned stack for {here} has a pass on {self.gfx}; untried: {', '.join(self.untried)}"
+        elif any(each.pinned for each in self.stacks):
+            none = f"no pinned stack for {here} has a pass on {self.gfx}"
+        else:
+            none = f"no pinned stack for {here} is for {self.gfx}"
+        return none if not self.elsewhere else f"{none}; {self.elsewhere[0].only}"
 
 
 def advise(store: EvidenceStore, lock: Lock, *, gfx: str, os: str, names: Sequence[str] = ()) -> GpuAdvice:
     """Answer for one architecture from the evidence, the lock, and the table of native ways."""
     facts = _Facts(store)
     known = [
-        _about(stack, pinned, list(cells), facts)
+        _about(stack, pinned, list(cells), facts, os=lock.stacks[stack].requires.os if pinned else "")
         for (pinned, stack), cells in groupby(sorted(store.cells(gpu=gfx), key=_stack_of), key=_stack_of)
         if not pinned or stack in lock.stacks
     ]
     tried = {each.stack for each in known}
+    ranked = sorted(known, key=_rank)
     return GpuAdvice(
         gfx=gfx,
+        os=os,
         names=tuple(names),
-        stacks=tuple(sorted(known, key=_rank)),
+        stacks=tuple(each for each in ranked if each.os in {"", os}),
+        elsewhere=tuple(each for each in ranked if each.os not in {"", os} and each.best),
         untried=tuple(
             stack.id
             for stack in lock.stacks.values()
             if stack.kind is StackKind.TRANSLATION
+            and stack.requires.os in {"", os}
             and gfx in (stack.requires.gfx or (gfx,))
             and stack.id not in tried
         ),
@@ -177,7 +200,7 @@ def _stack_of(cell: Cell) -> tuple[bool, str]:
     return cell.pinned, cell.stack
 
 
-def _about(stack: str, pinned: bool, cells: Iterable[Cell], facts: _Facts) -> StackAdvice:  # noqa: FBT001 - a key's part
+def _about(stack: str, pinned: bool, cells: Iterable[Cell], facts: _Facts, *, os: str) -> StackAdvice:  # noqa: FBT001 - a key's part
     """Sort what is shown of one stack."""
     best = strongest(cell for cell in cells if not cell.capability)
     tried = [cell for cell in cells if cell.capability and cell.outcome not in IDLE]
@@ -185,6 +208,7 @@ def _about(stack: str, pinned: bool, cells: Iterable[Cell], facts: _Facts) -> St
     return StackAdvice(
         stack=stack,
         pinned=pinned,
+        os=os,
         whole=_shown(best, facts) if best is not None and best.stands.passed else None,
         passed=tuple(sorted((s for s in shown if s.outcome is Outcome.PASS), key=_weight)),
         failed=tuple(s for s in shown if s.outcome is not Outcome.PASS),

@@ -15,10 +15,12 @@ from scripts.app.advice import FILLER, advise
 from scripts.app.context import Workspace, lock_of, within
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.matrix import matrix as matrix_of
+from scripts.evidence.matrix import without_retired
 from scripts.evidence.store import IngestFault, open_store
 from scripts.host.gpu import TABLE
 from scripts.osal.fs import write_atomic
 from scripts.osal.paths import user_path
+from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord, jsonable
 from scripts.site.changes import (
     MatrixChange,
@@ -31,6 +33,7 @@ from scripts.site.changes import (
 )
 from scripts.site.data import GpuModel, SiteContent, data_files
 from scripts.site.page import index_page
+from scripts.staging.select import NAME_OF_OS
 
 #: The parts of the site that are files of ours, copied as they are.
 SOURCE: Final = Path(__file__).resolve().parents[1] / "data" / "site"
@@ -147,10 +150,10 @@ def _content(ws: Workspace) -> SiteContent:
     with open_store() as store:
         store.ingest(ws.evidence)
         advice = {
-            gfx: advise(store, lock, gfx=gfx, os="windows").verdict
+            gfx: {name: advise(store, lock, gfx=gfx, os=os).verdict for os, name in NAME_OF_OS.items()}
             for gfx in sorted({model.gfx for model in models})
         }
-        shown = matrix_of(store)
+        shown = without_retired(matrix_of(store), probes())
     return SiteContent(
         matrix=shown, models=models, stacks=tuple(lock.stacks.values()), advice=advice, filler=FILLER
     )

@@ -10,6 +10,7 @@ import json
 import webbrowser
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +23,19 @@ from scripts.doctor.diagnose import diagnose
 from scripts.doctor.examine import examine
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document
-from scripts.evidence.evidence_io import FILE_NAME, content_hash, read_document, to_json, write_document
+from scripts.evidence.evidence_io import (
+    FILE_NAME,
+    check_time,
+    content_hash,
+    read_document,
+    to_json,
+    write_document,
+)
 from scripts.model import Host
 from scripts.osal.fs import read_bounded, read_end, write_atomic
 from scripts.osal.paths import user_path
 from scripts.osal.redaction import Redactor, redact_bytes
-from scripts.osal.text import file_stamp
+from scripts.osal.text import file_stamp, utc_now
 from scripts.serialize import JsonRecord, plain
 
 #: Bytes of one log that are kept: its end, where the failure is.
@@ -195,20 +203,22 @@ def report(
     submit: bool = False,
     open_: bool = False,
     findings: Sequence[object] = (),
+    now: datetime | None = None,
 ) -> ReportResult:
     """Show the newest documents; file a stranger's documents; write a bundle; prepare a submission.
 
     An imported document goes to ``stage/reports/imported``, never to ``evidence``: committing it there
-    is a person's decision. A folder is imported file by file, and what is no document in it is named.
-    ``findings`` go into the bundle before what the doctor says of the logs there. A submission is shown and
-    written, never sent; ``open_`` shows the project's form in a browser, its short fields filled in.
+    is a person's decision. A folder is imported file by file, and what is no document in it is named; so is
+    one from after ``now``, which is this moment unless it is given. ``findings`` go into the bundle before
+    what the doctor says of the logs there. A submission is shown and written, never sent; ``open_`` shows the
+    project's form in a browser, its short fields filled in.
 
     Raises:
         UsageError: the file to import cannot be read or is no valid document, or a folder has none; or
             nothing here is worth a submission.
     """
     faults: list[str] = []
-    added = _import(ws, user_path(import_, "--import"), faults) if import_ else ()
+    added = _import(ws, user_path(import_, "--import"), faults, now=now or utc_now()) if import_ else ()
     own = _newest_of_each(_read_all(_own_files(ws), faults))
     imported = tuple(_read_all(sorted((_reports(ws) / IMPORTED).glob("*.json")), faults))
     path, names = _write_bundle(ws, findings) if bundle else (None, ())
@@ -260,13 +270,22 @@ def _own_files(ws: Workspace) -> list[Path]:
     return sorted(_reports(ws).glob(f"*/{FILE_NAME}"), key=lambda path: path.parent.name, reverse=True)
 
 
-def _read_all(paths: Sequence[Path], faults: list[str]) -> Iterator[MachineSeen]:
-    """Read documents; what is none is named and passed over."""
+def _read_all(
+    paths: Sequence[Path], faults: list[str], *, now: datetime | None = None
+) -> Iterator[MachineSeen]:
+    """Read documents; what is none, or is from after ``now``, is named and passed over."""
     for path in paths:
         try:
-            yield MachineSeen(path=path, document=read_document(path))
+            yield MachineSeen(path=path, document=_read(path, now))
         except WorkspaceError as error:
             faults.append("; ".join((f"{path}: {error.message}", *error.context)))
+
+
+def _read(path: Path, now: datetime | None) -> Document:
+    document = read_document(path)
+    if now is not None:
+        check_time(document, now=now, origin=path.name)
+    return document
 
 
 def _newest_of_each(seen: Iterator[MachineSeen]) -> tuple[MachineSeen, ...]:
@@ -277,7 +296,7 @@ def _newest_of_each(seen: Iterator[MachineSeen]) -> tuple[MachineSeen, ...]:
     return tuple(found.values())
 
 
-def _import(ws: Workspace, source: Path, faults: list[str]) -> tuple[MachineSeen, ...]:
+def _import(ws: Workspace, source: Path, faults: list[str], *, now: datetime) -> tuple[MachineSeen, ...]:
     """Check documents and file each under a name of ours, made from its content."""
     from scripts.evidence import foreign  # noqa: PLC0415 - only an import needs it
 
@@ -285,14 +304,16 @@ def _import(ws: Workspace, source: Path, faults: list[str]) -> tuple[MachineSeen
     documents: list[Document] = []
     if reports is not None:
         documents += foreign.documents_of(reports, lock=lock_of(ws), redactor=redactor_of(ws))
+        for document in documents:
+            check_time(document, now=now, origin=source.name)
     if source.is_dir():
         files = sorted(path for path in source.glob("*.json") if path.name not in foreign.FILES)
-        documents += (seen.document for seen in _read_all(files, faults))
+        documents += (seen.document for seen in _read_all(files, faults, now=now))
         if not documents:
             msg = f"{source} holds no document to import"
             raise UsageError("nothing-to-import", msg, context=tuple(faults), hint="name the file itself")
     elif reports is None:
-        documents.append(read_document(source))
+        documents.append(_read(source, now))
     return tuple(_file(ws, document) for document in documents)
 
 

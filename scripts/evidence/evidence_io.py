@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"evidence-{FORMAT}.json"
 MAX_BYTES: Final = 4 * 1024 * 1024
 FILE_NAME: Final = "evidence.json"
+#: So far apart may the clocks of two machines be; a report's date is a day of any time zone.
+CLOCKS_DIFFER: Final = timedelta(days=1)
 #: The stack of ``pins.lock`` that computes on the CPU, whatever a document says of itself.
 REFERENCE: Final = "cpu-reference"
 #: Keys that most documents have no use for, and do not have.
@@ -95,6 +97,22 @@ def read_document(path: Path) -> Document:
     except ValueError as error:
         _refuse(origin, "$", f"it is not JSON: {_shorten(str(error))}")
     return from_json(data, origin=origin)
+
+
+def check_time(document: Document, *, now: datetime, origin: str) -> None:
+    """Refuse a stranger's document from the future, which would stand above everything to come.
+
+    Raises:
+        UsageError: it was made, or says it was seen, more than ``CLOCKS_DIFFER`` after ``now``.
+    """
+    latest = max(document.created, document.observed)
+    if latest > now + CLOCKS_DIFFER:
+        raise UsageError(
+            "evidence-invalid",
+            f"{origin} is not a valid evidence document",
+            context=(f"its date, {latest:%Y-%m-%d}, is in the future",),
+            hint="check the clocks of this machine and of the one that it was made on",
+        )
 
 
 def content_hash(document: Document) -> str:

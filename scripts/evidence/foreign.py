@@ -5,8 +5,9 @@ Its PowerShell scripts leave JSON files in one folder (``.runtime`` unless it wa
 (``runtime-test.json``, ``functional-test.json``, ``capability-test.json``), as setup.ps1, gpu-scan.ps1 and
 test-*.ps1 of that repository wrote them in autumn 2026. Each of the last three becomes a document.
 
-What comes out is ``reported``, and no more than the file shows: a probe of theirs that compares numbers with
-a reference can show ``functional``, one that does not ``loadable``, a list of devices ``detected``. Its own
+What comes out is ``reported``, and no more than the file shows: a probe of theirs whose numbers lie within
+its own tolerance of a reference can show ``functional``, any other ``loadable``, a list of devices
+``detected``. Its own
 words (``validated``, ``full_support``) are no evidence. A file speaks for a stack of ours only if it names
 the very archive that the stack pins, and a HIP version in its range; nothing in it proves that, and the
 document says so.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from math import inf, isfinite
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
@@ -299,9 +301,12 @@ def _probe(name: str, entry: Data) -> CapabilityResult:
     outcome = OUTCOMES.get(word, Outcome.ERROR)
     if outcome in {Outcome.HANG_AFTER_RESULT, Outcome.CRASH_AFTER_RESULT} and shown != "pass":
         outcome = OUTCOMES.get(shown, Outcome.ERROR)  # the result itself was no good, which weighs more
-    distances = list(_distances(result))
-    level: Level | None = Level.FUNCTIONAL if distances else Level.LOADABLE
-    measured = f"largest difference {max(distances):.3g}" if distances else "no numbers were compared"
+    compared = list(_comparisons(result))
+    if outcome in ANSWERED and not all(each.finite for each in compared):
+        outcome = Outcome.INCORRECT
+    good = bool(compared) and all(each.within for each in compared)
+    level: Level | None = Level.FUNCTIONAL if good else Level.LOADABLE
+    measured = _measured(compared)
     if outcome is Outcome.INCORRECT:
         level = Level.LOADABLE
     elif outcome not in ANSWERED:
@@ -311,14 +316,58 @@ def _probe(name: str, entry: Data) -> CapabilityResult:
     return CapabilityResult(capability=name, level=level, outcome=outcome, detail=detail)
 
 
-def _distances(value: object) -> Iterator[float]:
-    """Yield every largest difference from a reference in a result, however deep it lies."""
-    if isinstance(value, dict):
-        found = value.get("max_abs")
-        if isinstance(found, (int, float)) and not isinstance(found, bool) and "atol" in value:
-            yield float(found)
-        for part in value.values():
-            yield from _distances(part)
+class _Comparison(Struct, frozen=True, kw_only=True):
+    """One set of numbers of theirs against its reference: how far off the worst is, and what may be."""
+
+    largest: float
+    allowed: float
+
+    @property
+    def finite(self) -> bool:
+        return isfinite(self.largest)
+
+    @property
+    def within(self) -> bool:
+        return 0 <= self.largest <= self.allowed
+
+
+def _comparisons(value: object) -> Iterator[_Comparison]:
+    """Yield every comparison with a reference in a result, however deep it lies, in lists too."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+            largest = _number(part.get("max_abs"))
+            if largest is not None and "atol" in part:
+                yield _Comparison(largest=largest, allowed=_allowed(part, largest))
+
+
+def _allowed(part: Data, largest: float) -> float:
+    """Return the tolerance that a comparison states; none where it is no number.
+
+    ``rtol`` counts only where the scale of the reference follows from ``max_abs_over_ref_scale``.
+    """
+    atol, rtol = _number(part.get("atol")), _number(part.get("rtol")) or 0.0
+    share = _number(part.get("max_abs_over_ref_scale")) or 0.0
+    scale = largest / share if share > 0 else 0.0
+    allowed = -inf if atol is None else atol + max(rtol, 0.0) * scale
+    return allowed if isfinite(allowed) else -inf
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _measured(compared: Iterable[_Comparison]) -> str:
+    """Say how far off the numbers are, and whether their own tolerance covers that."""
+    worst = sorted(compared, key=lambda each: (each.within, -each.largest))
+    if not worst:
+        return "no numbers were compared"
+    more = "" if worst[0].within else ", which its own tolerance does not cover"
+    return f"largest difference {worst[0].largest:.3g}{more}"
 
 
 def _notes(reports: ForeignReports, data: Data, stack: str) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+
+from msgspec.structs import replace
 
 from scripts.evidence.document import Provenance
-from scripts.evidence.merging import Cell, gpu_key, stack_key, why_not
+from scripts.evidence.merging import PROBES, Cell, gpu_key, stack_key, why_not
 from scripts.evidence.store import EvidenceStore, IngestFault, Kept
 from scripts.model import Level, Outcome
 from scripts.serialize import JsonRecord
@@ -190,3 +192,25 @@ def _place(point: FigurePoint) -> tuple[str, ...]:
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(words)))
+
+
+def without_retired(shown: Matrix, probes: Container[str]) -> Matrix:
+    """Leave out results and mentions of probes that are asked no longer; the documents stay.
+
+    Args:
+        shown: the matrix.
+        probes: the names of the probes that there are.
+    """
+
+    def stays(application: str, capability: str) -> bool:
+        return application != PROBES or not capability or capability in probes
+
+    def idle(fact: DocumentFact) -> tuple[str, ...]:
+        return tuple(name for name in fact.not_exercised if stays(fact.application, name))
+
+    return replace(
+        shown,
+        cells=tuple(cell for cell in shown.cells if stays(cell.application, cell.capability)),
+        documents=tuple(replace(fact, not_exercised=idle(fact)) for fact in shown.documents),
+        figures=tuple(point for point in shown.figures if stays(point.application, point.capability)),
+    )

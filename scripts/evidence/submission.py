@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from datetime import datetime
 from typing import Final, NoReturn
 from urllib.parse import urlencode
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, DocumentSource, Provenance
-from scripts.evidence.evidence_io import content_hash, dump, from_json, to_json
+from scripts.evidence.evidence_io import check_time, content_hash, dump, from_json, to_json
 from scripts.evidence.merging import why_not
 from scripts.osal.redaction import Redactor
 from scripts.serialize import parse_json
@@ -105,13 +106,15 @@ def submission_of(document: Document, redactor: Redactor) -> Submission:
     return Submission(title=title, body=body, document=text, query=query[:MOST_IN_ADDRESS])
 
 
-def read_issue(body: str, *, number: int, url: str) -> IssueDocument:
+def read_issue(body: str, *, number: int, url: str, stacks: Container[str], now: datetime) -> IssueDocument:
     """Take the document out of an issue that anyone may have written.
 
     Args:
         body: the issue's text, as the form makes it.
         number: the issue's number.
         url: its address, which becomes the document's source.
+        stacks: the ids of the stacks that there are; a document has to be about one of them.
+        now: when it is read; a document from a later day is refused.
 
     Raises:
         UsageError: there is no document in it, or it is not one that ``evidence/`` can take.
@@ -123,11 +126,14 @@ def read_issue(body: str, *, number: int, url: str) -> IssueDocument:
     except ValueError:
         _refuse("the field is no JSON", "paste the whole text that `invoke report --submit` wrote")
     document = from_json(data, origin=f"issue {number}")
+    check_time(document, now=now, origin=f"issue {number}")
     if Redactor().data(data) != data:
         _refuse("something in it looks like a secret or a name", "make it again: invoke report --submit")
     problem = unfit(document)
     if problem:
         _refuse(f"it {problem}", "run one on a GPU: invoke setup")
+    if document.subject.stack not in stacks:
+        _refuse("pins.lock has no stack of its name", "update the checkout, then make it again")
     day = f"{document.created:%Y-%m-%d}"
     source = DocumentSource(name=f"issue {number}", url=url, date=day)
     filed = from_json(to_json(replace(document, provenance=Provenance.REPORTED, source=source)))

@@ -54,14 +54,14 @@ class SiteContent(Struct, frozen=True, kw_only=True, dict=True):
         matrix: what the documents show.
         models: the list of GPUs, newest family first.
         stacks: the stacks of the lock, in its order.
-        advice: what to use, in one sentence for each architecture.
+        advice: what to use, for each architecture in one sentence a system, by the system's name.
         filler: words of a product's name that people leave out.
     """
 
     matrix: Matrix
     models: tuple[GpuModel, ...] = ()
     stacks: tuple[Stack, ...] = ()
-    advice: Mapping[str, str] = {}
+    advice: Mapping[str, Mapping[str, str]] = {}
     filler: frozenset[str] = frozenset()
 
     @cached_property
@@ -109,6 +109,16 @@ class SiteContent(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @cached_property
+    def cells_of(self) -> dict[str, tuple[Cell, ...]]:
+        """The cells of each GPU that has some, in the order of the page."""
+        return {gpu: tuple(group) for gpu, group in groupby(self.cells, key=lambda cell: cell.gpu)}
+
+    @cached_property
+    def counted(self) -> Counter[str]:
+        """How many documents that count each GPU has."""
+        return Counter(fact.gpu for fact in self.matrix.documents if fact.counts)
+
+    @cached_property
     def asked(self) -> tuple[tuple[str, str], ...]:
         """Every pair of program and capability, sorted."""
         figures = ((point.application, point.capability) for point in self.matrix.figures)
@@ -120,8 +130,8 @@ def data_files(content: SiteContent) -> dict[str, bytes]:
     places = _Lookup(content)
     series = _series(content, places)
     found: dict[str, object] = {"start": _start(content, series.keys())}
-    for gpu in {*series, *(cell.gpu for cell in content.cells)}:
-        rows = [places.row(cell) for cell in content.cells if cell.gpu == gpu]
+    for gpu in {*series, *content.cells_of}:
+        rows = [places.row(cell) for cell in content.cells_of.get(gpu, ())]
         found[f"gpu-{_file_part(gpu)}"] = {"rows": rows, "series": series.get(gpu, [])}
     found |= _details(content, places)
     return {f"{name}.js": _script(name, data) for name, data in sorted(found.items())}
@@ -157,7 +167,6 @@ class _Lookup:
 
 def _start(content: SiteContent, drawn: Container[str]) -> dict[str, object]:
     """Return the lists; ``drawn`` are the GPUs that have figures."""
-    on_gpu = Counter(cell.gpu for cell in content.cells)
     on_stack = Counter(cell.stack for cell in content.cells)
     known = {stack.id: stack for stack in content.stacks}
     gpus = [
@@ -166,9 +175,9 @@ def _start(content: SiteContent, drawn: Container[str]) -> dict[str, object]:
             "file": _file_part(gpu),
             "family": content.families.get(gpu, OTHER_FAMILY),
             "names": content.names.get(gpu, []),
-            "cells": on_gpu[gpu],
+            "cells": len(content.cells_of.get(gpu, ())),
             "figures": gpu in drawn,
-            "advice": content.advice.get(gpu, ""),
+            "advice": content.advice.get(gpu, {}),
         }
         for gpu in content.gpus
     ]

@@ -46,8 +46,8 @@ def index_page(
     template: str, content: SiteContent, changes: tuple[MatrixChange, ...] | None, commands: Iterable[str]
 ) -> bytes:
     """Return the page. ``changes`` is ``None`` where there is no build to compare with."""
-    shown = [gpu for gpu in content.gpus if any(cell.gpu == gpu for cell in content.cells)]
-    silent = [gpu for gpu in content.gpus if gpu not in set(shown)]
+    shown = [gpu for gpu in content.gpus if gpu in content.cells_of]
+    silent = [gpu for gpu in content.gpus if gpu not in content.cells_of]
     return (
         Template(template)
         .substitute(
@@ -75,7 +75,7 @@ def _summary(content: SiteContent) -> str:
     """Say how much is known, what does not count, and what could not be read."""
     counted = [fact for fact in content.matrix.documents if fact.counts]
     measured = sum(fact.provenance is Provenance.MEASURED for fact in counted)
-    about = f"{_plural(len(counted), 'document')} about {_plural(len({c.gpu for c in content.cells}), 'GPU')}"
+    about = f"{_plural(len(counted), 'document')} about {_plural(len(content.cells_of), 'GPU')}"
     seen = f"{measured:,} measured with this project's tool, {len(counted) - measured:,} reported by others"
     others = Counter(fact.why_not for fact in content.matrix.documents if not fact.counts)
     more = "".join(
@@ -100,8 +100,7 @@ def _faults(faults: Sequence[IngestFault]) -> str:
 
 def _gpu_row(gpu: str, content: SiteContent) -> str:
     """Return the row of one GPU: its names, and how much stands at which level."""
-    mine = [cell for cell in content.cells if cell.gpu == gpu]
-    facts = [fact for fact in content.matrix.documents if fact.counts and fact.gpu == gpu]
+    mine = content.cells_of.get(gpu, ())
     names = content.names.get(gpu, [])
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     called = (
@@ -112,7 +111,7 @@ def _gpu_row(gpu: str, content: SiteContent) -> str:
         (
             ("GPU", f'{_link("gpu", gpu)} <span class="faint">{escaped(called)}</span>'),
             ("Results", _tally(mine)),
-            ("Documents", f"{len(facts):,}"),
+            ("Documents", f"{content.counted[gpu]:,}"),
             ("Newest", f'<span class="seen">{escaped(newest)}</span>'),
         )
     )

@@ -27,7 +27,7 @@ from scripts.model import ArtifactFormat, Gpu, HipRoot, HipSource, Host, Level, 
 #: The level committed evidence gives a stack on a gfx; ``None`` where there is no evidence.
 Worth = Callable[[str, str], Level | None]
 
-_NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
+NAME_OF_OS: Final = {"windows": "Windows", "linux": "Linux"}
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -307,7 +307,7 @@ def only_when_named(stack: Stack, lock: Lock) -> bool:
 
 def _os(name: str) -> str:
     """Spell an operating system for people."""
-    return _NAME_OF_OS.get(name, name or "any system")
+    return NAME_OF_OS.get(name, name or "any system")
 
 
 _LAYER_VERSION = re.compile(r"(?:^|-)v(\d+)(?:(?:-preview\.|p)(\d+))?(?=-|$)")

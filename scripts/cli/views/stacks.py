@@ -51,6 +51,9 @@ def _advice(advice: GpuAdvice, out: Out) -> None:
         out.line(f"{each.stack or 'A combination that the report does not name'}{pinned}")
         _shown("works", each.passed, out)
         _shown("fails", each.failed, out)
+    for each in advice.elsewhere:
+        if each.only not in advice.verdict:
+            out.line(each.only)
     if advice.native:
         out.line("Without translation, which is the better way where a program has one:")
     for way in advice.native:
@@ -80,7 +83,8 @@ def _fits(row: StackRow, gfx: str) -> str:
     if gfx:
         if row.stack.kind is StackKind.REFERENCE:
             return "needs no GPU"
-        return f"lists {gfx}" if row.stack.requires.gfx else "any AMD GPU"
+        listed = f"lists {gfx}" if row.stack.requires.gfx else "any AMD GPU"
+        return f"{listed}, {row.stack.requires.os} only" if row.stack.requires.os else listed
     return "; ".join(row.obstacles) or "fits"
 
 
