@@ -97,7 +97,9 @@ def compare(
     if not records:
         raise UsageError("records-needed", "no record is named", hint="invoke compare --records=FILE")
     here = Path.cwd()
-    paths = [here / name for name in (records, and_) if name]
+    named = {"--records": records, "--and": and_}
+    paths = [user_path(name, option, cwd=here) for option, name in named.items() if name]
+    drawing = user_path(plot, "--plot", cwd=here) if plot else None
     runs = read_runs(paths[0])
     for path in paths[1:]:
         runs = join(runs, read_runs(path))
@@ -113,7 +115,7 @@ def compare(
         primary=name,
         margin=read_margin(margin),
     )
-    picture = _draw(user_path(plot, "--plot", cwd=here), compared) if plot else ""
+    picture = _draw(drawing, compared) if drawing else ""
     return CompareResult(
         comparison=compared, sources=tuple(p.name for p in paths), picture=picture, notes=runs.notes
     )

@@ -34,6 +34,7 @@ from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.host.gpu import AMD
 from scripts.model import Host
 from scripts.osal.fs import read_end
+from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord
 from scripts.statuses import explain
 
@@ -75,7 +76,7 @@ def output_of(failed: object, *, log: str = "") -> bytes:
         return b"\n".join(parts)
     evidence = getattr(failed, "evidence", "")
     beside = sorted(Path(evidence).parent.glob("*.log")) if evidence else []
-    parts += [_end_of(path) for path in (*beside, *([Path(log)] if log else []))]
+    parts += [_end_of(path) for path in (*beside, *([user_path(log, "--log")] if log else []))]
     parts += [line.encode("utf-8", "replace") for line in _ending(failed)]
     return b"\n".join(part for part in parts if part)
 
@@ -204,7 +205,7 @@ def _read(name: str) -> bytes:
     try:
         if name == "-":
             return _all_of(sys.stdin.buffer) if sys.stdin else b""
-        path = Path(name)
+        path = user_path(name, "--log")
         with path.open("rb") as stream:
             start = stream.read(HALF) if path.is_file() else _all_of(stream)
             left = path.stat().st_size - HALF if path.is_file() else 0

@@ -25,6 +25,7 @@ from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import FILE_NAME, content_hash, read_document, to_json, write_document
 from scripts.model import Host
 from scripts.osal.fs import read_bounded, read_end, write_atomic
+from scripts.osal.paths import user_path
 from scripts.osal.redaction import Redactor, redact_bytes
 from scripts.osal.text import file_stamp
 from scripts.serialize import JsonRecord, plain
@@ -207,7 +208,7 @@ def report(
             nothing here is worth a submission.
     """
     faults: list[str] = []
-    added = _import(ws, Path(import_), faults) if import_ else ()
+    added = _import(ws, user_path(import_, "--import"), faults) if import_ else ()
     own = _newest_of_each(_read_all(_own_files(ws), faults))
     imported = tuple(_read_all(sorted((_reports(ws) / IMPORTED).glob("*.json")), faults))
     path, names = _write_bundle(ws, findings) if bundle else (None, ())

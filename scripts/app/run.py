@@ -29,6 +29,7 @@ from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import FigureFact
 from scripts.evidence.evidence_io import report_folder
 from scripts.model import CapabilityResult, Outcome, StackKind
+from scripts.osal.paths import unquoted, user_path
 from scripts.osal.text import printable, utc_now
 from scripts.serialize import JsonRecord
 
@@ -202,14 +203,14 @@ def read_job(workload: str, *, size: str, timeout: str, exe: str = "", slowdown:
     Raises:
         UsageError: there is no such workload, or its size or time cannot be read.
     """
-    if workload.lower().endswith(".toml"):
+    if unquoted(workload).lower().endswith(".toml"):
         if size:
             msg = "--size says nothing about a program of your own"
             raise UsageError("bad-size", msg, hint="put the size into its command")
         if exe or slowdown:
             msg = f"--{'exe' if exe else 'slowdown'} is for workloads of ours"
             raise UsageError("own-program", msg, hint="put it into the command of your description")
-        own = read_own_workload(Path(workload))
+        own = read_own_workload(user_path(workload, "--workload"))
         seconds = read_seconds(timeout, default=own.timeout)
         return TrialJob(workload=replace(own, timeout=seconds), seconds=seconds)
     known = find_workload(workload)

@@ -23,6 +23,7 @@ from scripts.host.support import (
 )
 from scripts.launch.profiles import recognised
 from scripts.model import Host
+from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord
 
 #: No hipInfo output is longer; a file that is holds something else.
@@ -63,6 +64,7 @@ def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str 
         UsageError: there is no such GPU, no HIP runtime, or no hipInfo output there.
     """
     if not from_hipinfo:
+        hip_root = str(user_path(hip_root, "--hip-root")) if hip_root else ""
         host = scan_host(ws.environ, platform=ws.platform, gpu=gpu, hip_root=hip_root)
         return ScanResult(host=host, remarks=_remarks(host))
     host, recognised = host_from_hipinfo(read_hipinfo(from_hipinfo), platform=ws.platform, gpu=gpu)
@@ -78,7 +80,7 @@ def read_hipinfo(name: str) -> bytes:
     """Read the file or standard input, whatever its encoding."""
     try:
         if name != "-":
-            with Path(name).open("rb") as stream:
+            with user_path(name, "--from-hipinfo").open("rb") as stream:
                 data = stream.read(CAP + 1)
         else:
             data = sys.stdin.buffer.read(CAP + 1) if sys.stdin else b""

@@ -32,6 +32,7 @@ from scripts.host.hip import fitting_root
 from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.reader import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
+from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord
 from scripts.staging.assemble import (
     PlannedFile,
@@ -294,6 +295,9 @@ def read_request(
 ) -> SetupRequest:
     """Read the options as typed."""
     parts = tuple(part.strip() for part in with_.split(",") if part.strip())
+    supplied = str(user_path(supplied, "--supplied")) if supplied else ""
+    if mirror and "://" not in mirror:
+        mirror = str(user_path(mirror, "--mirror"))
     # A folder that a person brings may hold archives too.
     mirrors = tuple(place for place in (mirror, supplied if Path(supplied).is_dir() else "") if place)
     options = FetchOptions(offline=offline, mirrors=mirrors)

@@ -40,6 +40,7 @@ from scripts.evidence.validation import (
 from scripts.lock.reader import find_stack
 from scripts.model import StackKind
 from scripts.osal.fs import remove_tree
+from scripts.osal.paths import user_path
 from scripts.osal.text import utc_now
 from scripts.serialize import JsonRecord, pick
 
@@ -107,6 +108,7 @@ def validate(
         LockError: the lock is wrong.
     """
     created = utc_now()
+    target = user_path(report, "--report") if report else None
     program = named_program(ws, exe) if exe else None
     lock = lock_of(ws)
     if stack:
@@ -115,7 +117,7 @@ def validate(
     flow, found = Flow(ws, request), Findings()
     with _throw_away_folder() as folder:
         _run_steps(flow, found, program, folder)
-    papers = write_papers(flow, found, created, program=program, report=report)
+    papers = write_papers(flow, found, created, program=program, report=target)
     return ValidateResult(
         validation=papers.validation,
         regressions=papers.regressions,
@@ -249,7 +251,7 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
     if not folder:
         hint = "name it: invoke validate-round --folder=FOLDER"
         raise UsageError("folder-needed", "no folder of a round is named", hint=hint)
-    place = Path(folder)
+    place = user_path(folder, "--folder")
     if not place.is_dir():
         msg = f"{folder} is not a folder"
         raise TargetError("no-round", msg, hint="run a round: nox -s validate")

@@ -65,7 +65,7 @@ class Papers(Struct, frozen=True, kw_only=True):
 
 
 def write_papers(
-    flow: Flow, found: Findings, created: datetime, *, program: Path | None, report: str
+    flow: Flow, found: Findings, created: datetime, *, program: Path | None, report: Path | None
 ) -> Papers:
     """Write evidence, JUnit file, logs and the validation itself into one new folder."""
     ws, staged = flow.ws, found.staged
@@ -83,7 +83,7 @@ def write_papers(
     write_atomic(folder / "junit.xml", junit(validation))
     write_validation(folder / "validation.json", validation)
     if report:
-        write_validation(Path(report).absolute(), validation)
+        write_validation(report, validation)
     return Papers(validation=validation, regressions=regressions, folder=folder)
 
 
