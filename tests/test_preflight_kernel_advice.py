@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scripts.app.context import ROOT, Workspace, workspace_from_environ
 from scripts.app.preflight import PreflightResult, preflight
+from scripts.binary.image import read_image
 from scripts.model import Level
 from scripts.preflight import kernel_advice
 from scripts.preflight.kernel_advice import avoidances, with_mentioned
@@ -74,6 +78,66 @@ def test_what_a_file_says_of_itself_and_parts_of_words_are_no_mentions(tmp_path:
     }
     (file,) = missing(tmp_path, files).values()
     assert file.mentioned == frozenset()
+
+
+def test_no_more_bytes_are_read_than_the_bound_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound holds within a file too: the only mention lies behind 2,500 other bytes."""
+    app = exe({"lib.dll": ["run"]}, sections={".data": bytes(2500) + b"\0the_kernel\0"})
+    program = ship(tmp_path / "p", {"app.exe": app, "lib.dll": dll(sections=code("the_kernel"))})
+    closure, seen = examined(program, tmp_path).closure, read_image(program)
+    (file,) = kernels_of(closure, KernelStore(tmp_path / "kernels"), zluda())
+    read: list[int] = []
+    plain = kernel_advice.FileBytes.read
+
+    def counted(self: kernel_advice.FileBytes, offset: int, size: int) -> bytes:
+        read.append(size)
+        return plain(self, offset, size)
+
+    monkeypatch.setattr(kernel_advice, "read_image", lambda _path: seen)
+    monkeypatch.setattr(kernel_advice.FileBytes, "read", counted)
+    assert kernel_advice._mentioned(file.tally.missing, [program])
+    whole = sum(read) + 100
+    for most, found in ((whole, True), (1500, False)):
+        read.clear()
+        monkeypatch.setattr(kernel_advice, "MAX_SEARCHED", most)
+        assert bool(kernel_advice._mentioned(file.tally.missing, [program] * 3)) is found
+        assert 0 < sum(read) <= most
+
+
+def test_no_more_functions_are_kept_than_the_bound_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "app.exe": exe({"lib.dll": ["another_name", "the_kernel_of_it"]}),
+        "lib.dll": dll(sections=code("the_kernel_of_it_all")),
+    }
+    (file,) = missing(tmp_path / "all", files).values()
+    assert file.mentioned
+    monkeypatch.setattr(kernel_advice, "MAX_FUNCTIONS", 1)
+    (file,) = missing(tmp_path / "one", files).values()
+    assert not file.mentioned
+
+
+@given(
+    words=st.sets(st.text("ab", min_size=8, max_size=14), max_size=40),
+    functions=st.sets(st.text("ab", min_size=6, max_size=12), max_size=40),
+)
+def test_words_that_begin_with_a_function_are_those_that_trying_every_pair_finds(
+    words: set[str], functions: set[str]
+) -> None:
+    long = [name for name in functions if len(name) >= kernel_advice.SHORTEST_FUNCTION]
+    expected = {word for word in words if any(word.startswith(name) for name in long)}
+    assert kernel_advice._begun(words, functions) == expected
+
+
+def test_the_time_for_kernels_and_functions_does_not_grow_with_their_product() -> None:
+    words = {f"kernel_{number:06}_body" for number in range(20_000)}
+    functions = {f"kernel_{number:06}" for number in range(0, 40_000, 2)}
+    start = time.process_time()
+    assert len(kernel_advice._begun(words, functions)) == 10_000
+    assert time.process_time() - start < 3, "every pair tried takes more than a minute"
 
 
 def test_every_row_compiles_and_says_what_to_do_and_who_shows_it() -> None:

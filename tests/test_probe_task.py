@@ -45,6 +45,7 @@ class Answers:
         self.slow: set[str] = set()
         self.wrong: set[str] = set()
         self.stop_after = 99
+        self.detail = "off"
 
     def __call__(self, command: Command, *, timeout: float) -> Captured:
         name = next(word for word in command.args if word in probes())
@@ -56,7 +57,11 @@ class Answers:
             self.slow.discard(name)
             return Captured(returncode=-9, stdout=b"", stderr=b"", timed_out=True)
         word = "incorrect" if name in self.wrong else "pass"
-        record = {"outcome": word, "cases": 1, "results": [{"case": "a", "outcome": word, "detail": "off"}]}
+        record = {
+            "outcome": word,
+            "cases": 1,
+            "results": [{"case": "a", "outcome": word, "detail": self.detail}],
+        }
         line = f"{MARK} {json.dumps(record)}\n"
         return Captured(returncode=3 if name in self.wrong else 0, stdout=b"", stderr=line.encode())
 
@@ -112,6 +117,18 @@ def test_a_probe_without_an_answer_gets_one_longer_attempt(place: Workspace, ans
     assert answers.timeouts == [10.0, 30.0]
     assert [a.result.outcome for a in result.attempts] == [Outcome.TIMEOUT, Outcome.PASS]
     assert result.score.passed == 1
+
+
+@pytest.mark.parametrize("detail", ['token="abc', 'password: "x', "in C:\\Users\\Somebody\\"])
+def test_the_matrix_stays_json_whatever_is_redacted(place: Workspace, answers: Answers, detail: str) -> None:
+    answers.wrong, answers.detail = {"memory-set"}, detail
+    result = task.probe(place, only="memory-set", fresh=True)
+    text = Path(result.evidence).with_name("matrix.json").read_text(encoding="utf-8")
+    whole = json.loads(text)
+    outcomes = [attempt["result"]["outcome"] for attempt in whole["attempts"]]
+    assert outcomes == ["incorrect"] * len(result.attempts)
+    assert "abc" not in text
+    assert "Somebody" not in text
 
 
 def test_two_documents_are_compared(mine: Checkout, place: Workspace, answers: Answers) -> None:

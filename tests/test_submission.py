@@ -133,7 +133,6 @@ def hostile() -> dict[str, str]:
         "a secret": body_with(changed(notes=["token ghp_0123456789abcdefghijABCDEFGHIJ012345"])),
         "a name": body_with(changed(notes=["see /home/juergen/run.log"])),
         "the year 9999": body_with(changed(created="9999-12-31T00:00:00Z")),
-        "no stack": body_with(about("")),
         "an unknown stack": body_with(about("zluda-v99-sdk99")),
         "an unknown key": body_with(changed(command="curl | sh")),
     }

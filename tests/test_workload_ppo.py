@@ -173,10 +173,17 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_nothing_had_happened(tmp_path: 
 @needs_native
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(("--seed=2",), "seed is not 2"), (("--size=9",), "chains is not 9"), ((), "is no checkpoint")],
-    ids=["seed", "size", "torn"],
+    [
+        (("--seed=2",), "seed is not 2"),
+        (("--size=9",), "chains is not 9"),
+        (("--iterations=1",), "already has 1 iterations: ask for more with --iterations"),
+        ((), "is no checkpoint"),
+    ],
+    ids=["seed", "size", "done", "torn"],
 )
-def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_a_checkpoint_that_a_run_cannot_go_on_from_is_refused(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
     path = tmp_path / "c.npz"
     assert ppo("--iterations=1", *SHORT, "--seed=1", f"--checkpoint={path}").returncode == 0
     if not words:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import signal
+import socket
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -99,7 +104,7 @@ def test_a_training_script(mine: Checkout, tmp_path: Path, loss: str, outcome: O
 
 #: ComfyUI's server as far as the template asks: it starts late, refuses a seed twice, and forgets nothing.
 COMFY = """
-import json, sys, time
+import json, os, sys, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 done, seeds = {}, set()
 class Answers(BaseHTTPRequestHandler):
@@ -109,11 +114,13 @@ class Answers(BaseHTTPRequestHandler):
         self.send_response(code); self.send_header("Content-Length", str(len(body))); self.end_headers()
         self.wfile.write(body)
     def do_GET(self):
+        if MODE == "slow" and self.path != "/system_stats": return self.say({})
         found = {k: v for k, v in done.items() if k in self.path}
         self.say({"system": {}} if self.path == "/system_stats" else found)
     def do_POST(self):
         graph = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["prompt"]
         seed = graph["3"]["inputs"]["seed"]
+        if MODE == "ends": os._exit(7)
         if MODE == "refuses": return self.say({"error": "prompt_outputs_failed_validation"}, 400)
         images = [] if seed in seeds or MODE == "no image" else [{"filename": "a.png", "type": "output"}]
         seeds.add(seed)
@@ -137,12 +144,19 @@ COMFY_ENDS: dict[str, tuple[Outcome, str]] = {
     "error": (Outcome.INCORRECT, "error"),
     "no image": (Outcome.INCORRECT, "no image"),
     "refuses": (Outcome.ERROR, "the answer is not in its output"),
+    "ends": (Outcome.ERROR, "the answer is not in its output"),
     "does not start": (Outcome.ERROR, "the answer is not in its output"),
 }
 
 
 @pytest.mark.parametrize("mode", COMFY_ENDS)
-def test_comfyui(mine: Checkout, tmp_path: Path, mode: str, free_port: int) -> None:
+def test_comfyui(
+    mine: Checkout, tmp_path: Path, mode: str, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
     outcome, told = COMFY_ENDS[mode]
     description = copied("comfyui.toml", tmp_path)
     text = description.read_text(encoding="utf-8")
@@ -160,10 +174,49 @@ def test_comfyui(mine: Checkout, tmp_path: Path, mode: str, free_port: int) -> N
         assert all(row["prompt_s"] > 0 for row in rows(got))
 
 
+def ended(tmp_path: Path, main: str, port: int) -> subprocess.CompletedProcess[bytes]:
+    """Start the template's program alone, with a ComfyUI of this text."""
+    (tmp_path / "main.py").write_text(main, encoding="utf-8")
+    (tmp_path / "workflow_api.json").write_text(json.dumps(GRAPH), encoding="utf-8")
+    command = [sys.executable, str(TEMPLATES / "comfyui_prompt.py"), f"--port={port}", "--rounds=1"]
+    return subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+
+
+def test_what_already_listens_on_the_port_is_not_measured(tmp_path: Path) -> None:
+    """A ComfyUI that was there before runs without the stack: its answers would prove nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = ended(tmp_path, "open('started', 'w').close()", port)
+    assert done.returncode == 1
+    assert f"another program answers on port {port}".encode() in done.stderr
+    assert done.stdout == b""
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("seconds", [0, 2])
+def test_an_answer_of_another_process_is_not_measured(tmp_path: Path, seconds: int, free_port: int) -> None:
+    """The one that was started ends, at once or during a prompt; a child of its own answers on."""
+    (tmp_path / "child.py").write_text(f"MODE = 'slow'\n{COMFY}", encoding="utf-8")
+    main = f"""
+import subprocess, sys, time
+quiet = subprocess.DEVNULL  # or the pipes stay open
+child = subprocess.Popen([sys.executable, "child.py", *sys.argv[1:]], stdout=quiet, stderr=quiet)
+open("child.pid", "w").write(str(child.pid))
+time.sleep({seconds})
+sys.exit(5)
+"""
+    try:
+        done = ended(tmp_path, main, free_port)
+    finally:
+        with contextlib.suppress(OSError):
+            os.kill(int((tmp_path / "child.pid").read_text()), signal.SIGTERM)
+    assert done.returncode == 1
+    assert b"ComfyUI ended with exit code 5" in done.stderr
+    assert b"success" not in done.stdout
+
+
 @pytest.fixture
 def free_port() -> Any:
-    import socket  # noqa: PLC0415 - beside its only use
-
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]

@@ -6,6 +6,8 @@ run on the CPU reference, which executes their kernels.
 
 from __future__ import annotations
 
+import argparse
+import ctypes
 import importlib
 import os
 import shutil
@@ -236,6 +238,64 @@ def test_a_place_that_lost_its_number_is_seen() -> None:
     )
     assert done.returncode == 3, done.stderr
     assert "numbers are not what was written" in str(parse_record(done.stderr).data["wrong"])
+
+
+class DeviceOnPaper:
+    """A driver that keeps account of memory alone; a share of what is given back stays away."""
+
+    device, files = "on paper", {"driver": "paper"}
+
+    def __init__(self, module: Any, free: int, leak: float) -> None:
+        self.failed, self.free_bytes, self.total, self.leak = module.CallFailed, free, 8 << 30, leak
+        self.sizes: dict[int, int] = {}
+        self.driver = self
+
+    def call(self, name: str, *words: Any) -> None:
+        if name == "cuMemGetInfo_v2":
+            words[0]._obj.value, words[1]._obj.value = self.free_bytes, self.total
+        elif name == "cuMemAlloc_v2":
+            if words[1].value > self.free_bytes:
+                raise self.failed("cuMemAlloc_v2", 2)
+            words[0]._obj.value = len(self.sizes) + 1
+            self.sizes[len(self.sizes) + 1] = words[1].value
+            self.free_bytes -= words[1].value
+
+    def upload(self, array: Any) -> Any:
+        return ctypes.c_uint64(0)
+
+    def read(self, array: Any, pointer: Any) -> None:
+        pass
+
+    def free(self, pointers: Any) -> None:
+        self.free_bytes += sum(int(self.sizes.get(p.value, 0) * (1 - self.leak)) for p in pointers)
+
+    def wait(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("free", "leak", "outcome", "told"),
+    [
+        (4 << 30, 0.0, "pass", ""),
+        (4 << 30, 0.1, "incorrect", "153 MiB did not come back"),
+        (4 << 30, 0.49, "incorrect", "752 MiB did not come back"),
+        (1 << 20, 0.0, "unavailable", "less than 2 MiB of the device's memory are free"),
+    ],
+)
+def test_memory_that_goes_away_round_by_round_is_seen(
+    free: int, leak: float, outcome: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(INSIDE))
+    module = importlib.import_module("memory_pressure")
+    monkeypatch.setattr(module, "Driver", lambda: DeviceOnPaper(module, free, leak))
+    report: dict[str, Any] = {"libraries": {}}
+    options = argparse.Namespace(size=512, iterations=3, slowdown=0.0)
+    module.guarded(report, lambda: module.measure(report, options))
+    assert report["outcome"] == outcome
+    assert told in str(report.get("wrong") or report.get("error") or "")
 
 
 @needs_native

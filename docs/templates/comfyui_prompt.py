@@ -1,11 +1,14 @@
 """Start ComfyUI, run one workflow several times, each with another seed, and end it again.
 
 Standard library only; run by the Python that ComfyUI runs with. Prints one JSON line a prompt, ``prompt_s``
-being the seconds until ComfyUI had done it, and at last ``status``: ``success``, or what went wrong.
+being the seconds until ComfyUI had done it, and at last ``status``: ``success``, or what went wrong. Only the
+ComfyUI that it started is measured: a port that answers before is refused, and proxies are not asked.
 """
 
 import argparse
+import http.client
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +17,8 @@ import urllib.request
 
 #: Seconds that ComfyUI may take to start, and between two looks at a prompt.
 START, LOOK = 600, 0.1
+#: A proxy of the environment cannot reach this machine's own address.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def ask(url, data=None):
@@ -21,12 +26,37 @@ def ask(url, data=None):
     body = None if data is None else json.dumps(data).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with DIRECT.open(request, timeout=60) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         sys.exit("ComfyUI refuses: %s" % error.read().decode("utf-8", "replace")[:500])
-    except (urllib.error.URLError, ConnectionError):
+    except (OSError, http.client.HTTPException):
         return None
+
+
+def refuse_taken(port):
+    """Stop where another program listens: its answers would be measured instead."""
+    with socket.socket() as caller:
+        caller.settimeout(5)
+        if caller.connect_ex(("127.0.0.1", port)) == 0:
+            sys.exit("another program answers on port %d; choose a free one with --port" % port)
+
+
+def refuse_ended(comfy):
+    """Stop where the ComfyUI that was started runs no more."""
+    if comfy.poll() is not None:
+        sys.exit("ComfyUI ended with exit code %d" % comfy.returncode)
+
+
+def wait_until_ready(comfy, base):
+    """Wait for the first answer, which must come from the ComfyUI that was started."""
+    began = time.monotonic()
+    while ask(base + "/system_stats") is None:
+        refuse_ended(comfy)
+        if time.monotonic() - began > START:
+            sys.exit("ComfyUI did not answer within %d s" % START)
+        time.sleep(LOOK)
+    refuse_ended(comfy)
 
 
 def other_seed(workflow, number):
@@ -38,11 +68,15 @@ def other_seed(workflow, number):
     return workflow
 
 
-def run(base, workflow, number):
+def run(comfy, base, workflow, number):
     """Run the workflow once; return what ComfyUI says of it, and the number of its images."""
     start = time.perf_counter()
     told = ask(base + "/prompt", {"prompt": other_seed(workflow, number)})
+    if told is None:
+        refuse_ended(comfy)
+        sys.exit("ComfyUI did not take the prompt")
     while True:
+        refuse_ended(comfy)
         entry = (ask(base + "/history/" + told["prompt_id"]) or {}).get(told["prompt_id"])
         if entry and entry.get("status", {}).get("status_str"):
             break
@@ -65,14 +99,11 @@ def main():
         workflow = json.load(file)
     base = "http://127.0.0.1:%d" % options.port
     words = [options.main, "--port", str(options.port), "--disable-auto-launch"]
+    refuse_taken(options.port)
     comfy = subprocess.Popen([sys.executable, *words], stdout=sys.stderr)
     try:
-        began = time.monotonic()
-        while ask(base + "/system_stats") is None:
-            if comfy.poll() is not None or time.monotonic() - began > START:
-                sys.exit("ComfyUI did not start")
-            time.sleep(LOOK)
-        told = [run(base, workflow, number) for number in range(options.rounds)]
+        wait_until_ready(comfy, base)
+        told = [run(comfy, base, workflow, number) for number in range(options.rounds)]
     finally:
         comfy.terminate()
         comfy.wait(60)

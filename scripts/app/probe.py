@@ -295,7 +295,7 @@ class ProbeRun:
         logs = {name: text for name, text in sorted(self.logs.items()) if name in wanted}
         for name, data in logs.items():
             (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
-        whole = redactor.text(json.dumps(matrices.to_json(matrix), indent=1))
+        whole = json.dumps(redactor.data(matrices.to_json(matrix)), indent=1)
         (folder / "matrix.json").write_bytes((whole + "\n").encode("utf-8"))
         counted = score(matrix.results)
         document = build_document(

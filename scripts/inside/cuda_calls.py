@@ -46,6 +46,10 @@ class CallFailed(Exception):  # noqa: N818 - says what happened
             self.outcome = "unavailable"
 
 
+#: Bytes of device memory that libraries may keep for themselves while a workload runs.
+MAY_GO = 64 << 20
+
+
 class NotFound(Exception):  # noqa: N818 - says what happened
     """A library is not on this machine, or not loadable."""
 

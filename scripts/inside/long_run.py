@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 from cuda_calls import (
+    MAY_GO,
     Machine,
     conclude,
     finish,
@@ -25,8 +26,6 @@ from cuda_calls import (
 from gemm import Problem
 
 EDGE, AT_ONCE, WINDOWS = 512, 8, 10
-#: Memory that a library may take for itself meanwhile.
-MAY_GO = 64 << 20
 
 
 class Products:

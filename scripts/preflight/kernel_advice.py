@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +26,9 @@ from scripts.preflight.needs import Closure
 from scripts.preflight.unusable import FileKernels, plain_name
 from scripts.serialize import JsonRecord
 
-#: So much of the files that may mention a kernel is searched, and so many of their names are kept.
+#: So many bytes of the files that may mention a kernel are searched, and so many of their functions are kept.
 MAX_SEARCHED: Final = 1 << 28
-MAX_NAMES: Final = 200_000
+MAX_FUNCTIONS: Final = 200_000
 #: Shorter names are in every file.
 SHORTEST: Final = 6
 #: A bare name, of a kernel or a function, is no hint unless it is so long.
@@ -174,7 +176,7 @@ def _key(missing: Sequence[KernelFate], others: Sequence[Path]) -> str:
 
 
 def _mentioned(missing: Sequence[KernelFate], others: Sequence[Path]) -> set[str]:
-    """Return the kernels that files mention."""
+    """Return the kernels that files mention; both bounds are for all files together."""
     plain: dict[str, list[str]] = {}
     for fate in missing:
         short = plain_name(fate.name)
@@ -183,28 +185,37 @@ def _mentioned(missing: Sequence[KernelFate], others: Sequence[Path]) -> set[str
             plain.setdefault(word, []).append(fate.name)
     texts, functions, left = set[str](), set[str](), MAX_SEARCHED
     for path in others:
-        image = read_image(path)
-        if not isinstance(image, Image) or left <= 0 or len(texts) > MAX_NAMES:
+        image = read_image(path) if left > 0 else None
+        if not isinstance(image, Image):
             continue
         try:
             with FileBytes(path) as source:
-                left -= min(source.size, left)
-                texts |= plain.keys() & set(_texts(source, image))
+                for piece in _pieces(source, image, left):
+                    left -= len(piece)
+                    texts.update(word for word in map(bytes.decode, _TEXT.findall(piece)) if word in plain)
         except OSError:
             continue
-        functions |= {plain_name(f) for n in image.needed for f in n.functions} | set(
-            map(plain_name, image.undefined)
-        )
-    texts |= {word for word in plain if word.startswith(tuple(_long(functions)))}
+        names = chain((name for needed in image.needed for name in needed.functions), image.undefined)
+        functions.update(map(plain_name, islice(names, MAX_FUNCTIONS - len(functions))))
+    texts |= _begun(plain, functions)
     return {name for word in texts for name in plain[word]}
 
 
-def _long(functions: set[str]) -> Iterator[str]:
-    return (name for name in functions if len(name) >= SHORTEST_FUNCTION)
+def _begun(words: Collection[str], functions: Collection[str]) -> set[str]:
+    """Return the words that begin with a function's name; both are sorted, so that no pair is tried."""
+    order, found, last = sorted(words), set[str](), ""
+    for function in sorted(name for name in functions if len(name) >= SHORTEST_FUNCTION):
+        if last and function.startswith(last):  # its words are found already
+            continue
+        last, at = function, bisect_left(order, function)
+        while at < len(order) and order[at].startswith(function):
+            found.add(order[at])
+            at += 1
+    return found
 
 
-def _texts(source: FileBytes, image: Image) -> Iterator[str]:
-    """Yield the whole texts in a file's data that may be names."""
+def _pieces(source: FileBytes, image: Image, most: int) -> Iterator[bytes]:
+    """Yield a file's data where names may stand, at most so many bytes; a text lies whole in one piece."""
     for section in image.sections:
         if section.code or section.name.startswith(
             (".nv", "__nv", ".debug", ".symtab", ".strtab", ".dynstr")
@@ -213,5 +224,9 @@ def _texts(source: FileBytes, image: Image) -> Iterator[str]:
         end = section.offset + section.size
         for start in range(section.offset, end, _PIECE):
             first = max(section.offset, start - _OVERLAP)
-            piece = source.read(first, min(end, start + _PIECE) - first)
-            yield from map(bytes.decode, _TEXT.findall(b"\0" + piece if first == section.offset else piece))
+            lead = b"\0" if first == section.offset else b""
+            piece = lead + source.read(first, max(0, min(min(end, start + _PIECE) - first, most - len(lead))))
+            if len(piece) <= len(lead):
+                break
+            most -= len(piece)
+            yield piece

@@ -93,6 +93,9 @@ def train(report: Dict[str, Any], trainer: Trainer, options: argparse.Namespace)
         if options.resume:
             resume(trainer, path)
             report["resumed_at"] = trainer.done
+            if trainer.done >= options.iterations:
+                text = "%s already has %d iterations: ask for more with --iterations"
+                raise ValueError(text % (path, trainer.done))
         rows = []
         while trainer.done < options.iterations:
             rows.append(trainer.iterate())
@@ -100,7 +103,7 @@ def train(report: Dict[str, Any], trainer: Trainer, options: argparse.Namespace)
             if trainer.done % every == 0 or (options.checkpoint and trainer.done == options.iterations):
                 save(trainer, path)
                 resume(trainer, path)
-    report["first"], report["iterations"] = (rows[0] if rows else {}), rows[1:]
+    report["first"], report["iterations"] = rows[0], rows[1:]
     report["mean_return"] = trainer.evaluate()
     report["score"] = score(report["mean_return"])
 
@@ -135,7 +138,7 @@ def body(report: Dict[str, Any], options: argparse.Namespace) -> None:
     report["device"] = policy.device
     try:
         train(report, Trainer(policy, settings), options)
-    except ValueError as error:  # a checkpoint that is none
+    except ValueError as error:  # no checkpoint to go on from
         conclude(report, "error", str(error))
     else:
         judge(report, options)
