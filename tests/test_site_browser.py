@@ -18,6 +18,7 @@ from scripts.evidence.merging import CellKey
 from scripts.host.gpu import named_models
 from scripts.site.changes import build_of, changes_between
 from tests.browser import Browser, chromium
+from tests.checkout import ROOT
 from tests.site_matrices import (
     HOSTILE,
     content,
@@ -247,6 +248,13 @@ def test_columns_sort_and_say_so(browser: Browser, site: Path) -> None:
         browser.run("cellsOf(start.gpus)")
         shown = browser.run(dates)
         assert shown == sorted(shown, reverse=down)
+
+
+def test_what_to_use_names_the_system(browser: Browser) -> None:
+    go(browser, ROOT / "docs" / "site", "#/gpu/gfx1200")
+    said = browser.run("document.querySelector('#view').textContent")
+    assert "On Windows, by these documents: use zluda-v6p69-sdk64: integrated" in said
+    assert "On Linux, by these documents: no pinned stack for Linux has a pass on gfx1200" in said
 
 
 @pytest.mark.parametrize(
