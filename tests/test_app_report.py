@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,6 +107,21 @@ def test_a_broken_document_is_named_and_the_others_are_shown(tmp_path: Path) -> 
     result = report(ws)
     assert [seen.path for seen in result.own] == [good]
     assert "20261102T000000Z-x" in result.faults[0]
+
+
+@pytest.mark.posix_only
+def test_a_pipe_in_place_of_a_document_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    good = file(ws, document(1))
+    own, foreign = ws.stage / "reports" / "20261102T000000Z-x", tmp_path / "from others"
+    for folder, name in ((own, "evidence.json"), (foreign, "capability-test.json"), (foreign, "other.json")):
+        folder.mkdir(exist_ok=True)
+        os.mkfifo(folder / name)
+    result = report(ws)
+    assert [seen.path for seen in result.own] == [good]
+    assert "20261102T000000Z-x" in result.faults[0]
+    with pytest.raises(UsageError):
+        report(ws, import_=str(foreign))
 
 
 def test_an_imported_document_is_filed_apart_and_never_becomes_evidence(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -387,6 +388,26 @@ def test_a_store_that_is_damaged_inside_or_locked_is_left_alone(
     fill(folder, [doc(1, OK), doc(2, WRONG)])
     with store_of(folder, kept) as store:
         assert matrix(store) == whole(folder)
+
+
+@pytest.mark.parametrize("at", range(40))
+def test_a_damaged_store_answers_as_a_new_one(folder: Path, tmp_path: Path, at: int) -> None:
+    """Wherever a byte differs, and when its checksum is gone; a second opening is believed again."""
+    fill(folder, [doc(1, OK), doc(2, WRONG)])
+    kept = tmp_path / "kept.sqlite"
+    for _ in range(2):
+        with store_of(folder, kept) as store:
+            first = matrix(store)
+    content = bytearray(kept.read_bytes())
+    content[len(content) * at // 40] ^= 0x55
+    kept.write_bytes(content)
+    if at == 1:
+        kept.with_name("kept.sqlite.sum").unlink()
+    for _ in range(2):
+        with store_of(folder, kept) as store:
+            assert matrix(store) == first
+    digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+    assert kept.with_name("kept.sqlite.sum").read_text(encoding="ascii") == digest
 
 
 def test_a_store_of_another_version_is_made_anew(folder: Path, tmp_path: Path) -> None:

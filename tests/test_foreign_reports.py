@@ -421,3 +421,12 @@ def test_one_wrong_value_never_makes_an_invalid_document(tmp_path: Path) -> None
                     assert from_json(json.loads(dump(document))) == document
         write(folder, {name: data})
     assert done > 700
+
+
+def test_names_and_secrets_are_taken_out_of_every_text(tmp_path: Path) -> None:
+    token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"  # noqa: S105 - planted, and no one's
+    gpu = {"name": f"AMD {token}"}
+    config = {**CONFIG, "gpu": {**CONFIG["gpu"], **gpu}}
+    scan = {**SCAN, "selected_gpu": {**SCAN["selected_gpu"], **gpu, "driver_version": token}}
+    for document in documents(tmp_path, {**ALL, "runtime-config.json": config, "gpu-report.json": scan}):
+        assert token not in dump(document).decode()

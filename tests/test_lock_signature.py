@@ -163,7 +163,7 @@ def test_a_changed_lock_is_refused_with_and_without_keys(lock: Path, *, trusted:
     signed(lock, signer.sign(DATA))
     lock.write_bytes(DATA + b"# one more line\n")
     with pytest.raises(LockError) as caught:
-        read_lock(lock, trust=signer.public if trusted else "")
+        read_lock(lock, trust=signer.public if trusted else None)
     assert caught.value.reference == "lock-signature"
     assert "changed" in caught.value.message
 
@@ -278,3 +278,9 @@ def test_every_task_asks_for_the_signature(checkout: Checkout) -> None:
     (checkout.root / "pins.lock.sig").write_text(signer.sign((checkout.root / "pins.lock").read_bytes()))
     signed_by = checkout.json("verify", env={"CUDA_AMD_TRUST": signer.public}, code=2)["lock_signed_by"]
     assert signed_by.startswith("SHA256:")
+
+
+def test_trust_that_is_set_and_empty_is_no_trust(lock: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_lock(lock, trust="")
+    assert caught.value.reference.startswith("trust-")

@@ -229,3 +229,21 @@ def test_an_index_that_is_silent_is_no_confirmation(ws: Workspace, server: HTTPS
     result = pins_update(ws)
     assert {row.artifact: row.status for row in result.asked}["core-0"] == "unreachable"
     assert result.exit_code == 20
+
+
+HOSTILE = {
+    "half an address": '<a href="//[">x</a>',
+    "no host": '<a href="http://[bad/x.whl">x</a>',
+    "a sign that becomes a stroke": '<a href="//a\u2100b/x.whl">x</a>',
+    "a number without end": f'<a href="{wheel("9" * 5_000)}">x</a>',
+    "an entity without end": f'<a href="&#{"9" * 10_000};">x</a>',
+    "tags multiplied": f'<a href="torch-9.0.0-{".".join(f"a{n}" for n in range(100))}'
+    f'-{".".join(f"b{n}" for n in range(100))}-{".".join(f"c{n}" for n in range(100))}.whl">x</a>',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_link_hides_no_other(name: str) -> None:
+    base = "https://stable.repo.amd.com/rocm/whl-next/rocm-sdk-core/"
+    page = f'{HOSTILE[name]}<a href="{wheel("9.0.1")}">new</a>'
+    assert list(versions(page, urls=[base + wheel("9.0.0")])) == ["9.0.1", "9.0.0"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -362,6 +363,43 @@ def test_data_files_that_are_no_longer_needed_go_and_nothing_else(build: Callabl
     gone = set(snapshot(folder)) - set(snapshot(build(FIRST).folder))
     assert len(gone) == 2
     assert all(re.fullmatch(r"data/(?:gpu|on)-x[0-9a-f]+(?:--native-cuda)?\.js", name) for name in gone)
+
+
+@pytest.mark.parametrize("what", ["empty marker", "list", "file", "data is a file", "index is a folder"])
+def test_what_only_looks_like_a_site_is_left_alone(tmp_path: Path, what: str) -> None:
+    folder = tmp_path / "mine"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "gpu-mine.js").write_text("mine", encoding="utf-8")
+    marker = folder / "data" / "this-build.json"
+    marker.write_text("[]" if what == "list" else "{}", encoding="utf-8")
+    if what in {"file", "data is a file"}:
+        shutil.rmtree(folder)
+        if what == "data is a file":
+            folder.mkdir()
+        (folder if what == "file" else folder / "data").write_text("mine", encoding="utf-8")
+    if what == "index is a folder":
+        marker.write_text('{"format": 1, "documents": 0, "cells": []}', encoding="utf-8")
+        (folder / "index.html").mkdir()
+    ws = workspace(tmp_path)
+    before = snapshot(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        matrix(ws, output=str(folder))
+    assert caught.value.reference == "not-a-site"
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.posix_only
+def test_a_link_in_place_of_the_data_is_not_followed(tmp_path: Path) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "site"
+    victim.mkdir()
+    folder.mkdir()
+    (victim / "this-build.json").write_text('{"format": 1, "documents": 0, "cells": []}', encoding="utf-8")
+    (victim / "gpu-x1.js").write_text("mine", encoding="utf-8")
+    (folder / "data").symlink_to(victim)
+    with pytest.raises(UsageError) as caught:
+        matrix(workspace(tmp_path), output=str(folder))
+    assert caught.value.reference == "not-a-site"
+    assert sorted(path.name for path in victim.iterdir()) == ["gpu-x1.js", "this-build.json"]
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -191,6 +191,40 @@ def test_a_checkpoint_that_a_run_cannot_go_on_from_is_refused(
     done = ppo("--iterations=2", *SHORT, "--seed=1", *words, f"--checkpoint={path}", "--resume")
     assert (done.returncode, report(done)["outcome"]) == (5, "error")
     assert told in report(done)["error"]
+
+
+HOSTILE = {
+    "object": {"done": np.array([{}], dtype=object)},
+    "not a number": {"row": np.full(4, np.nan)},
+    "text": {"row": np.array(["a"] * 4)},
+    "complex": {"done": np.array(1j)},
+    "infinite": {"format": np.array(np.inf)},
+    "before the start": {"done": np.array(-(2**62))},
+    "several": {"steps": np.arange(3)},
+}
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "a plain array", "no archive"])
+def test_a_hostile_checkpoint_is_refused_in_a_sentence(
+    tmp_path: Path, parts: dict[str, ModuleType], name: str
+) -> None:
+    trainer = parts["trainer"]
+    whole = {"format": trainer.FORMAT, "seed": 1, "chains": 8, "done": 1, "steps": 1}
+    whole |= {row: np.zeros(4) for row in ("row", "first", "second")}
+    path = tmp_path / "c.npz"
+    if name in HOSTILE:
+        np.savez(path, **{**whole, **HOSTILE[name]})
+    elif name == "no archive":
+        path.write_bytes(b"PK\x03\x04" + bytes(60))
+    else:
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3))
+    run = SimpleNamespace(
+        settings=SimpleNamespace(seed=1, chains=8),
+        policy=SimpleNamespace(shape=SimpleNamespace(parameters=4), restore=lambda *_: None),
+    )
+    with pytest.raises(ValueError, match=r"c\.npz "):
+        trainer.resume(run, path)
 
 
 def test_a_checkpoint_is_whole_or_not_there(

@@ -136,12 +136,14 @@ class Staged(Struct, frozen=True, kw_only=True):
 
 
 def lock_of(ws: Workspace, *, own: bool = False) -> Lock:
-    """Read the lock in use; where ``CUDA_AMD_TRUST`` names keys, one of them must have signed it.
+    """Read the lock in use; where ``CUDA_AMD_TRUST`` is set, one of the keys it names must have signed it.
 
-    ``own`` means the checkout's lock, whichever one is in use. No use case reads a lock in another way.
+    Set and empty it names none, and is refused: a script that lost its keys must not go on without. ``own``
+    means the checkout's lock, whichever one is in use. No use case reads a lock in another way.
     """
     path, custom = (ws.root / "pins.lock", False) if own else (ws.lock_path, ws.custom_lock)
-    return read_lock(path, custom=custom, trust=unquoted(ws.environ.get("CUDA_AMD_TRUST", "")))
+    trust = ws.environ.get("CUDA_AMD_TRUST")
+    return read_lock(path, custom=custom, trust=None if trust is None else unquoted(trust))
 
 
 def host_of(ws: Workspace, *, gpu: str = "") -> Host:

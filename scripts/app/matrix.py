@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Container, Mapping
@@ -18,10 +19,10 @@ from scripts.evidence.matrix import matrix as matrix_of
 from scripts.evidence.matrix import without_retired
 from scripts.evidence.store import IngestFault, open_store
 from scripts.host.gpu import TABLE
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
 from scripts.osal.paths import user_path
 from scripts.probing.catalogue import probes
-from scripts.serialize import JsonRecord, jsonable
+from scripts.serialize import JsonRecord, jsonable, parse_json
 from scripts.site.changes import (
     MatrixChange,
     SiteBuild,
@@ -45,6 +46,8 @@ CONTRIBUTE: Final = ("python3 -m scripts setup", "python3 -m scripts report --su
 THIS_BUILD: Final = "data/this-build.json"
 PREVIOUS_BUILD: Final = "data/previous-build.json"
 CHANGES: Final = "data/changes.json"
+#: Bytes of what a build keeps of itself.
+MOST_KEPT: Final = 64 * 1024 * 1024
 #: Data files of an earlier build that this one may lack; nothing else in the folder is ever removed.
 _OURS: Final = re.compile(r"(?:start|(?:gpu|on)-[a-z0-9.-]+)\.js")
 
@@ -161,11 +164,36 @@ def _content(ws: Workspace) -> SiteContent:
 
 def _folder_of_ours(folder: Path, *, given: str) -> Mapping[str, bytes]:
     """Return what an earlier build kept in the folder; refuse a folder with other files in it."""
-    kept = {name: folder / name for name in (THIS_BUILD, PREVIOUS_BUILD)}
-    if folder.is_dir() and not kept[THIS_BUILD].is_file() and any(folder.iterdir()):
-        msg = f"{given} has files in it and is no site of this tool"
+    data, kept = folder / "data", dict[str, bytes | None]()
+    try:
+        kept = {name: _kept(folder / name) for name in (THIS_BUILD, PREVIOUS_BUILD)}
+        strange = os.path.lexists(folder) and not folder.is_dir()
+        strange |= os.path.lexists(data) and (data.is_symlink() or not data.is_dir())
+        if not strange and folder.is_dir() and any(folder.iterdir()):
+            strange = not _is_build(kept[THIS_BUILD]) or (folder / "index.html").is_dir()
+    except OSError:
+        strange = True
+    if strange:
+        msg = f"{given} is no empty folder and no site of this tool"
         raise UsageError("not-a-site", msg, hint="choose an empty folder: invoke matrix --output=FOLDER")
-    return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
+    return {name: raw for name, raw in kept.items() if raw is not None}
+
+
+def _is_build(raw: bytes | None) -> bool:
+    """Whether these are the bytes of a build's own list, of this version or of another one."""
+    try:
+        build = parse_json(raw or b"")
+    except ValueError:
+        return False
+    return isinstance(build, dict) and isinstance(build.get("format"), int) and "cells" in build
+
+
+def _kept(path: Path) -> bytes | None:
+    """Read what a build kept of itself."""
+    try:
+        return read_bounded(path, MOST_KEPT)
+    except FileNotFoundError:
+        return None
 
 
 def _previous(before: Mapping[str, bytes], now: SiteBuild) -> SiteBuild | None:

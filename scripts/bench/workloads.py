@@ -115,7 +115,7 @@ class Finder(Struct, frozen=True, kw_only=True):
         """Yield what is found, in order."""
         for line in output.splitlines():
             if self.regex is not None:
-                yield from (match[1] for match in self.regex.finditer(line))
+                yield from (match[1] for match in self.regex.finditer(line) if match[1] is not None)
             elif line.lstrip().startswith("{"):
                 value = _object(line).get(self.key)
                 if isinstance(value, (int, float, str)) and not isinstance(value, bool):
@@ -193,7 +193,7 @@ def read_own_workload(path: Path) -> OwnWorkload:
     if not isinstance(command, list) or not command or not all(map(_is_word, command)):
         _refuse(path, "command", "a list of texts, the program first")
     metrics, finders = _metrics(path, data.get("metrics"))
-    if data.get("primary") not in metrics:
+    if not isinstance(data.get("primary"), str) or data["primary"] not in metrics:
         _refuse(path, "primary", f"one of {', '.join(metrics)}")
     warmup = data.get("warmup", 0)
     if not isinstance(warmup, int) or isinstance(warmup, bool) or warmup < 0:
@@ -219,7 +219,7 @@ def _metrics(path: Path, data: object) -> tuple[dict[str, Metric], dict[str, Fin
     for name, table in data.items():
         where = f"metrics.{name}"
         _only(path, where, table, {"better", "unit", "regex", "json"})
-        if table.get("better") not in {HIGHER, LOWER} or not isinstance(table.get("unit", ""), str):
+        if table.get("better") not in (HIGHER, LOWER) or not isinstance(table.get("unit", ""), str):
             _refuse(path, f"{where}.better", f'"{HIGHER}" or "{LOWER}"')
         metrics[name] = Metric(name=name, better=table["better"], unit=table.get("unit", ""))
         finders[name] = _finder(path, where, table)
@@ -252,7 +252,7 @@ def _finder(path: Path, where: str, table: Mapping[str, object]) -> Finder:
         return Finder(key=key)
     try:
         pattern = re.compile(regex if isinstance(regex, str) else "")
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         _refuse(path, f"{where}.regex", f"a regular expression ({error})")
     if pattern.groups != 1:
         _refuse(path, f"{where}.regex", "a regular expression with one group around the figure")

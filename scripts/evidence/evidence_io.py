@@ -6,6 +6,7 @@ that no result claims more than its outcome allows, and that level and outcome f
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from scripts.errors import UsageError
 from scripts.evidence.document import FORMAT, Document, lowest, within_ceiling, worst
 from scripts.evidence.schema_check import Check, compile_schema
 from scripts.model import Outcome
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
 from scripts.osal.text import printable, time_stamp
 from scripts.serialize import parse_json, pick
 
@@ -84,14 +85,13 @@ def read_document(path: Path) -> Document:
     """
     origin = path.name
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        raw = read_bounded(path, MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            _refuse(origin, "$", f"it is larger than {MAX_BYTES} bytes")
         raise UsageError(
             "evidence-unreadable", f"{path} cannot be read: {error.strerror}", hint="check the path"
         ) from error
-    if len(raw) > MAX_BYTES:
-        _refuse(origin, "$", f"it is larger than {MAX_BYTES} bytes")
     try:
         data = parse_json(raw)
     except ValueError as error:

@@ -15,6 +15,7 @@ document says so.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scripts.errors import UsageError
 from scripts.evidence.cuda_check import judge, parse_output
@@ -42,6 +44,7 @@ from scripts.host.gpu import AMD
 from scripts.host.hip import in_range
 from scripts.host.hipinfo import decode
 from scripts.model import CapabilityResult, HipSource, Level, Lock, Outcome, StackKind
+from scripts.osal.fs import read_bounded
 from scripts.osal.redaction import Redactor
 from scripts.osal.text import printable, without_ansi
 from scripts.serialize import parse_json
@@ -145,13 +148,12 @@ def documents_of(reports: ForeignReports, *, lock: Lock, redactor: Redactor) -> 
 def _object(path: Path) -> Data | None:
     """Read a JSON object as PowerShell writes it (a mark, or UTF-16); ``None`` for anything else."""
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        raw = read_bounded(path, MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            return None
         msg = f"{path} cannot be read: {error.strerror}"
         raise UsageError("evidence-unreadable", msg, hint="check the path") from error
-    if len(raw) > MAX_BYTES:
-        return None
     try:
         data = parse_json(decode(raw).encode("utf-8", "replace"))
     except ValueError:
@@ -183,6 +185,8 @@ def _document(
 ) -> Document:
     """Make the document of one file."""
     gpu, driver, note = _gpu(reports, data)
+    gpu = replace(gpu, name=redactor.text(gpu.name))
+    driver = redactor.text(driver) if driver else None
     hip = _hip_version(reports, data)
     stack, combination = _stack(reports.config, data, hip, lock)
     created = _moment(data.get("generated_utc"))
@@ -394,7 +398,7 @@ def _moment(value: object) -> datetime | None:
 def _redacted(result: CapabilityResult, redactor: Redactor) -> CapabilityResult:
     """Clean what a stranger's program printed."""
     return CapabilityResult(
-        capability=_line(result.capability),
+        capability=redactor.text(_line(result.capability)),
         level=result.level,
         outcome=result.outcome,
         detail=_clean(result.detail, redactor)[:MAX_DETAIL],

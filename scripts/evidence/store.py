@@ -7,6 +7,7 @@ keys and the names of files do not make one document two.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import time
@@ -37,6 +38,7 @@ from scripts.evidence.merging import (
     why_not,
 )
 from scripts.model import Level, Outcome
+from scripts.osal.fs import write_atomic
 from scripts.osal.text import printable
 from scripts.serialize import JsonRecord
 
@@ -189,6 +191,11 @@ class EvidenceStore:
         rows = self._base.execute(f"{CELLS} WHERE {where} ORDER BY {_KEY}", asked)
         return tuple(_cell(row, every.get(row[0], [])) for row in rows)
 
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written since it was opened."""
+        return self._base.total_changes > 0
+
     def document(self, content: str) -> Kept | None:
         """Return a document by its hash, ``None`` where there is none."""
         return next(self._kept("hash = ?", content), None)
@@ -213,15 +220,46 @@ class EvidenceStore:
 
 
 def store_of(folder: Path, path: Path | None = None) -> EvidenceStore:
-    """Open a store, up to date with a folder; in memory where its file turns out to be of no use."""
+    """Open a store, up to date with a folder; in memory where its file turns out to be of no use.
+
+    A store in a file is believed only with the checksum beside it: a damaged copy could answer wrongly.
+    """
+    if path is not None:
+        _drop_damaged(path)
     store = open_store(path)
     try:
         store.ingest(folder)
-    except sqlite3.DatabaseError:  # damaged inside, locked for long, or the disk is full
+        if path is not None and (store.changed or not _sum_of(path).exists()):
+            write_atomic(_sum_of(path), _checksum(path).encode(), durable=False)
+    except (sqlite3.DatabaseError, OSError):  # damaged inside, locked for long, or the disk is full
         store.close()
         store = open_store()
         store.ingest(folder)
     return store
+
+
+def _sum_of(path: Path) -> Path:
+    """Return where the checksum of a store lies."""
+    return path.with_name(f"{path.name}.sum")
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _drop_damaged(path: Path) -> None:
+    """Remove a store whose bytes are not those that were written last."""
+    try:
+        whole = path.is_file() and _sum_of(path).read_text(encoding="ascii", errors="replace") == _checksum(
+            path
+        )
+    except OSError:
+        whole = False
+    if not whole:
+        for file in (path, _sum_of(path)):
+            with suppress(OSError):
+                file.unlink()
 
 
 def open_store(path: Path | None = None) -> EvidenceStore:

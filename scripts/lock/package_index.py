@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from html import unescape
+from itertools import islice
 from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -13,6 +14,11 @@ from msgspec import Struct
 from scripts.lock.values import url_problem
 
 _HREF: Final = re.compile(r"""href\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
+#: What a page is read for: so many links of so many characters, and names of wheels as people make them.
+MOST_LINKS: Final = 20_000
+MOST_ADDRESS: Final = 2_048
+MOST_NAME: Final = 255
+MOST_DOTS: Final = 24
 _DIGEST: Final = re.compile(r"sha256=([0-9a-f]{64})")
 
 
@@ -80,7 +86,9 @@ def family_of(url: str) -> str:
 
 def _listed(page: str, base: str) -> Iterator[tuple[str, str, str]]:
     """Yield address, file name and fragment of each link that stays on the index's own host."""
-    for match in _HREF.finditer(page):
+    for match in islice(_HREF.finditer(page), MOST_LINKS):
+        if len(match[1]) > MOST_ADDRESS:
+            continue
         try:
             address, fragment = urldefrag(urljoin(base, unescape(match[1])))
             own = urlsplit(address).netloc == urlsplit(base).netloc
@@ -95,8 +103,11 @@ def _wheel(name: str) -> tuple[str, str, str] | None:
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # noqa: PLC0415 - as above
     from packaging.version import InvalidVersion  # noqa: PLC0415 - as above
 
+    # Tags are multiplied out: a short name could stand for millions of them.
+    if len(name) > MOST_NAME or name.count(".") > MOST_DOTS:
+        return None
     try:
         project, version, _, tags = parse_wheel_filename(name)
-    except (InvalidWheelFilename, InvalidVersion):
+    except (InvalidWheelFilename, InvalidVersion, ValueError):
         return None
     return project, str(version), " ".join(sorted(map(str, tags)))

@@ -54,13 +54,13 @@ _LINE: Final = re.compile(r"\(at line (\d+)")
 _STRINGS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 
 
-def read_lock(path: Path, *, custom: bool = False, trust: str = "") -> Lock:
+def read_lock(path: Path, *, custom: bool = False, trust: str | None = None) -> Lock:
     """Read and check a lock file.
 
     Args:
         path: the file.
         custom: whether it replaces the checkout's own; it is then named by its absolute path.
-        trust: the keys one of which must have signed it (``CUDA_AMD_TRUST``); empty asks for no signature.
+        trust: the keys one of which must have signed it (``CUDA_AMD_TRUST``); ``None`` asks for no signature.
 
     Raises:
         LockError: it is missing, unreadable, not signed as asked, or breaks any rule of the format.
@@ -77,15 +77,17 @@ def read_lock(path: Path, *, custom: bool = False, trust: str = "") -> Lock:
         msg = f"the lock file cannot be read: {error.strerror}"
         hint = "make it a file that this user may read"
         raise LockError(reference="lock-unreadable", message=msg, context=(str(path),), hint=hint) from None
-    signer = _signer(data, path, trust) if trust or path.with_name(f"{path.name}.sig").exists() else ""
+    signer = (
+        _signer(data, path, trust) if trust is not None or path.with_name(f"{path.name}.sig").exists() else ""
+    )
     return replace(parse_lock(data, path=path, custom=custom), signer=signer)
 
 
-def _signer(data: bytes, path: Path, trust: str) -> str:
+def _signer(data: bytes, path: Path, trust: str | None) -> str:
     """Return the fingerprint of the key that signed a lock; a signature beside it has to fit."""
     from scripts.lock.signature import signature_of, trusted_keys  # noqa: PLC0415 - most locks are not signed
 
-    signed = signature_of(data, path, trusted_keys(trust) if trust else None)
+    signed = signature_of(data, path, trusted_keys(trust) if trust is not None else None)
     return signed.fingerprint if signed is not None else ""
 
 

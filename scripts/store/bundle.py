@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -101,7 +102,7 @@ def read_facts(path: Path) -> BundleFacts:
     try:
         with zipfile.ZipFile(fs.long_path(path)) as archive, archive.open(MANIFEST) as file:
             body = parse_json(file.read(MOST_MANIFEST + 1))
-    except (ValueError, zipfile.BadZipFile, OSError, EOFError) as error:
+    except (ValueError, zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError) as error:
         raise _unreadable(path, f"its {MANIFEST} cannot be read") from error
     return _facts(path, body)
 

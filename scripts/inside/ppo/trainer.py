@@ -160,6 +160,14 @@ def save(trainer: Trainer, path: Path) -> None:
     there.replace(path)
 
 
+#: Whole numbers in a checkpoint, and what reading a file that is none can end with.
+COUNTED = ("format", "seed", "chains", "done", "steps")
+UNREADABLE = (
+    OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, OverflowError, MemoryError, RuntimeError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
 def resume(trainer: Trainer, path: Path) -> None:
     """Go on from a checkpoint.
 
@@ -168,18 +176,21 @@ def resume(trainer: Trainer, path: Path) -> None:
     """
     settings, shape = trainer.settings, trainer.policy.shape
     try:
-        with np.load(str(path), allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             held = {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        counted = {name: int(held[name]) for name in COUNTED if name in held}
+    except UNREADABLE as error:
         raise ValueError("%s is no checkpoint: %s" % (path, error)) from error
-    if not {"done", "steps"} <= set(held):
+    if min(counted.get("done", -1), counted.get("steps", -1)) < 0:
         raise ValueError("%s is no checkpoint: it does not say how far it went" % path)
     wanted = {"format": FORMAT, "seed": settings.seed, "chains": settings.chains}
     for name, value in wanted.items():
-        if name not in held or int(held[name]) != value:
+        if counted.get(name) != value:
             raise ValueError("%s is of another run: %s is not %d" % (path, name, value))
     rows: List[Array] = [held.get(name, np.zeros(0)) for name in ("row", "first", "second")]
-    if any(row.shape != (shape.parameters,) for row in rows):
+    if any(row.shape != (shape.parameters,) or row.dtype.kind != "f" for row in rows):
         raise ValueError("%s is of another network" % path)
-    trainer.policy.restore(held, int(held["steps"]))
-    trainer.done = int(held["done"])
+    if not all(np.isfinite(row).all() for row in rows):
+        raise ValueError("%s holds numbers that are none" % path)
+    trainer.policy.restore(held, counted["steps"])
+    trainer.done = counted["done"]
