@@ -45,8 +45,8 @@ def sbom_of(lock: Lock, stack: Stack) -> Json:
 def _stack(stack: Stack, reference: str, lock: Lock) -> Json:
     """Describe the stack itself, and what it needs that it does not bring."""
     needs = {
-        "lock-sha256": lock.digest,
-        "lock-signed-by": lock.signer,
+        "sha256-of-lock": lock.digest,
+        "signer-of-lock": lock.signer,
         "kind": stack.kind.value,
         "system": stack.requires.os,
         "gpus": " ".join(stack.requires.gfx),

@@ -195,7 +195,7 @@ def show_probe(result: ProbeResult, out: Out) -> None:
     _sum_up(result, out)
     if result.evidence:
         out.line(f"    {result.evidence}")
-        out.now(f'hold it beside another one: invoke probe --compare "{result.evidence}" FILE')
+        out.now("see what this machine has shown: invoke report")
     else:
         out.now("ask a stack: invoke probe")
 
