@@ -376,7 +376,7 @@ def test_a_store_that_is_damaged_inside_or_locked_is_left_alone(
 ) -> None:
     fill(folder, [doc(1, OK)])
     kept = tmp_path / "kept.sqlite"
-    whole(folder, kept)
+    store_of(folder, kept).close()
     monkeypatch.setattr("scripts.evidence.store.PATIENCE", 0.05)
     held = sqlite3.connect(kept, isolation_level=None)
     held.execute("BEGIN EXCLUSIVE")

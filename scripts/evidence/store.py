@@ -191,11 +191,6 @@ class EvidenceStore:
         rows = self._base.execute(f"{CELLS} WHERE {where} ORDER BY {_KEY}", asked)
         return tuple(_cell(row, every.get(row[0], [])) for row in rows)
 
-    @property
-    def changed(self) -> bool:
-        """Whether anything was written since it was opened."""
-        return self._base.total_changes > 0
-
     def document(self, content: str) -> Kept | None:
         """Return a document by its hash, ``None`` where there is none."""
         return next(self._kept("hash = ?", content), None)
@@ -222,15 +217,14 @@ class EvidenceStore:
 def store_of(folder: Path, path: Path | None = None) -> EvidenceStore:
     """Open a store, up to date with a folder; in memory where its file turns out to be of no use.
 
-    A store in a file is believed only with the checksum beside it: a damaged copy could answer wrongly.
+    A store in a file is believed only with its checksum beside it: a damaged copy could answer wrongly.
     """
-    if path is not None:
-        _drop_damaged(path)
+    path = path if path is not None and _usable(path) else None
     store = open_store(path)
     try:
         store.ingest(folder)
-        if path is not None and (store.changed or not _sum_of(path).exists()):
-            write_atomic(_sum_of(path), _checksum(path).encode(), durable=False)
+        if path is not None:
+            write_atomic(_sum_of(path), _checksum(path), durable=False)
     except (sqlite3.DatabaseError, OSError):  # damaged inside, locked for long, or the disk is full
         store.close()
         store = open_store()
@@ -238,28 +232,24 @@ def store_of(folder: Path, path: Path | None = None) -> EvidenceStore:
     return store
 
 
+def _usable(path: Path) -> bool:
+    """Remove a store whose bytes are not those that were written last; false where it cannot be removed."""
+    try:
+        known = _sum_of(path).read_bytes() if _sum_of(path).exists() else b""
+        if path.exists() and known != _checksum(path):
+            path.unlink()
+    except OSError:
+        return False
+    return True
+
+
 def _sum_of(path: Path) -> Path:
-    """Return where the checksum of a store lies."""
     return path.with_name(f"{path.name}.sum")
 
 
-def _checksum(path: Path) -> str:
+def _checksum(path: Path) -> bytes:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _drop_damaged(path: Path) -> None:
-    """Remove a store whose bytes are not those that were written last."""
-    try:
-        whole = path.is_file() and _sum_of(path).read_text(encoding="ascii", errors="replace") == _checksum(
-            path
-        )
-    except OSError:
-        whole = False
-    if not whole:
-        for file in (path, _sum_of(path)):
-            with suppress(OSError):
-                file.unlink()
+        return hashlib.file_digest(file, "sha256").hexdigest().encode()
 
 
 def open_store(path: Path | None = None) -> EvidenceStore:
