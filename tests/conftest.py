@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that all tests share, so that our C is compiled once; nobody may damage it.
+    """A store that all tests share, so that our C is compiled once; no test may damage it.
 
     Its own locks keep workers apart; one that needs what another makes waits for it.
     """

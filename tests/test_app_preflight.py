@@ -143,7 +143,7 @@ def test_a_stack_with_what_is_missing_is_named(
     assert ("zluda-v7p10-sdk72", "runs") in [(b["stack"], b["verdict"]) for b in better]
     assert ("zluda-v7p11-sdk72", "runs") in [(b["stack"], b["verdict"]) for b in better]
     assert not any(b["stack"].startswith("zluda-v6-") for b in better), (
-        "a stack nobody has read is not better"
+        "a stack that was not read is not better"
     )
 
 

@@ -63,7 +63,7 @@ def doc(day: int, *results: CapabilityResult, **changes: Any) -> Document:
 
 
 def reported(day: int, *results: CapabilityResult, **changes: Any) -> Document:
-    source = DocumentSource(name="somebody", url="https://example.org", date=f"2026-10-{day:02}")
+    source = DocumentSource(name="a person", url="https://example.org", date=f"2026-10-{day:02}")
     return doc(31, *results, provenance=Provenance.REPORTED, source=source, lock=None, **changes)
 
 

@@ -56,7 +56,7 @@ def test_the_command_that_the_lock_names_brings_v7_in(ws: Workspace) -> None:
     made = read_lock(ws.lock_path)
     new = made.artifacts["zluda-linux-v7-preview.11"]
     assert (new.sha256, new.trust, new.size) == (V7[1], Trust.UPSTREAM_DIGEST, 40_000_000)
-    assert "not read from this archive" in new.note, "what nobody has read is said"
+    assert "not read from this archive" in new.note, "what was not read is said"
     assert set(made.stacks) - set(before.stacks) == {
         "zluda-v7p11-linux",
         "zluda-v7p11-rocm100-linux-gfx1151",

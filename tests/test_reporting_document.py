@@ -328,7 +328,7 @@ def test_a_reported_document_survives_the_round_trip() -> None:
     made = replace(
         document(),
         provenance=Provenance.REPORTED,
-        source=DocumentSource(name="somebody", url="https://example.org/x", date="2026-09-13"),
+        source=DocumentSource(name="a person", url="https://example.org/x", date="2026-09-13"),
         lock=None,
         revision=None,
     )

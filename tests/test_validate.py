@@ -66,7 +66,7 @@ def document(
     return Document(
         created=START + timedelta(days=day),
         provenance=provenance,
-        source=DocumentSource(name="somebody", url="https://example.org/1", date=date) if reported else None,
+        source=DocumentSource(name="a person", url="https://example.org/1", date=date) if reported else None,
         subject=Subject(
             stack=stack, gpu=GpuKey(name="RX", gfx=gfx) if gfx else None, application=application
         ),

@@ -12,7 +12,7 @@ from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 from msgspec import Struct
 
-from scripts.binary.image import ANEW, FileBytes, Format, Image, Needed, Section, Unreadable
+from scripts.binary.image import REINSTALL, FileBytes, Format, Image, Needed, Section, Unreadable
 from scripts.binary.properties import machine_of
 
 MAX_SECTIONS: Final = 4096
@@ -68,7 +68,7 @@ def read_elf(path: Path) -> Image | Unreadable:
         with path.open("rb") as stream:
             outline = _outline(ELFFile(stream), path.stat().st_size)
     except _DAMAGED as error:
-        return Unreadable(reason=f"its ELF headers are damaged ({type(error).__name__})", then=ANEW)
+        return Unreadable(reason=f"its ELF headers are damaged ({type(error).__name__})", then=REINSTALL)
     with FileBytes(path) as source:
         return _image(source, outline)
 

@@ -137,7 +137,7 @@ class Image(Struct, frozen=True, kw_only=True):
 
 
 #: What to do with a program that is damaged.
-ANEW: Final = "install it again: the file is damaged"
+REINSTALL: Final = "install it again: the file is damaged"
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):

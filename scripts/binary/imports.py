@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-#: Names that Windows answers for by itself, whatever files there are.
+#: Names that Windows serves by itself, whatever files there are.
 _API_SETS: Final = ("api-ms-", "ext-ms-")
 #: How sure it is that a library is loaded: when the program starts, or when it is first used.
 AT_START: Final = 0
@@ -23,7 +23,7 @@ MAX_FILES: Final = 4000
 
 
 def is_api_set(name: str) -> bool:
-    """Whether a name is one that Windows answers for without a file."""
+    """Whether Windows serves a name without a file."""
     return name.lower().startswith(_API_SETS)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import pefile
 from msgspec import Struct, field
 
-from scripts.binary.image import ANEW, FileBytes, Format, Image, Needed, Section, Unreadable
+from scripts.binary.image import REINSTALL, FileBytes, Format, Image, Needed, Section, Unreadable
 from scripts.binary.properties import machine_of
 
 HEADERS: Final = 1 << 16
@@ -84,7 +84,7 @@ def read_pe(path: Path, *, exports: bool = False) -> Image | Unreadable:
         except pefile.PEFormatError as error:
             return Unreadable(reason=f"it is no PE file: {error.value}")
         except _DAMAGED:
-            return Unreadable(reason="its PE headers are damaged", then=ANEW)
+            return Unreadable(reason="its PE headers are damaged", then=REINSTALL)
         return _image(source, fixed, exports=exports)
 
 

@@ -44,10 +44,10 @@ print(seconds, time.process_time(), peak_memory())
 
 def taking_in(folder: Path, base: Path, rounds: int, what: str) -> Iterable[Row]:
     """Take everything in, each time into a new file; then again, when nothing has changed."""
-    for name, anew, bar in (("take in", True, INGEST_BAR), ("take in again, unchanged", False, None)):
+    for name, first, bar in (("take in", True, INGEST_BAR), ("take in again, unchanged", False, None)):
         runs = []
-        for _ in range(rounds if anew else 1):
-            if anew:
+        for _ in range(rounds if first else 1):
+            if first:
                 base.unlink(missing_ok=True)
             command = [sys.executable, "-c", ONE, str(folder), str(base)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -55,7 +55,7 @@ def taking_in(folder: Path, base: Path, rounds: int, what: str) -> Iterable[Row]
         seconds, processor, memory = (tuple(values) for values in zip(*runs, strict=True))
         yield Row(what=f"{name}: {what}", who="store", values=seconds, bar=bar)
         yield Row(what=f"{name}: {what}", who="store, processor", values=processor, bar=bar)
-        if anew:
+        if first:
             yield Row(what="memory", who="store", values=memory, unit="MB", bar=MEMORY_BAR)
 
 
