@@ -88,7 +88,7 @@ def submission_of(document: Document, redactor: Redactor) -> Submission:
         hint = "run one on the GPU first: invoke setup; then: invoke report --submit"
         raise UsageError(
             "nothing-to-submit",
-            f"the newest document {problem}, so it says nothing about a GPU with this lock",
+            f"the newest document {problem}, so there is nothing to submit",
             hint=hint,
         )
     clean = from_json(redactor.data(to_json(document)))
