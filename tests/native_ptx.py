@@ -212,9 +212,9 @@ class Module:
                 lib.test_forbid(array.ctypes.data)
 
 
-def module(body: str, before: str = "") -> str:
+def module(body: str, before: str = "", target: str = "sm_90") -> str:
     """A kernel ``k(input, output)`` with its pointers in %in and %out, and a few registers."""
-    return f"""{HEAD}{before}
+    return f"""{HEAD.replace("sm_90", target)}{before}
 .visible .entry k(.param .u64 input, .param .u64 output)
 {{
   .reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<30>; .reg .f32 %f<10>; .reg .b64 %rd<30>; .reg .f64 %d<4>;
@@ -229,7 +229,7 @@ def module(body: str, before: str = "") -> str:
 """
 
 
-def _aligned(data: np.ndarray) -> np.ndarray:
+def aligned(data: np.ndarray) -> np.ndarray:
     """Copy to where device memory would begin: at a multiple of 256."""
     room = np.empty(data.nbytes + 256, np.uint8)
     made = room[-room.ctypes.data % 256 :][: data.nbytes].view(data.dtype).reshape(data.shape)
@@ -238,7 +238,7 @@ def _aligned(data: np.ndarray) -> np.ndarray:
 
 
 def run(text: str, data: np.ndarray, out: np.ndarray, threads: int = 1, **more: object) -> np.ndarray:
-    data, out = _aligned(data), _aligned(out)
+    data, out = aligned(data), aligned(out)
     with Module(text) as loaded:
         loaded.launch("k", [data, out], block=(threads, 1, 1), **more)  # type: ignore[arg-type] # the options of launch
     return out

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,13 @@ from tests.native_ptx import PtxError, module, run, u32
 
 pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")]
 MASK = 0xFFFFFFFF
+#: What needs another GPU than sm_90.
+TARGETS = {
+    "min of three": "sm_100",
+    "nothing to compute": "sm_90a",
+    "eight at once": "sm_100",
+    "four doublewords": "sm_100",
+}
 NAN, INF, MIN = 0x7FC00000, 0x7F800000, 1 << 31
 
 
@@ -110,8 +120,8 @@ VALUES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "saturation": ("add.sat.f32 %o, %fa, %fb; mul.sat.f32 %q, %fa, %fc; fma.rn.sat.f32 %r, %fd, %fd, %fd;", (f(0.75), f(0.5), f(-1), NAN), (f(1), 0, 0)),
     "fma rounds once": ("fma.rn.f32 %o, %fa, %fa, %fb; mul.rn.f32 %f, %fa, %fa; add.rn.f32 %q, %f, %fb;", (f(1 + 2.0**-12), f(-1)), (f(2.0**-11 + 2.0**-24), f(2.0**-11))),
     "fma.relu": ("fma.rn.relu.f16x2 %o, %a, %b, %c;", (h(2, -2), h(3, 3), h(1, 1)), (h(7, 0),)),
-    "mad of floats": ("mad.rn.f32 %o, %fa, %fb, %fc; mad.f32 %q, %fa, %fb, %fc;", (f(2), f(3), f(4)), (f(10), f(10))),
-    "min and max of NaN": ("min.f32 %o, %fa, %fb; max.NaN.f32 %q, %fa, %fb; max.f32 %r, %fa, %fa; min.f32 %s, %fc, %fd;", (NAN, f(1), f(0.0), MIN), (f(1), 0x7FFFFFFF, 0x7FFFFFFF, MIN)),
+    "mad of floats": ("mad.rn.f32 %o, %fa, %fb, %fc; mad.rz.f32 %q, %fa, %fb, %fc;", (f(2), f(3), f(4)), (f(10), f(10))),
+    "min and max of NaN": ("min.f32 %o, %fa, %fb; max.NaN.f32 %q, %fa, %fb; mov.b32 %f, %a; add.f32 %f, %f, %fb; max.f32 %r, %fa, %f; min.f32 %s, %fc, %fd;", (NAN, f(1), f(0.0), MIN), (f(1), 0x7FFFFFFF, 0x7FFFFFFF, MIN)),
     "min of three": ("min.f32 %o, %fa, %fb, %fc; max.f32 %q, %fa, %fb, %fc;", (f(3), f(-1), f(2)), (f(-1), f(3))),
     "max.xorsign.abs": ("max.xorsign.abs.f32 %o, %fa, %fb; min.xorsign.abs.f32 %q, %fa, %fb;", (f(-3), f(2)), (f(-3), f(-2))),
     "abs and neg of floats": ("abs.f32 %o, %fa; neg.f32 %q, %fb; abs.ftz.f32 %r, %fc;", (f(-2), f(2), 0x80000001), (f(2), f(-2), 0)),
@@ -157,7 +167,7 @@ VALUES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "sizes of shared memory": ("mov.u32 %o, %dynamic_smem_size; mov.u32 %q, %nwarpid; setp.ge.u32 %p, %q, 1; selp.u32 %q, 1, 0, %p;", (), (0, 1)),
     "nothing to compute": ("nanosleep.u32 1; nanosleep.u32 %a; membar.cta; membar.gl; membar.sys; fence.sc.cta; fence.acq_rel.sys; fence.proxy.alias; pmevent 3; bar.warp.sync 1;"
                            "griddepcontrol.wait; griddepcontrol.launch_dependents; setmaxnreg.inc.sync.aligned.u32 64; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", (9,), ()),
-    "pragmas and lines": ('.pragma "nounroll"; .loc 1 7 3; mov.u32 %o, %a;', (9,), (9,)),
+    "pragmas and lines": ('.pragma "nounroll";\n.loc 1 7 3\nmov.u32 %o, %a;', (9,), (9,)),
     "labels that are not used": ("$L__BB0_1: _x: mov.u32 %o, 4; %L2: mov.u32 %q, 5;", (), (4, 5)),
     "a guard with a literal": ("setp.eq.u32 %p, %a, 1; mov.u32 %o, 7; @%p mov.u32 %o, 8; @!%p mov.u32 %q, 9;", (1,), (8, 0)),
     "a label before a brace": ("bra.uni L1; mov.u32 %o, 1; L1: { mov.u32 %q, 2; bra L2; } mov.u32 %r, 3; L2: mov.u32 %s, 4;", (), (0, 2, 0, 4)),
@@ -173,11 +183,16 @@ VALUE_REGISTERS = """.reg .b32 %a, %b, %c, %d, %o, %q, %r, %s; .reg .b64 %x, %y;
 """
 
 
+def value_text(name: str) -> str:
+    """Return a module whose kernel reads four words and writes four."""
+    body = f"{VALUE_REGISTERS}{VALUES[name][0]}\nst.global.v4.b32 [%out], {{%o, %q, %r, %s}};"
+    return module(body, target=TARGETS.get(name, "sm_90"))
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value(name: str) -> None:
-    body, given, want = VALUES[name]
-    text = module(VALUE_REGISTERS + body + "\nst.global.v4.b32 [%out], {%o, %q, %r, %s};")
-    got = run(text, u32(*given, *(0,) * (4 - len(given))), np.zeros(4, np.uint32))
+    _, given, want = VALUES[name]
+    got = run(value_text(name), u32(*given, *(0,) * (4 - len(given))), np.zeros(4, np.uint32))
     assert [hex(x) for x in got[: len(want)]] == [hex(x & MASK) for x in want]
 
 
@@ -202,8 +217,6 @@ PROGRAMS: dict[str, tuple[str, str, tuple[int, ...], tuple[int, ...]]] = {
     "without a space": ("ld.f32 %f0, [%in+4]; st.f32 [%out], %f0; ld.b64 %rd0, [%in]; st.b64 [%out+8], %rd0;", "", (1, 2), (2, 0, 1, 2)),
     "eight at once": ("ld.global.v8.b32 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, [%in]; st.global.v8.b32 [%out], {%r7, %r6, %r5, %r4, %r3, %r2, %r1, %r0};", "",
                       tuple(range(8)), tuple(range(7, -1, -1))),
-    "eight bytes at once": ("ld.global.v8.u8 {%h0, %h1, %h2, %h3, %h4, %h5, %h6, %h7}, [%in]; mov.v8.u16 {%h0, %h1, %h2, %h3, %h4, %h5, %h6, %h7}, {%h7, %h0, %h1, %h2, %h3, %h4, %h5, %h6};"
-                            "st.global.v8.u8 [%out], {%h0, %h1, %h2, %h3, %h4, %h5, %h6, %h7};", "", (0x04030201, 0x08070605), (0x03020108, 0x07060504)),
     "four doublewords": ("ld.global.v4.b64 {%rd0, %rd1, %rd2, %rd3}, [%in]; st.global.v4.b64 [%out], {%rd3, %rd2, %rd1, %rd0};", "", tuple(range(8)), (6, 7, 4, 5, 2, 3, 0, 1)),
     "cache operators": ("ld.global.ca.u32 %r0, [%in]; ld.global.cg.u32 %r1, [%in]; ld.global.lu.u32 %r2, [%in]; ld.global.cv.u32 %r3, [%in]; ldu.global.u32 %r4, [%in]; ld.weak.global.u32 %r5, [%in];"
                         "st.global.wb.u32 [%out], %r0; st.global.wt.u32 [%out+4], %r4; st.weak.global.cg.u32 [%out+8], %r5;", "", (6,), (6, 6, 6)),
@@ -257,7 +270,7 @@ PROGRAMS: dict[str, tuple[str, str, tuple[int, ...], tuple[int, ...]]] = {
                                         FUNCTIONS, (), (2,)),
     "a function of another name space": ("call (%r0), _ZN3foo3barEi, (3); st.global.u32 [%out], %r0;", ".weak .func (.reg .b32 r) _ZN3foo3barEi(.reg .b32 a) { add.u32 r, a, 1; ret; }\n", (), (4,)),
     "a prototype before its function": ("call (%r0), later, (3); st.global.u32 [%out], %r0;", ".func (.reg .b32 r) later(.reg .b32 a);\n.func (.reg .b32 r) later(.reg .b32 a) { add.u32 r, a, 2; ret; }\n", (), (5,)),
-    "an unused extern function": ("st.global.u32 [%out], 5;", ".extern .func (.param .b32 r) elsewhere(.param .b64 x);\n.extern .global .align 4 .b8 other[];\n", (), (5,)),
+    "an unused extern function": ("st.global.u32 [%out], 5;", ".extern .func (.param .b32 r) elsewhere(.param .b64 x);\n", (), (5,)),
     "a parameter's address": ("mov.b64 %rd0, input; ld.param.b64 %rd1, [%rd0]; sub.u64 %rd1, %rd1, %in; st.global.u64 [%out], %rd1; ld.param.u32 %r0, [input+4]; ld.param.v2.u32 {%r1, %r2}, [input]; sub.u32 %r0, %r0, %r2; st.global.u32 [%out+8], %r0;", "", (), (0, 0, 0)),
     "parameter spaces": ("ld.param::entry.u64 %rd0, [output]; st.global.u32 [%rd0], 4;", "", (), (4,)),
     "compare and swap": ("st.global.u32 [%out], 4; atom.global.cas.b32 %r0, [%out], 4, 9; atom.cas.b32 %r1, [%out], 4, 10; st.global.v2.u32 [%out+8], {%r0, %r1};", "", (), (9, 0, 4, 9)),
@@ -276,15 +289,21 @@ PROGRAMS: dict[str, tuple[str, str, tuple[int, ...], tuple[int, ...]]] = {
                             "st.global.v2.u32 [%out], {%r3, %r4}; st.global.u32 [%out+8], %r1;", "", (1, 2, 3), (3, 0, 1)),
     "a guard on each instruction": (ONE + "setp.gt.s32 %p0|%p1, %r0, 3; @%p0 ld.global.u32 %r1, [%in+4]; @%p1 mov.u32 %r1, 0; @%p0 add.u32 %r1, %r1, 1; @!%p1 st.global.u32 [%out], %r1;", "", (4, 8), (9,)),
     "comments": ("/* one; { */ mov.u32 %r0, 3; // two }\n st.global.u32 [%out], %r0; /* three */", "// head\n/* .global .u32 x; */\n", (), (3,)),
-    "debug sections": (".loc 1 2 3, function_name $L__info0, inlined_at 1 4 5\n st.global.u32 [%out], 3;", '.file 1 "a.cu", 123, 456\n.section .debug_str { $L__info0: .b8 102,0 }\n', (), (3,)),
+    "debug sections": (".loc 1 4 5\n.loc 1 2 3, function_name $L__info0, inlined_at 1 4 5\n st.global.u32 [%out], 3;", '.file 1 "a.cu", 123, 456\n.section .debug_str { $L__info0: .b8 102,0 }\n', (), (3,)),
     "directives for tuning": ("st.global.u32 [%out], 3;", ".weak .global .u32 w = 1;\n.common .global .u32 c;\n.visible .entry other() .maxntid 128, 1, 1 .minnctapersm 2 .maxnreg 32 { ret; }\n.entry third() .reqntid 32 { exit; }\n", (), (3,)),
 }  # fmt: skip
 
 
+def program_text(name: str) -> str:
+    """Return a module whose kernel reads eight words and writes eight."""
+    body, before, _, _ = PROGRAMS[name]
+    return module(body, before, TARGETS.get(name, "sm_90"))
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program(name: str) -> None:
-    body, before, given, want = PROGRAMS[name]
-    got = run(module(body, before), u32(*given, *(0,) * (8 - len(given))), np.zeros(8, np.uint32), shared=64)
+    _, _, given, want = PROGRAMS[name]
+    got = run(program_text(name), u32(*given, *(0,) * (8 - len(given))), np.zeros(8, np.uint32), shared=64)
     assert [hex(x) for x in got[: len(want)]] == [hex(x & MASK) for x in want]
 
 
@@ -320,8 +339,8 @@ WARPS: dict[str, tuple[str, list[int]]] = {
     "arrive and sync": ("setp.eq.u32 %p0, %r3, 0; @%p0 st.shared.u32 [box], 5; @%p0 bar.arrive 1, 64; @!%p0 bar.sync 1, 64; mov.u32 %r1, 5; @!%p0 ld.shared.u32 %r1, [box];", [5] * 64),
     "a barrier of one warp": ("setp.eq.u32 %p0, %r3, 1; @%p0 barrier.sync 2, 32; mov.u32 %r1, 1;", [1] * 64),
     "bar.warp.sync": ("mul.lo.u32 %r4, %r2, 4; mov.u32 %r5, box; add.u32 %r4, %r4, %r5; setp.eq.u32 %p0, %r3, 0; @%p0 st.shared.u32 [%r4], %r2; bar.warp.sync -1; bar.sync 0; xor.b32 %r6, %r2, 1; mad.lo.u32 %r6, %r6, 4, %r5; ld.shared.u32 %r1, [%r6];", [(t ^ 1) % 32 for t in TWO]),
-    "atomics of all lanes": ("atom.shared.add.u32 %r4, [count], 1; bar.sync 0; ld.shared.u32 %r1, [count];", [64] * 64),
-    "a lock of lanes": ("L: atom.shared.cas.b32 %r4, [count], 0, 1; setp.ne.u32 %p0, %r4, 0; @%p0 bra L; ld.shared.u32 %r5, [box]; add.u32 %r5, %r5, 1; st.shared.u32 [box], %r5; membar.cta; atom.shared.exch.b32 %r4, [count], 0; bar.sync 0; ld.volatile.shared.u32 %r1, [box];", [64] * 64),
+    "atomics of all lanes": ("st.shared.u32 [count], 0; bar.sync 0; atom.shared.add.u32 %r4, [count], 1; bar.sync 0; ld.shared.u32 %r1, [count];", [64] * 64),
+    "a lock of lanes": ("st.shared.u32 [count], 0; st.shared.u32 [box], 0; bar.sync 0; L: atom.shared.cas.b32 %r4, [count], 0, 1; setp.ne.u32 %p0, %r4, 0; @%p0 bra L; ld.shared.u32 %r5, [box]; add.u32 %r5, %r5, 1; st.shared.u32 [box], %r5; membar.cta; atom.shared.exch.b32 %r4, [count], 0; bar.sync 0; ld.volatile.shared.u32 %r1, [box];", [64] * 64),
     "branches within branches": ("mov.u32 %r1, 0; setp.lt.u32 %p0, %r2, 16; and.b32 %r4, %r2, 1; setp.eq.u32 %p1, %r4, 0; @%p0 bra A; add.u32 %r1, %r1, 1; bra C; A: @%p1 bra B; add.u32 %r1, %r1, 2; bra C; B: add.u32 %r1, %r1, 4; C: add.u32 %r1, %r1, 10;",
                                  [10 + (1 if t % 32 > 15 else 4 if t % 2 == 0 else 2) for t in TWO]),
     "loops of different length": ("mov.u32 %r1, 0; mov.u32 %r4, %r0; L: setp.eq.u32 %p0, %r4, 0; @%p0 bra E; add.u32 %r1, %r1, %r4; sub.u32 %r4, %r4, 1; bra L; E:", [t * (t + 1) // 2 for t in TWO]),
@@ -337,11 +356,15 @@ BOX = """.shared .align 16 .b8 box[256];
 NUMBERS = "mov.u32 %r0, %tid.x; mov.u32 %r2, %laneid; shr.u32 %r3, %r0, 5; mov.u32 %r1, 0; "
 
 
+def warp_text(name: str) -> str:
+    """Return a module in whose kernel each lane of two warps writes one word."""
+    return module(f"{NUMBERS}{WARPS[name][0]} st.global.u32 [%out4], %r1;", BOX)
+
+
 @pytest.mark.parametrize("name", WARPS)
 def test_two_warps(name: str) -> None:
-    body, want = WARPS[name]
-    text = module(f"{NUMBERS}{body} st.global.u32 [%out4], %r1;", BOX)
-    assert run(text, u32(0), np.zeros(64, np.uint32), 64).tolist() == want
+    _, want = WARPS[name]
+    assert run(warp_text(name), u32(0), np.zeros(64, np.uint32), 64).tolist() == want
 
 
 #: name: (kernel body, what stands before it, the kind of the error, what it says)
@@ -371,3 +394,19 @@ def test_a_failure(name: str) -> None:
         run(module(body, before), u32(0), np.zeros(4, np.uint32))
     assert caught.value.kind == kind, str(caught.value)
     assert words in caught.value.text
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas, NVIDIA's assembler, is not in PATH")
+def test_nvidias_assembler_takes_each_text(tmp_path: Path) -> None:
+    texts = [
+        *((name, value_text(name)) for name in VALUES),
+        *((name, program_text(name)) for name in PROGRAMS),
+        *((name, warp_text(name)) for name in WARPS),
+    ]
+    refused = {}
+    for name, text in texts:
+        line = ["ptxas", f"-arch={TARGETS.get(name, 'sm_90')}", "-o", str(tmp_path / "out"), "-"]
+        done = subprocess.run(line, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            refused[name] = done.stderr
+    assert not refused
