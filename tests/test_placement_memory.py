@@ -7,11 +7,12 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from scripts.errors import ConflictError, UndoIncompleteError
+from scripts.errors import ConflictError, UndoIncompleteError, WorkspaceError
 from scripts.osal.processes import User, process_start_time, this_process
 from scripts.placement.inspect import Mode
 from scripts.placement.journal import parse
@@ -20,7 +21,17 @@ from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo
 from scripts.placement.state import recalled
 from scripts.placement.status import TargetState, placements
-from tests.placement_harness import GONE, STACK, WORLDS, LightFs, World, create_world, mixed_world, tree
+from tests.placement_harness import (
+    CHANGING,
+    GONE,
+    STACK,
+    WORLDS,
+    LightFs,
+    World,
+    create_world,
+    mixed_world,
+    tree,
+)
 
 FS = LightFs()
 OLD = Path(__file__).parent / "data" / "placement-format-1"
@@ -58,8 +69,8 @@ VANISHING: dict[str, tuple[Callable[[Path], None], bool]] = {
 
 
 def do_place(world: World, registry: PlacementRegistry | None, **more: object) -> Placement:
-    values: dict[str, object] = {"user": GONE, **more}
-    return place(world.target, world.items, **STACK, fs=FS, registry=registry, **values)  # type: ignore[arg-type]  # by name
+    values: dict[str, object] = {"user": GONE, "fs": FS, **more}
+    return place(world.target, world.items, **STACK, registry=registry, **values)  # type: ignore[arg-type]  # by name
 
 
 def ours(world: World) -> list[str]:
@@ -113,6 +124,67 @@ def test_what_is_lost_is_called_so_until_it_is_settled(tmp_path: Path, how: str,
     assert placements(registry) == ()
     assert registry.memory(PLACEMENTS, world.target) is None
     assert not (world.target / STATE).exists()
+
+
+class VanishingFs(LightFs):
+    """Loses the record before the n-th change."""
+
+    def __init__(self, at: int, harm: Callable[[], None]) -> None:
+        super().__init__()
+        self.left = at
+        self.harm = harm
+
+    def before(self, operation: str, *paths: Path) -> None:
+        if operation in CHANGING:
+            self.left -= 1
+            if self.left == 0:
+                self.harm()
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("listed", [True, False], ids=["registry", "no-registry"])
+@pytest.mark.parametrize("how", VANISHING)
+@pytest.mark.parametrize("kind", ["create", "mixed"])
+def test_a_record_that_vanishes_while_placing_leaves_nothing_unnamed(
+    tmp_path: Path, kind: str, how: str, listed: bool
+) -> None:
+    """Whichever step it is: all is as before, or each file that is not is named."""
+    action, originals_survive = VANISHING[how]
+    harmed = False
+    for at in range(1, 200):
+        world = WORLDS[kind](tmp_path / str(at))
+        registry = PlacementRegistry(tmp_path / str(at) / "user") if listed else None
+        state = world.target / STATE
+
+        def harm(state: Path = state) -> None:
+            nonlocal harmed
+            if (state / "journal").exists():
+                harmed = True
+                action(state)
+
+        fs = VanishingFs(at, harm)
+        named: tuple[str, ...] = ()
+        start = partial(do_place, world, registry, user=this_process(), fs=fs)
+        try:
+            with placed(start, signals=False) as session:
+                if fs.left > 0:
+                    break
+            named = session.left
+        except WorkspaceError as error:
+            named = error.context
+        now = tree(world.target)
+        folders = {name for name in world.start if (world.target / name).is_dir()}  # but for their times
+        names = {name for name in {*now, *world.start} - folders if not name.startswith(STATE)}
+        changed = sorted(name for name in names if now.get(name) != world.start.get(name))
+        if originals_survive:
+            assert changed == [], f"before change {at}"
+        missing = [name for name in changed if not any(line.startswith(f"{name}:") for line in named)]
+        assert missing == [], f"before change {at}: {named}"
+        assert all(name in world.start for name in changed), f"before change {at}: ours must go"
+        if registry is not None:
+            assert bool(placements(registry)) is bool(changed)
+    assert harmed
+    assert at > 10
 
 
 def test_a_record_that_vanished_with_every_file_of_ours_is_no_loss(tmp_path: Path) -> None:

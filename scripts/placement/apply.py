@@ -138,6 +138,9 @@ def _commit(plan: PlacementPlan, layout: Layout, fs: Fs, end: int) -> None:
         fs.sync_folder(layout.inside(folder))
         seen = fs.look(layout.inside(folder))
         times[folder] = seen.mtime_ns if seen else 0
+    seen = fs.look(layout.journal)
+    if seen is None or seen.size != end:  # a cleaner took it: the caller undoes from its memory
+        changed_record()
     fs.append(layout.journal, end, journals.committed(times))
     fs.sync_files([layout.journal])
 
@@ -157,6 +160,13 @@ def _changed(action: Action) -> NoReturn:
     msg = f"{action.path} has changed while it was looked at"
     hint = "let an updater that may be running finish, and try again"
     raise TargetError("target-changed-since-plan", msg, hint=hint)
+
+
+def changed_record(cause: Exception | None = None) -> NoReturn:
+    """Raise that the record of the placement is not what was written a moment ago."""
+    msg = "the record of the placement (.cuda-amd) was changed while files were placed"
+    hint = "let a cleaner or antivirus program that may be running finish, and try again"
+    raise TargetError("target-changed-since-plan", msg, hint=hint) from cause
 
 
 _HEAD = """\

@@ -12,13 +12,13 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from scripts.errors import ConflictError, TargetError, UndoIncompleteError, WorkspaceError
+from scripts.errors import ConflictError, JournalError, TargetError, UndoIncompleteError, WorkspaceError
 from scripts.osal.file_operations import Fs
 from scripts.osal.processes import User, this_process
 from scripts.osal.signals import DeferredSignals
 from scripts.osal.text import time_stamp
 from scripts.placement import state
-from scripts.placement.apply import apply
+from scripts.placement.apply import apply, changed_record
 from scripts.placement.inspect import UndoReport, is_ours, real_target, take_snapshot
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, PLACEMENTS, Layout, PlacementRegistry, fold
@@ -37,6 +37,7 @@ from scripts.placement.state import (
     Held,
     as_memory,
     check_state,
+    has_vanished,
     journal_or_memory,
     load,
     outstanding,
@@ -222,6 +223,7 @@ class _Wish(Struct, frozen=True, kw_only=True):
     def fresh(self, held: Held) -> Placement:
         """Place where nothing is placed; the lock is held."""
         layout, fs, mine = held.layout, self.fs, self.placement
+        memory: Journal | None = None
         try:
             snapshot = take_snapshot(layout.target, self.items, fs=fs, program=self.program, in_use=False)
             refusals = refuse(snapshot, self.items, system_folders=self.system_folders)
@@ -239,7 +241,7 @@ class _Wish(Struct, frozen=True, kw_only=True):
             apply(chosen, layout, fs, users=names, created=created)
             memory = self.remember(layout) or memory
         except BaseException as error:
-            self._roll_back(held, error)
+            self._roll_back(held, error, memory)
             raise
         return replace(mine, files=tuple(action.path for action in chosen.actions), memory=memory)
 
@@ -270,17 +272,26 @@ class _Wish(Struct, frozen=True, kw_only=True):
 
     def remember(self, layout: Layout) -> Journal | None:
         """Remember the placement as it was committed, with the times of its folders."""
-        journal, mine = load(layout, self.fs), self.placement
+        mine = self.placement
+        try:
+            journal = load(layout, self.fs)
+        except JournalError as error:
+            changed_record(error)
         if journal is None:
             return None
         if mine.registry:
             mine.registry.remember(PLACEMENTS, layout.target, remembered(journal))
         return as_memory(journal)
 
-    def _roll_back(self, held: Held, error: BaseException) -> None:
-        """Undo what was begun."""
-        layout, mine = held.layout, self.placement
-        report = undo_held(held, self.fs, load(layout, self.fs))
+    def _roll_back(self, held: Held, error: BaseException, memory: Journal | None) -> None:
+        """Undo what was begun; where the record vanished meanwhile, ``memory`` says what that was."""
+        layout, fs, mine = held.layout, self.fs, self.placement
+        if has_vanished(layout, fs, memory):  # with the lock: take the one that is there now
+            with target_lock(layout, fs, create=True) as again:
+                report = undo_held(again or held, fs, memory, lost=True)
+        else:
+            journal, lost = self._begun(layout, memory)
+            report = undo_held(held, fs, journal, lost=lost)
         if not report.complete:
             context = tuple(f"{left.path}: {left.why}" for left in report.kept)
             msg = f"placing in {layout.target} failed, and not everything could be put back: {error}"
@@ -288,6 +299,16 @@ class _Wish(Struct, frozen=True, kw_only=True):
             raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint) from error
         if mine.registry:
             mine.registry.remove(PLACEMENTS, layout.target)
+
+    def _begun(self, layout: Layout, memory: Journal | None) -> tuple[Journal | None, bool]:
+        """Return what was begun, and whether its record vanished; what this process knows is right."""
+        try:
+            return journal_or_memory(layout, self.fs, memory)
+        except JournalError:
+            if memory is None:
+                raise
+            self.fs.unlink(layout.journal)  # it was ours, and what is in it now is not
+            return memory, True
 
 
 def _failed(layout: Layout, error: OSError) -> TargetError:
