@@ -249,6 +249,25 @@ def test_an_old_file_that_is_held_for_seconds_is_not_left_beside(
 
 
 @pytest.mark.windows_only
+@pytest.mark.parametrize(
+    "spelled", ["\\\\?\\{}", "\\\\.\\{}", "{}\\", "{}\\lib\\..", "{}\\.", "upper", "slashes"]
+)
+def test_a_target_is_the_same_in_every_spelling(tmp_path: Path, spelled: str) -> None:
+    world = mixed_world(tmp_path)
+    plain = str(world.target)
+    forms = {"upper": plain.upper(), "slashes": plain.replace("\\", "/")}
+    registry = PlacementRegistry(tmp_path / "state")
+    odd = Path(forms.get(spelled, spelled.format(plain)))
+    place(odd, world.items, **STACK, fs=FS, user=GONE, registry=registry)  # type: ignore[arg-type]  # by name
+    assert [status.target for status in placements(registry)] == [world.target]
+    do_place(world, registry=registry)
+    assert [status.target for status in placements(registry)] == [world.target]
+    assert undo(odd, fs=FS, registry=registry).complete
+    assert placements(registry) == ()
+    assert tree(world.target) == world.start
+
+
+@pytest.mark.windows_only
 @pytest.mark.parametrize("ends", [True, False], ids=["for seconds", "for longer"])
 def test_a_library_that_a_real_stranger_holds_is_no_failure(
     tmp_path: Path, ends: bool, monkeypatch: pytest.MonkeyPatch
