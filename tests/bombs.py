@@ -47,8 +47,8 @@ def global_headers() -> bytes:
     return packed(iter(head + member for member in files(200)))
 
 
-def many_pax_records() -> bytes:
-    body = b"".join(b"6 %c=b\n" % (97 + n % 26) for n in range(170_000))
+def many_pax_records(count: int = 170_000) -> bytes:
+    body = b"".join(b"6 %c=b\n" % (97 + n % 26) for n in range(count))
     head = header("pax", tarfile.XHDTYPE, len(body))
     return packed(iter([head + padded(body), *files(1), bytes(1024)]))
 
@@ -66,15 +66,15 @@ def files(count: int) -> Iterator[bytes]:
     return (header(f"f{n}") for n in range(count))
 
 
-def too_many_members() -> bytes:
-    return packed(files(100_001))
+def too_many_members(count: int = 100_001) -> bytes:
+    return packed(files(count))
 
 
-def deep_names() -> bytes:
+def deep_names(count: int = 100_000) -> bytes:
     """Each member lies in 60 folders of its own: six million folders if every one were made."""
 
     def members() -> Iterator[bytes]:
-        for n in range(100_000):
+        for n in range(count):
             name = pax("path", f"{n}/" + "a/" * 59 + "x")
             yield header("pax", tarfile.XHDTYPE, len(name)) + padded(name) + header("x")
 
@@ -125,8 +125,8 @@ def entry(name: bytes = b"", extra: bytes = b"") -> bytes:
     return struct.pack("<4s6H3L5H2L", *fields) + name + extra
 
 
-def zip_of_many() -> bytes:
-    return directory(entry(), 340_000)
+def zip_of_many(count: int = 340_000) -> bytes:
+    return directory(entry(), count)
 
 
 def zip_directory_too_large() -> bytes:
@@ -141,10 +141,10 @@ def zip_directory_beyond_the_file() -> bytes:
     return directory(entry(b"a"), 1, claimed=0xFFFF_FFF0)
 
 
-def zip_deep_names() -> bytes:
+def zip_deep_names(count: int = 20_000) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for n in range(20_000):
+        for n in range(count):
             archive.writestr(f"{n}/" + "a/" * 59 + "x", b"")
     return out.getvalue()
 
@@ -168,4 +168,14 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], ArtifactFormat]] = {
     "zip-extra": (zip_extra_fields, ZIP),
     "zip-claim": (zip_directory_beyond_the_file, ZIP),
     "zip-deep": (zip_deep_names, ZIP),
+}
+
+#: Those whose size can be chosen.
+GROWING: dict[str, Callable[[int], bytes]] = {
+    "records": many_pax_records,
+    "members": too_many_members,
+    "deep": deep_names,
+    "links": chain_of_links,
+    "zip-entries": zip_of_many,
+    "zip-deep": zip_deep_names,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -297,3 +298,20 @@ VARIANTS: Final[dict[str, dict[str, bool]]] = {
     "no-links": {"links": False, "trades": False},
     **({"no-noreplace": {"trades": False, "noreplace": False}} if sys.platform != "win32" else {}),
 }
+
+
+LOADER = """
+import ctypes, sys
+ctypes.WinDLL(sys.argv[1])
+print("loaded", flush=True)
+sys.stdin.read()
+"""
+
+
+def loader(path: Path) -> subprocess.Popen[bytes]:
+    """A real program that has loaded a library and waits."""
+    command = [sys.executable, "-c", LOADER, str(path)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline().strip() == b"loaded"
+    return child

@@ -25,7 +25,7 @@ from scripts.evidence.document import (
     Subject,
 )
 from scripts.evidence.evidence_io import dump, report_folder, write_document
-from scripts.model import CapabilityResult, Level, Outcome
+from scripts.model import CapabilityResult, Level, NoProgress, Outcome
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
@@ -205,6 +205,38 @@ def test_the_bundle_holds_facts_findings_documents_and_logs_but_no_secrets(tmp_p
         "PATH": "/home/<user>/bin",
     }
     assert "look through the bundle" in shown(result)
+
+
+class Noted(NoProgress):
+    """Keep each note, and whether a bundle was there already."""
+
+    def __init__(self, reports: Path) -> None:
+        self.reports = reports
+        self.notes: list[tuple[str, bool]] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append((message, any(self.reports.glob("*.zip"))))
+
+
+def test_the_bundle_says_what_was_taken_out_before_it_is_written(tmp_path: Path) -> None:
+    noted = Noted(tmp_path / "stage" / "reports")
+    ws = replace(workspace(tmp_path, CUDA_PATH="/home/somebody/cuda"), progress=noted)
+    (ws.stage / "logs").mkdir(parents=True)
+    for encoding in ("utf-8", "utf-16"):
+        text = "/home/somebody/x by somebody@example.org, <user> as it was, token: ghp_" + "a1B2" * 9
+        (ws.stage / "logs" / f"{encoding}.log").write_text(text, encoding=encoding)
+    result = report(ws, bundle=True)
+    assert noted.notes == [("taken out of 6 files: email (2), token (2), user (3)", False)]
+    assert result.bundle is not None
+    with zipfile.ZipFile(result.bundle) as archive:
+        page = archive.read("CONTENTS.txt").decode()
+    for line in (
+        "environment.json: user (1)",
+        "logs/logs/utf-8.log: email (1), token (1), user (1)",
+        "logs/logs/utf-16.log: email (1), token (1), user (1)",
+        "doctor.json: nothing",
+    ):
+        assert line in page.partition("Taken out:")[2].splitlines()
 
 
 def test_what_json_says(tmp_path: Path) -> None:

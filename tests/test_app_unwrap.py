@@ -140,14 +140,18 @@ def test_windows_folders_come_from_the_environment() -> None:
     assert [path.name for path in found] == ["Windows", "WindowsApps"]
 
 
-@pytest.mark.parametrize("how", ["exe", "gone exe", "target", "all", "nothing"])
+@pytest.mark.parametrize(
+    "how", ["exe", "gone exe", "quoted exe", "target", "quoted target", "all", "nothing"]
+)
 def test_every_way_to_name_a_placement(ws: Workspace, tmp_path: Path, how: str) -> None:
     world = kept(ws, tmp_path / "one")
     exe = world.target / ("gone.exe" if how == "gone exe" else "program.exe")
     if how in {"exe", "gone exe"}:
         result = unwrap(ws, exe=str(exe))
-    elif how == "target":
-        result = unwrap(ws, target=str(world.target))
+    elif how == "quoted exe":
+        result = unwrap(ws, exe=f'"{exe}"')
+    elif "target" in how:
+        result = unwrap(ws, target=str(world.target) if how == "target" else f'"{world.target}"')
     else:
         result = unwrap(ws, all_=how == "all")
     assert result.exit_code == 0

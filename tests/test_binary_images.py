@@ -188,6 +188,19 @@ def test_a_file_that_is_not_there_is_a_value_as_well(tmp_path: Path) -> None:
     assert isinstance(read_image(tmp_path), Unreadable)
 
 
+@pytest.mark.parametrize("value", [2**44, 2**55, 2**62, 2**63 - 1, 2**63, 2**64 - 1], ids=hex)
+def test_damage_anywhere_in_an_elf_file_is_called_damage(tmp_path: Path, value: int) -> None:
+    """Every eight bytes in turn become an enormous number; no answer is the system's own word for it."""
+    whole = elf(needed=["libcuda.so.1"], defined=["f"], sections={"x": b"abc"})
+    reasons = set()
+    for at in range(8, len(whole) - 8, 8):
+        (tmp_path / "x.so").write_bytes(whole[:at] + struct.pack("<Q", value) + whole[at + 8 :])
+        image = read_image(tmp_path / "x.so")
+        reasons |= {image.reason} if isinstance(image, Unreadable) else set()
+    assert any("damaged" in reason or "beyond" in reason for reason in reasons)
+    assert not {reason for reason in reasons if "cannot be read" in reason}
+
+
 def test_a_section_that_ends_after_the_file_is_cut_and_said(tmp_path: Path) -> None:
     data = pe(sections={".nv_fatb": b"x" * 0x400})[:-0x200]
     image = image_of(tmp_path / "cut.dll", data)

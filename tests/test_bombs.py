@@ -6,6 +6,8 @@ import hashlib
 import json
 import subprocess
 import sys
+import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from scripts.errors import ArchiveError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Trust
 from scripts.store.archive import unpack
 from scripts.store.cache import Cache
-from tests.bombs import ARCHIVES
+from tests.bombs import ARCHIVES, GROWING
 
 pytestmark = pytest.mark.proof
 
@@ -45,7 +47,11 @@ def artifact(data: bytes, kind: ArtifactFormat) -> Artifact:
 def explode(name: str, folder: Path) -> str:
     """Unpack a bomb; return the reference of its refusal, or nothing."""
     make, kind = ARCHIVES[name]
-    data = make()
+    return unpacked(make(), kind, folder)
+
+
+def unpacked(data: bytes, kind: ArtifactFormat, folder: Path) -> str:
+    """Unpack an archive; return the reference of its refusal, or nothing."""
     item, cache = artifact(data, kind), Cache(folder)
     cache.ensure()
     blob = cache.blob_path(item.sha256 or "")
@@ -56,6 +62,28 @@ def explode(name: str, folder: Path) -> str:
     except ArchiveError as error:
         return error.reference if len(error.message) < 2_000 else "endless-message"
     return ""
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_an_archive_of_twice_the_size_takes_about_twice_the_steps(name: str, tmp_path: Path) -> None:
+    """Steps are counted, not seconds, in every thread."""
+    steps = []
+    few = 25 if "deep" in name else 500  # each deep name is 60 folders
+    for size in (few, 2 * few):
+        data, counted = GROWING[name](size), Counter[str]()
+
+        def count(_frame: object, event: str, _value: object, counted: Counter[str] = counted) -> None:
+            counted[event] += 1
+
+        threading.setprofile(count)
+        sys.setprofile(count)
+        try:
+            unpacked(data, ARCHIVES[name][1], tmp_path / str(size))
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]  # typeshed wants a function
+        steps.append(counted.total())
+    assert steps[1] < 2.3 * steps[0], steps
 
 
 CHILD = """

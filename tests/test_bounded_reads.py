@@ -18,7 +18,57 @@ from scripts.app.report import LOG_END, _logs
 from scripts.app.wrap.plan import MOST_ARGS, WrapRequest, _arguments
 from scripts.bench import trials, workloads
 from scripts.errors import UsageError
+from scripts.evidence import evidence_io, tracelog
+from scripts.lock import reader
+from scripts.net import github
+from scripts.osal import paths
 from scripts.osal.fs import read_bounded, read_end
+from scripts.osal.text import MOST_DIGITS
+from scripts.placement import journal, layout
+from scripts.store import fetch, tar_reader, zip_reader
+from scripts.store.entries import Limits
+from tests.test_bombs import MOST_MEMORY
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "threat-model.md").read_text(encoding="utf-8")
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+LIMITS = Limits()
+#: Every bound that docs/threat-model.md names, written from the code.
+BOUNDS = {
+    "all that an archive unpacks to, a tar's headers, padding and zeros included": (
+        f"{LIMITS.floor // MIB} MiB + {LIMITS.ratio} times its packed size, "
+        f"never more than {LIMITS.total // GIB} GiB"
+    ),
+    "files and folders of an archive, implied ones included": (
+        f"{paths.MAX_NAMES:,}, at most {paths.MAX_DEPTH} deep, {paths.MAX_PATH:,} characters a path, "
+        f"{paths.MAX_COMPONENT} bytes a name"
+    ),
+    "a zip's directory": (
+        f"{zip_reader._MOST_DIRECTORY // MIB} MiB before it is parsed, "
+        f"{zip_reader._MOST_EXTRA // KIB} KiB of extra fields an entry"
+    ),
+    "a tar member's extended headers": f"{tar_reader._MOST_HEADER // MIB} MiB together",
+    "a number in a header, of a tar, a server or a lock": f"{MOST_DIGITS} digits",
+    "`pins.lock`": f"{reader.MOST_BYTES // MIB} MiB, {reader.MOST_DEPTH} levels, a regular file",
+    "release metadata": f"{github.MAX_ANSWER // MIB} MiB",
+    "arguments, records, workloads and logs that a person names": (
+        f"{MOST_ARGS // MIB}, {trials.MAX_BYTES // MIB}, {workloads.MOST_BYTES // MIB} and "
+        f"{2 * doctor.HALF // MIB} MiB; of a longer log file both ends"
+    ),
+    "what programs leave: packages' lists, logs for a bundle": (
+        f"{MAX_RECORD // MIB} MiB, the last {LOG_END // MIB} MiB of each"
+    ),
+    "a download of unpublished size": f"{fetch.MAX_UNKNOWN_SIZE // GIB} GiB",
+    "a trace: kinds of failure, refused functions, pieces of device code that are listed": (
+        f"{tracelog.MAX_FAILURES:,}, {tracelog.MAX_REFUSED:,}, {tracelog.MAX_LOADS:,}; all are counted"
+    ),
+    "a pattern in a workload's description": f"{workloads.SEARCH_SECONDS:.0f} s for the output of a run",
+}
+#: Bounds in other sentences of the page.
+SENTENCES = (
+    f"Unpacking needs at most {MOST_MEMORY // 1_000_000} MB of memory",
+    f"entries up to {layout.LONGEST // KIB} KiB, journals up to {journal.LONGEST // MIB} MiB",
+    f"schema, {evidence_io.MAX_BYTES // MIB} MiB ({trials.MAX_BYTES // MIB} MiB for records)",
+)
 
 
 def arguments(path: Path) -> object:
@@ -32,6 +82,13 @@ NAMED: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "a table": (trials.read_table, trials.MAX_BYTES, "record-unreadable"),
     "a workload": (workloads.read_own_workload, workloads.MOST_BYTES, "workload-unreadable"),
 }
+
+
+def test_the_bounds_of_the_page_are_those_of_the_code() -> None:
+    table = PAGE.partition("## Bounds")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("|")][2:]
+    assert {name.strip(): bound.strip() for name, bound in rows} == BOUNDS
+    assert [sentence for sentence in SENTENCES if sentence not in PAGE] == []
 
 
 def enormous(path: Path, size: int) -> Path:

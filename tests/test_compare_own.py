@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.bench import workloads
 from scripts.bench.workloads import OwnWorkload, read_own_workload
 from scripts.errors import UsageError
 
@@ -131,3 +132,16 @@ def test_what_is_no_toml_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError) as caught:
         described(tmp_path, text)
     assert caught.value.reference == "workload-unreadable"
+
+
+def test_a_pattern_that_never_ends_is_stopped_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take 2 to the power of 60 steps: without a bound this test does not end."""
+    monkeypatch.setattr(workloads, "SEARCH_SECONDS", 2.0)
+    own = described(tmp_path, GOOD.replace(r"step \d+: ([0-9.,]+) it/s", "((?:s+)+)x"))
+    with pytest.raises(ValueError, match="takes more than 2 s"):
+        own.iterations("s" * 60)
+    own = described(tmp_path, GOOD.replace("final loss ([0-9.eE+-]+|nan)", "((?:s+)+)x"))
+    with pytest.raises(ValueError, match="takes more than 2 s"):
+        own.answer.judge("s" * 60)

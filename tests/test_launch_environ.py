@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path, PureWindowsPath
 
@@ -256,6 +257,9 @@ def test_the_way_in_follows_from_the_program(facts: ViaFacts, via: Via, words: s
     choice = choose_via(facts)
     assert choice.via is via
     assert words in choice.reason
+    assert not re.search(r"\bserves?\b|\bloads? ours\b|\buses? ours\b", choice.reason), (
+        "not certain before the start"
+    )
 
 
 @pytest.mark.parametrize(

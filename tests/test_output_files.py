@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from scripts.app.context import workspace_from_environ
+from scripts.app.validate import validate
 from scripts.errors import LaunchError, UsageError
 from scripts.launch.program import find_program
 from scripts.osal import named_output
@@ -264,6 +265,37 @@ def test_wrap_writes_over_nothing_that_it_reads(
     assert done.returncode == 121, done.stderr
     assert "bad-output" in done.stderr
     assert (path.read_bytes(), path.stat().st_mode) == before
+
+
+@pytest.mark.parametrize("victim", ["program", "lock", "history", "library", "journal", "store"])
+def test_validate_writes_over_nothing_that_it_reads(tmp_path: Path, victim: str) -> None:
+    environ = {"CUDA_AMD_CACHE": str(tmp_path / "store"), "CUDA_AMD_STATE": str(tmp_path / "state")}
+    ws = workspace_from_environ(environ, root=tmp_path)
+    files = {
+        "program": tmp_path / "A",
+        "lock": tmp_path / "pins.lock",
+        "history": tmp_path / "stage" / "generations.json",
+        "library": tmp_path / "nvcuda.dll",
+        "journal": tmp_path / ".cuda-amd" / "journal",
+        "store": tmp_path / "store" / "x",
+    }
+    for path in files.values():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"before")
+        path.chmod(0o755)
+    with pytest.raises(UsageError) as caught:
+        validate(ws, exe=str(files["program"]), report=str(files[victim]))
+    assert caught.value.reference == "bad-output"
+    assert {path.read_bytes() for path in files.values()} == {b"before"}
+
+
+@pytest.mark.posix_only
+def test_validate_reports_into_a_device(checkout: Checkout, tmp_path: Path) -> None:
+    null = tmp_path / "null"
+    make_device(null, (1, 3))
+    done = checkout.run("validate", "--stack=native-cuda", f"--report={null}")
+    assert done.returncode == 50, done.stderr
+    assert stat.S_ISCHR(null.lstat().st_mode)
 
 
 @pytest.mark.posix_only

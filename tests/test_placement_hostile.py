@@ -11,19 +11,22 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scripts.errors import JournalError, UndoIncompleteError
+from scripts.osal.file_operations import Fs
 from scripts.osal.paths import plain_spelling
+from scripts.placement import place as place_module
 from scripts.placement.inspect import Mode
 from scripts.placement.journal import parse, record, whole_records
 from scripts.placement.layout import PLACEMENTS, STATE, PlacementRegistry, unsafe_path
 from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState, placement_status, placements
-from tests.placement_harness import GONE, STACK, LightFs, World, mixed_world, pair_world, tree
+from tests.placement_harness import GONE, STACK, LightFs, World, loader, mixed_world, pair_world, tree
 
 FS = LightFs()
 #: What JSON may hold instead of what belongs there.
@@ -242,6 +245,57 @@ def test_an_old_file_that_is_held_for_seconds_is_not_left_beside(
     assert rest == world.start
     Scanned.until = 0.0
     assert undo(world.target, fs=FS).complete
+    assert tree(world.target) == world.start
+
+
+@pytest.mark.windows_only
+@pytest.mark.parametrize(
+    "spelled", ["\\\\?\\{}", "\\\\.\\{}", "{}\\", "{}\\lib\\..", "{}\\.", "upper", "slashes"]
+)
+def test_a_target_is_the_same_in_every_spelling(tmp_path: Path, spelled: str) -> None:
+    world = mixed_world(tmp_path)
+    plain = str(world.target)
+    forms = {"upper": plain.upper(), "slashes": plain.replace("\\", "/")}
+    registry = PlacementRegistry(tmp_path / "state")
+    odd = Path(forms.get(spelled, spelled.format(plain)))
+    place(odd, world.items, **STACK, fs=FS, user=GONE, registry=registry)  # type: ignore[arg-type]  # by name
+    assert [status.target for status in placements(registry)] == [world.target]
+    do_place(world, registry=registry)
+    assert [status.target for status in placements(registry)] == [world.target]
+    assert undo(odd, fs=FS, registry=registry).complete
+    assert placements(registry) == ()
+    assert tree(world.target) == world.start
+
+
+@pytest.mark.windows_only
+@pytest.mark.parametrize("ends", [True, False], ids=["for seconds", "for longer"])
+def test_a_library_that_a_real_stranger_holds_is_no_failure(
+    tmp_path: Path, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.own("helper.dll", b"theirs")
+    world.item("", "helper.dll", (Path(sys.executable).parent / "vcruntime140.dll").read_bytes())
+    world.settle()
+    strangers, looked = [], []
+
+    def look_again(_seconds: float) -> None:
+        looked.append(strangers[0].poll() is None)
+        if ends and looked[-1]:
+            strangers[0].communicate(b"")
+
+    monkeypatch.setattr(place_module, "time", SimpleNamespace(sleep=look_again))
+    with placed(lambda: do_place(world, fs=Fs()), signals=False) as session:
+        strangers.append(loader(world.target / "helper.dll"))
+    try:
+        assert looked[0], "the stranger holds it when the program has ended"
+        assert session.left == ()
+        assert bool(session.pending) is not ends
+        assert (world.target / "helper.dll").read_bytes() == b"theirs"
+        standing = placement_status(world.target).standing
+        assert standing is (TargetState.NOTHING if ends else TargetState.CLEAN_UP)
+    finally:
+        strangers[0].communicate(b"")
+    assert undo(world.target).complete
     assert tree(world.target) == world.start
 
 

@@ -27,7 +27,7 @@ from scripts.placement.place import Placement, explain, place
 from scripts.placement.plan import SYSTEM_TREES, PlacementItem, refuse
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState, placement_status, placements
-from tests.placement_harness import GONE, STACK, LightFs, World, mixed_world, pair_world, tree
+from tests.placement_harness import GONE, STACK, LightFs, World, loader, mixed_world, pair_world, tree
 from tools.memory_fs import Disk, MemoryFs
 
 Record = Callable[[str, object], None]
@@ -166,23 +166,6 @@ def test_a_file_that_a_program_has_mapped_is_a_warning(world: World) -> None:
 def test_a_file_in_use_is_refused(world: World) -> None:
     with (world.target / "nvcuda.dll").open("rb"):
         assert refused(world, fs=Fs()) == "file-in-use"
-
-
-LOADER = """
-import ctypes, sys
-ctypes.WinDLL(sys.argv[1])
-print("loaded", flush=True)
-sys.stdin.read()
-"""
-
-
-def loader(path: Path) -> subprocess.Popen[bytes]:
-    """A real program that has loaded a library and waits."""
-    command = [sys.executable, "-c", LOADER, str(path)]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    assert child.stdout.readline().strip() == b"loaded"
-    return child
 
 
 @pytest.mark.windows_only

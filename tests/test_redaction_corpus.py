@@ -286,7 +286,11 @@ def test_a_large_log_takes_seconds() -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize(
-    "unit", ["a", "token ", "x=", "\\", ":", "@", "a1B2", "/home/", "password: ", "1.", "h:"]
+    "unit",
+    [
+        *("a", "token ", "x=", "\\", ":", "@", "a1B2", "/home/", "password: ", "1.", "h:"),
+        *("\\u0067", "%67", "&#103;", "&#", "\u200b", "Gwendolyn6"),
+    ],
 )
 def test_an_endless_line_takes_linear_time(unit: str) -> None:
     spent = []

@@ -5,11 +5,15 @@ The lines have the shape that vosen/ZLUDA@87531d3 writes (``zluda_trace``, ``doc
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.cli.views.wrap import trace_lines
+from scripts.evidence import tracelog
 from scripts.evidence.tracelog import TraceReader, TraceSummary, is_failure, library_of
 
 LOG = """\
@@ -185,3 +189,51 @@ def test_whatever_a_log_holds_every_call_is_counted_and_nothing_breaks(lines: li
     assert sum(summary.calls.values()) >= len([c for c in calls if c.strip() in LOG])
     assert len(list(trace_lines(summary))) <= 20
     assert summary.to_json()["folder"] == "/runs"
+
+
+BIG = 300
+
+
+def bomb(name: str, size: int) -> Iterator[str]:
+    """Yield the lines of a log that makes one thing grow."""
+    for n in range(size):
+        if name == "failures":
+            yield f"cuX{n}() -> CUDA_ERROR_UNKNOWN"
+        elif name == "refused":
+            yield f"cuX{n}() -> CUDA_ERROR_NOT_SUPPORTED"
+        elif name == "loads":
+            yield f"cuModuleLoadData(image: {n}) -> CUDA_SUCCESS"
+        elif name == "kernels":
+            yield f'cuModuleGetFunction(hfunc: 0x{n:x}, name: "k{n}") -> CUDA_SUCCESS'
+        elif name == "remarks":
+            yield f"    Unsupported {n}" if n else "cuModuleLoadData(image: 1) -> CUDA_SUCCESS"
+        else:
+            yield "    " * (n % 50) + "cuX() -> CUDA_SUCCESS"
+
+
+@pytest.mark.parametrize("name", ["failures", "refused", "loads", "kernels", "remarks", "depth"])
+def test_what_a_log_makes_grow_is_capped_and_read_in_linear_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps are counted, not seconds: twice the lines take about twice the steps."""
+    for cap in ("MAX_FAILURES", "MAX_REFUSED", "MAX_LOADS", "MAX_KERNELS", "MAX_REMARKS"):
+        monkeypatch.setattr(tracelog, cap, BIG)
+    steps = []
+    for size in (10 * BIG, 20 * BIG):
+        reader, lines, counted = TraceReader(), list(bomb(name, size)), [0]
+
+        def count(_frame: object, _event: str, _value: object, counted: list[int] = counted) -> None:
+            counted[0] += 1
+
+        sys.setprofile(count)
+        try:
+            reader.read("log", lines)
+        finally:
+            sys.setprofile(None)
+        steps.append(counted[0])
+        summary = reader.summary(folder="", logs=(), errors={})
+        assert summary.modules == {"loads": size, "remarks": 1}.get(name, 0)
+        listed = (summary.failures, summary.refused, reader.loads, *(load.remarks for load in reader.loads))
+        assert max(map(len, listed)) <= BIG
+        assert sum(summary.calls.values()) == (1 if name == "remarks" else size)
+    assert steps[1] < 2.2 * steps[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -108,6 +109,32 @@ def test_what_helps_nobody_is_not_prepared(what: str) -> None:
     with pytest.raises(UsageError) as caught:
         submission_of(document, Redactor())
     assert caught.value.reference == ("document-too-long" if what == "long" else "nothing-to-submit")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("Jürgen Groß", "J\\u00fcrgen Gro\\u00df", "J&#252;rgen Gro&#xdf;", "J%C3%BCrgen%20Gro%C3%9F"),
+        *(
+            "JÜRGEN GROSS",
+            "Juergen_Gross",
+            "Jürgen-Groß",
+            "JürgenGroß",
+            "Jür\u200bgen Groß",
+            "RadeonJürgen Groß6600",
+        ),
+    ],
+)
+def test_a_gpu_that_a_person_named_after_herself_goes_without_the_name(written: str) -> None:
+    document = measured()
+    assert document.subject.gpu is not None
+    gpu = replace(document.subject.gpu, name=f"AMD Radeon {written}", gfx=None)
+    redactor = Redactor(user="Jürgen Groß", home="C:\\Users\\Jürgen Groß")
+    made = submission_of(replace(document, subject=replace(document.subject, gpu=gpu)), redactor)
+    [named] = parse_qs(made.query)["gpu"]
+    assert named in made.title
+    for part in (made.title, made.body, made.document, made.query):
+        assert not re.search(r"rgen|gro(?:ß|s|%|\\\\)", part, re.IGNORECASE)
 
 
 def hostile() -> dict[str, str]:

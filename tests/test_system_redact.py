@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import re
 import string
+from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from hypothesis import assume, given, settings
@@ -73,6 +75,88 @@ LINUX = Redactor(user="gwendolyn", home="/home/gwendolyn", host="tower4711")
 )  # fmt: skip
 def test_what_identifies_goes(text: str, expected: str) -> None:
     assert WINDOWS.text(text) == expected
+
+
+#: How programs write one sign of a name as its number.
+NUMBERED: dict[str, Callable[[str], str]] = {
+    "c": lambda c: f"\\u{ord(c):04x}",
+    "c-capital": lambda c: f"\\u{ord(c):04X}",
+    "c-long": lambda c: f"\\U{ord(c):08x}",
+    "c-short": lambda c: f"\\x{ord(c):02x}",
+    "rust": lambda c: f"\\u{{{ord(c):x}}}",
+    "script": lambda c: f"%u{ord(c):04X}",
+    "html": lambda c: f"&#{ord(c)};",
+    "html-zeros": lambda c: f"&#{ord(c):05};",
+    "html-hex": lambda c: f"&#x{ord(c):x};",
+    "url": lambda c: quote(c) if ord(c) > 127 else f"%{ord(c):02x}",
+}
+
+
+@pytest.mark.parametrize("how", NUMBERED)
+@pytest.mark.parametrize("which", ["first", "last", "foreign", "all"])
+def test_a_name_goes_however_its_signs_are_written(how: str, which: str) -> None:
+    name, write = "Jürgen Groß", NUMBERED[how]
+    chosen = {
+        "first": lambda at: at == 0,
+        "last": lambda at: at == len(name) - 1,
+        "foreign": lambda at: not name[at].isascii(),
+        "all": lambda at: name[at] != " ",
+    }[which]
+    text = "".join(write(c) if chosen(at) else c for at, c in enumerate(name))
+    assert WINDOWS.text(f"GPU of {text}, RX 6600") == "GPU of <user>, RX 6600"
+
+
+@pytest.mark.parametrize("between", ["", "  ", "\u00a0", "_", "-", ".", "\n", "+", "%20", "\\u0020", "&#32;"])
+def test_a_name_of_two_words_goes_whatever_stands_between_them(between: str) -> None:
+    assert WINDOWS.text(f"GPU of Jürgen{between}Groß!") == "GPU of <user>!"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(
+            "Juergen Gross",
+            "JUERGEN GROSS",
+            "Jurgen Gross",
+            "juergen.gross",
+            "Juergen+Gross",
+            "juergen%20gross",
+        ),
+        *("Jür\u200bgen Groß", "Jür\u00adgen Groß", "\u202aJürgen Groß\u202c", "J\u2060ürgen Gro\ufeffß"),
+        *(
+            "J&uuml;rgen Gro&szlig;",
+            "J=C3=BCrgen Gro=C3=9F",
+            "J\\303\\274rgen Gro\\303\\237",
+            "JÃ¼rgen GroÃŸ",
+        ),
+    ],
+)
+def test_a_name_goes_as_others_spell_it(written: str) -> None:
+    assert not re.search(r"rgen|gro", WINDOWS.text(f"GPU of {written}, RX 6600"), re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        *(
+            ("Gwendolyn's RX", "<user>'s RX"),
+            ("AMD_gwendolyn_RX", "AMD_<user>_RX"),
+            ("(gwendolyn)", "(<user>)"),
+        ),
+        *(("gwendolyn6600", "<user>6600"), ("6600gwendolyn", "6600<user>"), ("gwendolynRX", "<user>RX")),
+        *(("RadeonGwendolyn", "Radeon<user>"), ("AMDgwendolyn", "AMD<user>"), ("x@gwendolyn/", "x@<user>/")),
+        *(("onTower4711Of", "on<host>Of"), ("gwendolyns", "gwendolyns"), ("tower47110", "tower47110")),
+        *(("agwendolyn", "agwendolyn"), ("gwendolynne", "gwendolynne"), ("Agwendolyn", "Agwendolyn")),
+    ],
+)
+def test_a_name_goes_inside_a_word_where_it_can_be_told_apart(text: str, clean: str) -> None:
+    assert LINUX.text(text) == clean
+
+
+@pytest.mark.parametrize("text", ["maxThreads", "max3", "3max", "SHmax", "Max's"])
+def test_a_short_name_goes_only_as_a_word_of_its_own(text: str) -> None:
+    redactor = Redactor(user="max", home="/home/max")
+    assert redactor.text(text) == ("<user>'s" if text == "Max's" else text)
 
 
 @pytest.mark.parametrize(

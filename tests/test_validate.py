@@ -45,6 +45,7 @@ from scripts.evidence.validation import (
 from scripts.launch.injection import Via, ViaFacts, not_applicable_reason
 from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
 from tests.checkout import ROOT, Checkout
+from tests.small_stack import small_stack
 
 pytestmark = pytest.mark.proof
 
@@ -356,6 +357,18 @@ def test_what_cannot_be_run_here_is_skipped_and_never_a_success(
     done = checkout.run("validate", *words)
     assert done.returncode == code, done.stderr
     assert said in done.stdout + done.stderr
+
+
+def test_a_stack_that_nobody_agreed_to_is_skipped_and_the_missing_consent_is_named(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    small = small_stack(tmp_path)
+    done = checkout.run("validate", "--stack=small", f"--mirror={small.mirror}", "--json", env=small.env)
+    assert done.returncode == 50, done.stderr
+    told = json.loads(done.stdout)
+    assert told["verdict"] == "skipped"
+    assert "consent-needed: small needs a download of " in told["reason"]
+    assert "MIT" in told["reason"], "the licence that is to be agreed to"
 
 
 def test_a_program_of_the_user_is_copied_with_its_folder(checkout: Checkout, tmp_path: Path) -> None:

@@ -83,8 +83,47 @@ def test_a_drive_a_share_or_a_device_is_a_sentence_and_nothing_is_opened(tmp_pat
     assert done.returncode == 126, done.stderr
     assert "names" in done.stderr
     program = program_in(tmp_path / "app")
-    done = wrap(stack, "--via=env", f"--exe={program}", f"--report={named}", "--", "7")
-    assert done.returncode == (7 if named == "NUL" else 121), done.stderr
+    for option in ("report", "log"):
+        done = wrap(stack, "--via=env", f"--exe={program}", f"--{option}={named}", "--", "7")
+        assert done.returncode == (7 if named == "NUL" else 121), done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "victim", "spelled"),
+    [
+        ("report", "program", "{}"),
+        ("log", "program", "\\\\?\\{}"),
+        ("report", "argument", "\\\\.\\{}"),
+        ("log", "argument", '"{}"'),
+        ("report", "library", "\\\\?\\{}"),
+        ("log", "journal", "\\\\.\\{}"),
+    ],
+)
+def test_an_output_that_is_something_else_is_refused_in_every_spelling(
+    tmp_path: Path, option: str, victim: str, spelled: str
+) -> None:
+    program = program_in(tmp_path / "app")
+    files = {
+        "program": program,
+        "argument": tmp_path / "train.py",
+        "library": tmp_path / "app" / "nvcuda.dll",
+        "journal": tmp_path / "app" / ".cuda-amd" / "journal",
+    }
+    if victim == "argument":
+        files[victim].write_bytes(b"print()")
+    before = files[victim].read_bytes() if files[victim].exists() else None
+    named = f"--{option}={spelled.format(files[victim])}"
+    done = wrap(runtime(tmp_path), "--via=env", f"--exe={program}", named, "--", str(files["argument"]))
+    assert done.returncode == 121, done.stderr
+    assert "bad-output" in done.stderr
+    assert (files[victim].read_bytes() if files[victim].exists() else None) == before
+
+
+def test_a_console_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    program = program_in(tmp_path / "app")
+    done = wrap(runtime(tmp_path), "--via=env", f"--exe={program}", "--report=CON", "--", "7")
+    assert done.returncode in {7, 121, 126}, done.stderr
     assert "Traceback" not in done.stderr
 
 

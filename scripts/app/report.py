@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import webbrowser
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -50,11 +52,12 @@ _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 
 
 class Bundle(Struct, frozen=True, kw_only=True):
-    """A finished bundle: the zip's bytes, the names in it, and what was left out and why."""
+    """A finished bundle: the zip's bytes, the names in it, what was left out and why, what was redacted."""
 
     content: bytes
     names: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    taken_out: Mapping[str, int] = field(default_factory=dict)
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -68,8 +71,11 @@ def make_bundle(parts: Parts, redactor: Redactor) -> Bundle:
     """Make the zip. Logs are cut to their last ``LOG_CAP`` bytes, and end at ``TOTAL_CAP`` together."""
     entries: dict[str, bytes] = {}
     left_out: list[str] = []
+    taken: dict[str, Counter[str]] = {}
     for name, value in parts.data.items():
-        _add(entries, f"{redactor.text(name)}.json", _json(redactor.data(value)))
+        content = _json(redactor.data(value))
+        added = _add(entries, f"{redactor.text(name)}.json", content)
+        taken[added] = _marks(content) - _marks(_json(value))
     total = 0
     for name, raw in parts.logs:
         clean = redactor.text(name)
@@ -80,9 +86,31 @@ def make_bundle(parts: Parts, redactor: Redactor) -> Bundle:
         if len(kept) < len(raw):
             left_out.append(f"{clean}: only the last {len(kept)} of {len(raw)} bytes")
         total += len(kept)
-        _add(entries, f"logs/{clean}", _clean(name, kept, redactor))
-    entries["CONTENTS.txt"] = _contents(entries, left_out)
-    return Bundle(content=_zip(entries), names=tuple(sorted(entries)), left_out=tuple(left_out))
+        content = _clean(name, kept, redactor)
+        taken[_add(entries, f"logs/{clean}", content)] = _marks(content) - _marks(kept)
+    entries["CONTENTS.txt"] = _contents(entries, left_out, taken)
+    return Bundle(
+        content=_zip(entries),
+        names=tuple(sorted(entries)),
+        left_out=tuple(left_out),
+        taken_out=sum(taken.values(), Counter()),
+    )
+
+
+#: What the redactor puts in place of what it takes out.
+_PUT: Final = re.compile(
+    rb"<(user|home|host|domain|share|email|ip|mac|uuid|sid|serial|token|redacted)>", re.ASCII
+)
+
+
+def _marks(data: bytes) -> Counter[str]:
+    """Count what stands in place of something, by kind; wide text has NULs in between."""
+    return Counter(match[1].decode() for match in _PUT.finditer(data.replace(b"\0", b"")))
+
+
+def counted(taken: Mapping[str, int]) -> str:
+    """Say how much of each kind was taken out."""
+    return ", ".join(f"{kind} ({count:,})" for kind, count in sorted(taken.items())) or "nothing"
 
 
 def _clean(name: str, raw: bytes, redactor: Redactor) -> bytes:
@@ -108,15 +136,18 @@ def _end_of(raw: bytes) -> bytes:
     return mark + raw[start:]
 
 
-def _add(entries: dict[str, bytes], name: str, content: bytes) -> None:
-    """Add an entry; names that redaction made equal get a number."""
+def _add(entries: dict[str, bytes], name: str, content: bytes) -> str:
+    """Add an entry and return its name; names that redaction made equal get a number."""
     unique, number = name, 2
     while unique in entries:
         unique, number = f"{name}.{number}", number + 1
     entries[unique] = content
+    return unique
 
 
-def _contents(entries: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
+def _contents(
+    entries: Mapping[str, bytes], left_out: Iterable[str], taken: Mapping[str, Mapping[str, int]]
+) -> bytes:
     """Write the page that a person reads before sending the bundle."""
     lines = [
         "User names, home folders, host names, e-mail addresses, tokens and serial numbers were taken out",
@@ -124,6 +155,7 @@ def _contents(entries: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
         "",
         *(f"{name}  {len(content)} bytes" for name, content in sorted(entries.items())),
     ]
+    lines += ["", "Taken out:", *(f"{name}: {counted(kinds)}" for name, kinds in sorted(taken.items()))]
     cut = list(left_out)
     if cut:
         lines += ["", "Left out:", *cut]
@@ -333,6 +365,7 @@ def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tupl
         "environment": {name: ws.environ[name] for name in sorted(ws.environ) if _telling(name)},
     }
     made = make_bundle(Parts(data=data, logs=_logs(ws)), redactor_of(ws))
+    ws.progress.note(f"taken out of {len(made.names) - 1} files: {counted(made.taken_out)}")
     path = _reports(ws) / f"{file_stamp()}-bundle.zip"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, made.content)

@@ -179,7 +179,10 @@ def _read_own(
     workload: OwnWorkload, text: str, captured: Captured
 ) -> tuple[Record, tuple[Mapping[str, float], ...]]:
     """Say in a record's words what a program of the user's printed; no answer is a fault, not a wrong one."""
-    right, answer = workload.answer.judge(text)
+    try:
+        right, answer = workload.answer.judge(text)
+    except ValueError as error:
+        return Record(data={}, fault=str(error)), ()
     if answer is None:
         return Record(data={}, fault="the answer is not in its output"), ()
     if not right:

@@ -27,6 +27,7 @@ from scripts.app.validation_steps import (
     subject_of,
 )
 from scripts.app.wrap.plan import named_program
+from scripts.app.wrap.wrap import output_paths
 from scripts.errors import ExitCode, HostError, TargetError, UsageError, WorkspaceError
 from scripts.evidence.regressions import Regression
 from scripts.evidence.validation import (
@@ -104,11 +105,11 @@ def validate(
         supplied: the folder with files that are not published.
 
     Raises:
-        UsageError: there is no such stack or program.
+        UsageError: there is no such stack or program, or ``report`` names what is no output.
         LockError: the lock is wrong.
     """
     created = utc_now()
-    copy = user_path(report, "--report") if report else None
+    copy = output_paths(ws, exe, (), report=report).get("report")
     program = named_program(ws, exe) if exe else None
     lock = lock_of(ws)
     if stack:

@@ -14,6 +14,7 @@ from scripts.app.run import RunResult
 from scripts.app.setup_steps import Flow
 from scripts.app.stack_process import redactor_of, revision_of
 from scripts.app.validation_steps import ValidationSubject
+from scripts.app.wrap.wrap_types import write_report
 from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode
 from scripts.evidence.document import Document, build_document
@@ -83,7 +84,8 @@ def write_papers(
     write_atomic(folder / "junit.xml", junit(validation))
     write_validation(folder / "validation.json", validation)
     if report:
-        write_validation(report, validation)
+        report.parent.mkdir(parents=True, exist_ok=True)
+        write_report(report, validation.to_json())
     return Papers(validation=validation, regressions=regressions, folder=folder)
 
 

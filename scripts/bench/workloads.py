@@ -28,9 +28,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -40,6 +42,7 @@ from msgspec import Struct, convert, field
 from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
 from scripts.osal.fs import read_bounded
+from scripts.osal.process import run_captured
 from scripts.serialize import MAX_NUMBER
 
 FILE: Final = Path(__file__).resolve().parents[1] / "data" / "workloads.toml"
@@ -103,6 +106,15 @@ NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}", re.IGNORECASE)
 SECONDS: Final = 300.0
 #: Bytes of a description.
 MOST_BYTES: Final = 1024 * 1024
+#: Seconds that one pattern has for one output; some patterns take years for a line of forty characters.
+SEARCH_SECONDS: Final = 20.0
+#: Python cannot stop a search of its own, so another process searches.
+_SEARCH: Final = (
+    "import json, re, sys\n"
+    "pattern, output = json.loads(sys.stdin.buffer.read())\n"
+    "found = [m[1] for line in output.splitlines() for m in re.finditer(pattern, line) if m[1] is not None]\n"
+    "print(json.dumps(found))\n"
+)
 
 
 class Finder(Struct, frozen=True, kw_only=True):
@@ -111,15 +123,17 @@ class Finder(Struct, frozen=True, kw_only=True):
     regex: re.Pattern[str] | None = None
     key: str = ""
 
-    def find(self, output: str) -> Iterator[str]:
-        """Yield what is found, in order."""
-        for line in output.splitlines():
-            if self.regex is not None:
-                yield from (match[1] for match in self.regex.finditer(line) if match[1] is not None)
-            elif line.lstrip().startswith("{"):
-                value = _object(line).get(self.key)
-                if isinstance(value, (int, float, str)) and not isinstance(value, bool):
-                    yield str(value)
+    def find(self, output: str) -> list[str]:
+        """Return what is found, in order.
+
+        Raises:
+            ValueError: the pattern takes too long.
+        """
+        if self.regex is not None:
+            return _search(self.regex.pattern, output)
+        lines = (line for line in output.splitlines() if line.lstrip().startswith("{"))
+        values = [_object(line).get(self.key) for line in lines]
+        return [str(v) for v in values if isinstance(v, (int, float, str)) and not isinstance(v, bool)]
 
 
 class WorkloadAnswer(Struct, frozen=True, kw_only=True):
@@ -131,8 +145,12 @@ class WorkloadAnswer(Struct, frozen=True, kw_only=True):
     tolerance: float = 0.0
 
     def judge(self, output: str) -> tuple[bool, str | None]:
-        """Say whether the answer is right, and what it was; ``None`` where there is none."""
-        found = list(self.finder.find(output))
+        """Say whether the answer is right, and what it was; ``None`` where there is none.
+
+        Raises:
+            ValueError: its pattern takes too long.
+        """
+        found = self.finder.find(output)
         if not found:
             return False, None
         if self.equals is not None:
@@ -158,7 +176,8 @@ class OwnWorkload(Struct, frozen=True, kw_only=True):
         """Read every metric; the n-th finding of each is its n-th iteration.
 
         Raises:
-            ValueError: none is found, one more often than another, or one is no number.
+            ValueError: none is found, one more often than another, one is no number, or a pattern takes
+                too long.
         """
         found = {name: [number_of(text) for text in f.find(output)] for name, f in self.finders.items()}
         counts = {name: len(values) for name, values in found.items()}
@@ -279,6 +298,18 @@ def _number(path: Path, where: str, value: Any, *, above: float = -math.inf) -> 
 
 def _is_word(word: object) -> bool:
     return isinstance(word, str) and "\0" not in word
+
+
+def _search(pattern: str, output: str) -> list[str]:
+    """Return the first group of every match in every line."""
+    line = [sys.executable, "-I", "-S", "-c", _SEARCH]
+    request = json.dumps([pattern, output]).encode()
+    done = run_captured(line, env=os.environ, timeout=SEARCH_SECONDS, stdin=request)
+    if done.timed_out:
+        msg = f"the pattern {pattern!r} takes more than {SEARCH_SECONDS:g} s for the program's output"
+        raise ValueError(msg)
+    found: list[str] = json.loads(done.stdout)
+    return found
 
 
 def _object(line: str) -> dict[str, object]:

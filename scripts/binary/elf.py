@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,10 @@ def read_elf(path: Path) -> Image | Unreadable:
             outline = _outline(ELFFile(stream), path.stat().st_size)
     except _DAMAGED as error:
         return Unreadable(reason=f"its ELF headers are damaged ({type(error).__name__})", then=REINSTALL)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # an offset that no file can have
+            raise
+        return Unreadable(reason="its ELF headers lead beyond any file", then=REINSTALL)
     with FileBytes(path) as source:
         return _image(source, outline)
 

@@ -49,6 +49,12 @@ _NAMED: Final = re.compile(r'(?:hfunc|pKernel): (0x[0-9a-fA-F]+).*\bname: "([^"]
 _LAUNCHED: Final = re.compile(r"\bf: (0x[0-9a-fA-F]+)")
 MAX_KERNELS: Final = 100_000
 MAX_TEXT: Final = 200
+#: Kinds of failure, refused functions and pieces of device code that are remembered; all are counted.
+MAX_FAILURES: Final = 10_000
+MAX_REFUSED: Final = 10_000
+MAX_LOADS: Final = 100_000
+#: Remarks about one piece of device code.
+MAX_REMARKS: Final = 1_000
 
 
 class Failure(Struct, kw_only=True):
@@ -222,6 +228,7 @@ class TraceReader:
         self.failures: dict[tuple[str, str, bool], Failure] = {}
         self.refused: Counter[str] = Counter()
         self.loads: list[Load] = []
+        self.modules = 0
         self.last = ""
 
     def read(self, log: str, lines: Iterable[str]) -> None:
@@ -259,17 +266,21 @@ class TraceReader:
             kernels |= {match[1]: match[2] for match in _NAMED.finditer(call.text)}
         load = Load(call=call.name, status=call.status, log=call.log) if _LOADS.match(call.name) else None
         if load is not None:
-            self.loads.append(load)
+            self.modules += 1
+            if len(self.loads) < MAX_LOADS:
+                self.loads.append(load)
         return _OpenCall(depth=call.depth, failure=failure, load=load)
 
     def _failed(self, call: _Call, kernels: Mapping[str, str]) -> Failure | None:
         """Count a failing call; return it the first time."""
         if _REFUSED.fullmatch(call.status):
-            self.refused[call.name] += 1
+            self._refuse(call.name)
         key = (call.name, call.status, call.depth > 0)
         known = self.failures.get(key)
         if known is not None:
             known.count += 1
+            return None
+        if len(self.failures) >= MAX_FAILURES:
             return None
         launched = _LAUNCHED.search(call.text) if call.name.startswith("cuLaunch") else None
         made = self.failures[key] = Failure(
@@ -286,8 +297,8 @@ class TraceReader:
     def _remark(self, text: str, load: Load | None) -> None:
         """Take in what the layer says about the call above."""
         if match := _NO_FUNCTION.match(text):
-            self.refused[match[1]] += 1
-        elif load is None:
+            self._refuse(match[1])
+        elif load is None or len(load.files) + len(load.unparsed) + len(load.remarks) >= MAX_REMARKS:
             return
         elif text.startswith(_SAVED):
             load.files.append(text.removeprefix(_SAVED).strip())
@@ -295,6 +306,11 @@ class TraceReader:
             load.unparsed.append(text.removeprefix(_UNPARSED).strip())
         elif text.startswith(_UNUSABLE):
             load.remarks.append(text[:MAX_TEXT])
+
+    def _refuse(self, name: str) -> None:
+        """Count a function that the layer does not have."""
+        if name in self.refused or len(self.refused) < MAX_REFUSED:
+            self.refused[name] += 1
 
     def summary(
         self, *, folder: str, logs: Iterable[str], errors: Mapping[str, tuple[str, ...]]
@@ -306,7 +322,7 @@ class TraceReader:
             calls=dict(self.calls.most_common()),
             failures=tuple(self.failures.values()),
             refused=dict(self.refused.most_common()),
-            modules=len(self.loads),
+            modules=self.modules,
             broken=tuple(load for load in self.loads if load.failed),
             errors=errors,
             last=self.last[:MAX_TEXT],

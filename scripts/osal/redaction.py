@@ -37,6 +37,14 @@ _SEP: Final = r"(?:[\\/]|%5[cC]|%2[fF]){1,4}"
 #: Where a word begins: also behind an escape, whose last character looks like a letter.
 _START: Final = r"(?:(?<![^\W_])|(?<=%[0-9a-f]{2})|(?<=\\[nrtbf])|(?<=[0-9;\[]m))"
 _END: Final = r"(?![^\W_])"
+#: Where a long name begins and ends inside a word: between letter and digit, or where the case changes.
+_DIGIT: Final = r"|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)"
+_CAPITAL: Final = r"|(?-i:(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ]))"
+_INITIALS: Final = r"|(?-i:(?<=[A-Z]{2})(?=[a-z]))"
+_LONG: Final = 5
+#: What may stand between the words of a name.
+_BETWEEN: Final = r"[\W_]{0,3}"
+_GERMAN: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})
 _PARENTS: Final = r"(?:export|var|data|net|nfs|mnt|srv|lustre|gpfs|scratch|usr|volumes?)\d{0,2}"
 _FOLDER: Final = re.compile(
     rf"((?:\b[a-z](?::|%3a)|/mnt/[a-z]|(?<!\w)/[a-z](?=/)|(?<![\w/.:])/{_PARENTS}|\x1b\[[0-9;]*m|(?<!\w)){_SEP}"
@@ -84,9 +92,14 @@ def word_patterns(names: Iterable[tuple[str, str]], user: str) -> tuple[Known, .
     """Return how distinctive names are found, longest first; Windows shortens long ones to MAXMUS~1."""
     found = []
     for name, put in sorted(names, key=lambda item: -len(item[0])):
+        inside = len(name) >= _LONG
+        start = f"(?:{_START}{_DIGIT}{_CAPITAL}{_INITIALS})" if inside else _START
+        end = f"(?:{_END}{_DIGIT}{_CAPITAL})" if inside else _END
         for form in _spellings(name):
-            pattern = re.compile(f"{_START}{re.escape(form)}{_END}", re.IGNORECASE)
-            found.append(Known(pattern, _literals((form,)), put, len(form)))
+            words = form.split()
+            pattern = re.compile(start + _BETWEEN.join(map(re.escape, words)) + end, re.IGNORECASE)
+            longest = max(words, key=len, default="")
+            found.append(Known(pattern, _literals((longest,)), put, len(form) + 3 * len(words)))
         if name == user:
             short = re.sub(r"[ .]", "", name)[:6]
             pattern = re.compile(rf"{_START}{re.escape(short)}~\d+{_END}", re.IGNORECASE)
@@ -138,7 +151,7 @@ def folders_in(view: View) -> Iterator[Span]:
 
 def _spellings(name: str) -> tuple[str, ...]:
     """Return a name plain and in the escapes that programs write: URL, JSON, C, HTML, mail, misread UTF-8."""
-    plain = {name, name.upper(), normalize("NFC", name), normalize("NFD", name)}
+    plain = {name, name.upper(), normalize("NFC", name), normalize("NFD", name), *_in_ascii(name)}
     found = set(plain)
     for form in plain:
         found |= {
@@ -150,6 +163,14 @@ def _spellings(name: str) -> tuple[str, ...]:
         if not form.isascii():
             found |= set(_escapes(form))
     return tuple(sorted(found, key=lambda form: (-len(form), form)))
+
+
+def _in_ascii(name: str) -> Iterator[str]:
+    """Write a name without its accents, as mail addresses and older programs do."""
+    for form in (name, normalize("NFC", name).translate(_GERMAN)):
+        bare = normalize("NFKD", form).replace("ß", "ss").encode("ascii", "ignore").decode()
+        if len(bare) >= len(name):
+            yield bare
 
 
 def _escapes(name: str) -> Iterator[str]:
