@@ -116,16 +116,9 @@ def _counts(rows: Sequence[_Way], names: Sequence[str]) -> dict[str, int]:
 @cache
 def _ways() -> tuple[_Way, ...]:
     """Read the table."""
-    return tuple(
-        _Way(
-            **{
-                **row,
-                "files": re.compile(row["files"], re.IGNORECASE),
-                "kernels": re.compile(row["kernels"], re.IGNORECASE),
-            }
-        )
-        for row in data_table("avoid.toml")["way"]
-    )
+    patterns = ("files", "kernels")
+    rows = data_table("avoid.toml")["way"]
+    return tuple(_Way(**row | {key: re.compile(row[key], re.IGNORECASE) for key in patterns}) for row in rows)
 
 
 def with_mentioned(

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data"
@@ -100,7 +101,7 @@ class Named(Struct, frozen=True, kw_only=True):
         return f"{self.library.title} {number}".strip() if self.library.numbered else self.library.title
 
 
-class Alternative(Struct, frozen=True, kw_only=True):
+class Alternative(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What serves on a Radeon without translation, and how its users are recognised."""
 
     id: str
@@ -119,11 +120,7 @@ def libraries() -> tuple[Library, ...]:
 @cache
 def alternatives() -> tuple[Alternative, ...]:
     """Read what serves without translation."""
-    rows = data_table("libraries.toml")["alternative"]
-    return tuple(
-        Alternative(**{**row, "packages": tuple(row["packages"]), "files": tuple(row["files"])})
-        for row in rows
-    )
+    return msgspec.convert(data_table("libraries.toml")["alternative"], tuple[Alternative, ...])
 
 
 @cache
@@ -204,7 +201,7 @@ def _cuda(library: Library, number: str) -> str:
         return number[: library.digits]
     if library.cuda is None:
         return number
-    return library.cuda.get(number, number if library.cuda and number not in library.cuda else "")
+    return library.cuda.get(number, number) if library.cuda else ""
 
 
 def _longer(library: Library, function: str) -> bool:

@@ -24,6 +24,7 @@ from scripts.binary.payload import Opener, Unopened, outside, ptx_groups, read_c
 from scripts.binary.strings import MAX_NAMES, Swept, sweep, words
 from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import DRIVER, Part, heads, library_of, named
+from scripts.preflight.loading import LOADERS
 from scripts.preflight.needs import STATIC_RUNTIME, Ask, Code, FileFacts
 from scripts.preflight.packaging import byte_signs, tail_signs
 from scripts.preflight.ptx_check import read_kernels
@@ -219,19 +220,6 @@ def _summary(
     )
 
 
-#: Functions that say how a program loads libraries later.
-LOADERS: Final = frozenset(
-    {
-        "LoadLibraryA",
-        "LoadLibraryW",
-        "LoadLibraryExA",
-        "LoadLibraryExW",
-        "SetDefaultDllDirectories",
-        "AddDllDirectory",
-        "SetDllDirectoryA",
-        "SetDllDirectoryW",
-    }
-)
 _NO_STRINGS: Final = (
     ".rsrc",
     ".reloc",
@@ -292,9 +280,6 @@ def _device(source: FileBytes, found: DeviceCode, kernels: KernelStore | None) -
 
 def _facts(image: Image, source: FileBytes, swept: Swept, kernels: KernelStore | None) -> FileFacts:
     """Put together what the readers found."""
-    faults = image.faults
-    if not swept.complete:
-        faults = (*faults, swept.limit)
     found = code_of(source, image.sections, swept.hits)
     signs = [name for name, hits in swept.hits.items() if hits and name not in _CODE_MARKS]
     return FileFacts(
@@ -312,7 +297,7 @@ def _facts(image: Image, source: FileBytes, swept: Swept, kernels: KernelStore |
         device=_device(source, found, kernels),
         signs=(*signs, *tail_signs(source)),
         flags=_flags(image),
-        faults=faults,
+        faults=(*image.faults, swept.limit) if swept.limit else image.faults,
     )
 
 

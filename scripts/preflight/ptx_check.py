@@ -24,7 +24,7 @@ from typing import Final
 from msgspec import Struct
 
 from scripts.binary.image import FileBytes
-from scripts.binary.payload import PtxGroup, PtxReader, Unopened
+from scripts.binary.payload import MAX_TEXT, Opener, PtxGroup, Unopened
 from scripts.preflight.kernels import ContainerKernels, GoneKernel, ImageOutcome, KernelReport, PtxImage
 from scripts.preflight.ptx_scan import Form, PtxFunction, PtxScan, scan_ptx
 from scripts.preflight.ptx_table import PtxTable, Rule, all_rules, linked, of_system, ptx_tables
@@ -151,9 +151,9 @@ def _unusable(scan: PtxScan, table: PtxTable) -> str:
         return f"a bare {scan.odd}" if scan.odd == "_" else f"the character {scan.odd}"
     if not scan.head:
         return "its head is not .version and .target sm_N"
-    if scan.target_more and not (scan.target_more == "debug" and table.has("debug")):
+    if scan.target_more and not (scan.target_more == "debug" and table.reads_more):
         return f".target …, {scan.target_more}"
-    if scan.bits == 32 and not table.has("bits-32"):  # noqa: PLR2004 - the size of an address
+    if scan.bits == 32 and not table.reads_more:  # noqa: PLR2004 - the size of an address
         return ".address_size 32"
     return ""
 
@@ -267,12 +267,12 @@ def _met(scan: PtxScan, function: PtxFunction, rules: Sequence[tuple[int, Rule]]
 
 def read_kernels(source: FileBytes, groups: Sequence[PtxGroup]) -> KernelReport:
     """Unpack and check the PTX of one file for every release with a table. One text is held at a time."""
-    reader, tables = PtxReader(source), ptx_tables()
+    opener, tables = Opener(source, budget=MAX_TEXT), ptx_tables()
     containers: list[ContainerKernels] = []
     unread: dict[str, None] = {}
     texts = 0
     for group in groups:
-        read = _container(reader, group, tables, unread)
+        read = _container(opener, group, tables, unread)
         texts += len(read.images)
         if read.images:
             containers.append(read)
@@ -281,14 +281,14 @@ def read_kernels(source: FileBytes, groups: Sequence[PtxGroup]) -> KernelReport:
 
 
 def _container(
-    reader: PtxReader, group: PtxGroup, tables: Sequence[PtxTable], unread: dict[str, None]
+    opener: Opener, group: PtxGroup, tables: Sequence[PtxTable], unread: dict[str, None]
 ) -> ContainerKernels:
     """Read texts from the last to the first until every release has one that it takes as a whole."""
     images: list[PtxImage] = []
     best: dict[str, tuple[int, TextVerdict]] = {}
     open_ = list(tables)
     for entry in reversed(group.entries):
-        text = reader.text(entry)
+        text = opener.text(entry)
         if isinstance(text, Unopened):
             unread[text.reason] = None
             continue
