@@ -319,6 +319,3 @@ def _line(match: re.Match[str]) -> CheckLine:
 def group_of(name: str) -> str:
     """Return a library's group: its name without the version (``cublaslt12`` → ``cublaslt``)."""
     return name.lower().rstrip("0123456789")
-
-
-__all__ = ["CheckLine", "CheckOutput", "CheckVerdict", "describe_exit", "judge", "parse_output"]

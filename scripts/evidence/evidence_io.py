@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
+from msgspec import Struct
 
 from scripts.errors import UsageError
 from scripts.evidence.document import FORMAT, Document, lowest, within_ceiling, worst
@@ -38,6 +39,13 @@ REFERENCE: Final = "cpu-reference"
 #: Keys that most documents have no use for, and do not have.
 OPTIONAL: Final = ("attempts", "figures", "combination")
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+class Filed(Struct, frozen=True, kw_only=True):
+    """A document and the name of the file it lies in."""
+
+    path: str
+    document: Document
 
 
 def to_json(document: Document) -> dict[str, object]:

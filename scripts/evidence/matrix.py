@@ -101,16 +101,6 @@ class Matrix(JsonRecord, frozen=True, kw_only=True):
         """Every stack, and every combination that no stack pins."""
         return _sorted(cell.stack for cell in self.cells)
 
-    @property
-    def applications(self) -> tuple[str, ...]:
-        """Every application."""
-        return _sorted(cell.application for cell in self.cells)
-
-    @property
-    def capabilities(self) -> tuple[str, ...]:
-        """Every library, call family and probe."""
-        return _sorted(cell.capability for cell in self.cells if cell.capability)
-
 
 def matrix(
     store: EvidenceStore, *, gpu: str = "", stack: str = "", application: str = "", observations: bool = True

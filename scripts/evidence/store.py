@@ -135,14 +135,13 @@ class EvidenceStore:
         """Let go of the file."""
         self._base.close()
 
-    def ingest(self, folder: Path, *, label: str = "") -> Ingested:
+    def ingest(self, folder: Path) -> Ingested:
         """Bring the store up to date with the ``*.json`` files of a folder.
 
         Only files that are new or have changed are read. What is no valid document is kept as a fault and
-        proves nothing; what is gone from the folder goes from the store. ``label`` is what the folder is
-        called in paths (its own name if empty).
+        proves nothing; what is gone from the folder goes from the store.
         """
-        label = label or folder.name
+        label = folder.name
         listed = {found.name: found for found in _listing(folder)}
         rows = self._base.execute("SELECT name, size, time FROM file WHERE folder = ?", (label,))
         known = {name: (size, stamp) for name, size, stamp in rows}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from scripts.binary.properties import file_version
 from scripts.host import gpu as nvidia
@@ -54,7 +54,7 @@ class Adapters(Struct, frozen=True, kw_only=True):
     """The GPUs a stack could use, and a sentence for each adapter that is none."""
 
     gpus: tuple[Located, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 class _Entry(Struct, frozen=True, kw_only=True):
@@ -230,10 +230,10 @@ _FIELD: Final = r"<Data Name=['\"]{}['\"]>(.*?)</Data>"
 _OURS: Final = re.compile(r"zluda|nccl\.dll|nvcuda|cublas|cusparse|cuda-on-amd", re.IGNORECASE)
 
 
-def threat_events(environ: Mapping[str, str], run: nvidia.Run = nvidia.run) -> tuple[str, ...] | None:
+def threat_events(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return one sentence for each event about a file of ours or ZLUDA; ``None`` if they cannot be read."""
     command = ["wevtutil", "qe", LOG, f"/q:{QUERY}", f"/c:{NEWEST}", "/rd:true", "/f:xml"]
-    code, output = run(command, environ)
+    code, output = nvidia.run(command, environ)
     return parse_events(output) if code == 0 else None
 
 
@@ -264,17 +264,8 @@ _LONGEST: Final = 100
 #: HwSchMode of hardware-accelerated GPU scheduling that is on.
 _ON: Final = 2
 #: Builds after whose update a hang was reported: build, first revision, update, what, source.
-REPORTED: Final = (
-    (
-        26200,
-        9445,
-        "KB5124008",
-        "the first CUDA call was reported to hang without using the processor (compiling uses a core)",
-        "lshqqytiger/ZLUDA#141, patientx/ComfyUI-Zluda#476",
-    ),
-)
-
-
+_HANG: Final = "the first CUDA call was reported to hang without using the processor (compiling uses a core)"
+REPORTED: Final = ((26200, 9445, "KB5124008", _HANG, "lshqqytiger/ZLUDA#141, patientx/ComfyUI-Zluda#476"),)
 #: The first build of Windows 11.
 WINDOWS_11: Final = 22000
 

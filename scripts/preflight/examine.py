@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from scripts.guards import guard_of
 from scripts.preflight.kernels import KernelStore, keep
-from scripts.preflight.libraries import DATA, named
+from scripts.preflight.libraries import named
 from scripts.preflight.needs import Closure, FileFacts, follow
 from scripts.preflight.packaging import (
     Listing,
@@ -28,7 +28,7 @@ from scripts.preflight.packaging import (
     merged,
     recognise,
 )
-from scripts.serialize import plain
+from scripts.serialize import DATA, plain
 
 FORMAT: Final = 5
 #: Programs whose answers are kept; the oldest go.

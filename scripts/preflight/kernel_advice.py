@@ -21,10 +21,10 @@ from msgspec.structs import replace
 from scripts.binary.image import FileBytes, Image, read_image
 from scripts.preflight.coverage import count_of
 from scripts.preflight.kernels import KernelFate, KernelStore, demangled
-from scripts.preflight.libraries import data_table, named
+from scripts.preflight.libraries import named
 from scripts.preflight.needs import Closure
 from scripts.preflight.unusable import FileKernels, plain_name
-from scripts.serialize import JsonRecord
+from scripts.serialize import JsonRecord, data_table
 
 #: So many bytes of the files that may mention a kernel are searched, and so many of their functions are kept.
 MAX_SEARCHED: Final = 1 << 28

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from scripts.osal.fs import write_atomic
-from scripts.preflight.libraries import DATA, data_table
+from scripts.serialize import DATA, data_table
 
 TABLES: Final = DATA / "ptx"
 #: Raise it when what is kept changes its form or its meaning.

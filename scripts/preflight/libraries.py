@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-DATA: Final = Path(__file__).resolve().parents[1] / "data"
+from scripts.serialize import DATA, data_table
+
 DRIVER: Final = "nvcuda"
 #: Letters that stand for themselves: no character that repeats, chooses or groups comes after the last.
 _LITERAL: Final = re.compile(r"(?:[\w-]|\\\.)+(?![?*{|])(?<!\\)")
@@ -174,14 +175,6 @@ def runtime_calls(functions: tuple[str, ...]) -> RuntimeCalls:
         elif base not in own:
             unknown.append(function)
     return RuntimeCalls(driver=tuple(driver), unknown=tuple(unknown))
-
-
-@cache
-def data_table(name: str) -> dict[str, Any]:
-    """Read one of the tables in ``data``."""
-    import tomllib  # noqa: PLC0415 - only here, once for each table
-
-    return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
 
 
 def _library(row: dict[str, object]) -> Library:

@@ -16,8 +16,7 @@ from msgspec import Struct, field
 from scripts.guards import REFERENCE, WHY, GuardSign
 from scripts.osal.fs import read_bounded
 from scripts.osal.paths import home_folder
-from scripts.preflight.libraries import data_table
-from scripts.serialize import JsonRecord
+from scripts.serialize import JsonRecord, data_table
 
 if TYPE_CHECKING:
     from scripts.binary.image import FileBytes

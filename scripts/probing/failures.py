@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from scripts.evidence.document import IDLE
+from scripts.evidence.evidence_io import Filed
 from scripts.evidence.merging import (
     PROBES,
     Observation,
@@ -17,7 +18,6 @@ from scripts.evidence.merging import (
     what_stands,
     why_not,
 )
-from scripts.evidence.regressions import Filed
 from scripts.model import CapabilityResult, Outcome
 from scripts.preflight.needs import Need
 from scripts.probing.catalogue import probes
