@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final
 
 import requests
 from msgspec import Struct
@@ -29,13 +30,6 @@ class DownloadJob(Struct, frozen=True, kw_only=True):
     partial: Partial
     limit: int
     transport: Transport
-
-
-class _Readable(Protocol):
-    """Something that hands out bytes."""
-
-    def read(self, most: int, /) -> bytes:
-        """Return up to ``most`` bytes; empty at the end."""
 
 
 def from_place(
@@ -64,12 +58,10 @@ def _from_file(job: DownloadJob, place: DownloadSource, advance: Callable[[int],
     """Copy a file of a mirror folder, hashing it."""
     job.partial.begin("")
     try:
-        source = fs.long_path(place.file or job.partial.path).open("rb", buffering=0)
-    except FileNotFoundError as error:
-        msg = "not in this folder"
-        raise AttemptError(msg) from error
+        source = fs.long_path(place.file or job.partial.path).open("rb")
     except OSError as error:
-        msg = f"cannot be read: {error.strerror}"
+        gone = isinstance(error, FileNotFoundError)
+        msg = "not in this folder" if gone else f"cannot be read: {error.strerror}"
         raise AttemptError(msg) from error
     with source:
         return _collect(job, source, advance)
@@ -89,16 +81,13 @@ def _from_url(
         if error.status == RANGE_NOT_SATISFIABLE:
             partial.discard()
         raise
-    try:
+    with closing(reply):
         if not reply.start:
             partial.begin("" if reply.encoding else reply.etag)
-        received = _collect(job, reply, advance)
-    finally:
-        reply.close()
-    return received
+        return _collect(job, reply, advance)
 
 
-def _collect(job: DownloadJob, source: Reply | _Readable | None, advance: Callable[[int], None]) -> Received:
+def _collect(job: DownloadJob, source: Reply | BinaryIO | None, advance: Callable[[int], None]) -> Received:
     """Hash what is there, append what ``source`` gives, and return what it all is."""
     with job.partial.writer(advance) as writer:
         looked_at = False
@@ -116,9 +105,8 @@ def _collect(job: DownloadJob, source: Reply | _Readable | None, advance: Callab
         raise _too_large(job, received.head)
     if job.artifact.size is not None and received.size < job.artifact.size:
         msg = f"the body ended after {received.size:,} of {job.artifact.size:,} bytes"
-        raise AttemptError(
-            msg, transient=isinstance(source, Reply), wrong_bytes=not isinstance(source, Reply)
-        )
+        served = isinstance(source, Reply)
+        raise AttemptError(msg, transient=served, wrong_bytes=not served)
     return received
 
 
@@ -149,7 +137,7 @@ def _refuse_web_page(artifact: Artifact, block: bytes) -> None:
         raise AttemptError(msg, context=(f"begins: {block[:96]!r}",))
 
 
-def _refuse_other_size(job: DownloadJob, source: Reply | _Readable) -> None:
+def _refuse_other_size(job: DownloadJob, source: Reply | BinaryIO) -> None:
     """Do not download what cannot be the pinned file."""
     total = source.total if isinstance(source, Reply) else None
     if total is None:

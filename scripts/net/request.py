@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from contextlib import closing
 from typing import Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -105,6 +106,19 @@ class Reply:
         self._pace.add(len(block))
         return block
 
+    def whole(self, most: int) -> bytes | None:
+        """Return a short body; ``None`` where it has more bytes than that.
+
+        Raises:
+            AttemptError: as ``read``.
+        """
+        body = b""
+        while block := self.read(1 << 16):
+            body += block
+            if len(body) > most:
+                return None
+        return body
+
     def close(self) -> None:
         """Give the connection up."""
         self._response.close()
@@ -126,11 +140,8 @@ def hash_url(
     """
 
     def ask(session: requests.Session) -> HashedUrl:
-        reply = open_url(session, url, transport, loopback=True)
-        try:
+        with closing(open_url(session, url, transport, loopback=True)) as reply:
             return _hash(reply, url, most, progress or NoProgress())
-        finally:
-            reply.close()
 
     return retry(url, transport, ask)
 
@@ -143,17 +154,12 @@ def read_url(url: str, transport: Transport, *, most: int, headers: dict[str, st
     """
 
     def ask(session: requests.Session) -> bytes:
-        reply = open_url(session, url, transport, headers=headers)
-        try:
-            body = b""
-            while part := reply.read(1 << 16):
-                body += part
-                if len(body) > most:
-                    msg = f"the answer is longer than {most} bytes"
-                    raise FetchError("too-long", msg, context=(shown(url),))
-            return body
-        finally:
-            reply.close()
+        with closing(open_url(session, url, transport, headers=headers)) as reply:
+            body = reply.whole(most)
+        if body is None:
+            msg = f"the answer is longer than {most} bytes"
+            raise FetchError("too-long", msg, context=(shown(url),))
+        return body
 
     return retry(url, transport, ask)
 
@@ -229,9 +235,8 @@ def _reply(response: requests.Response, start: int) -> Reply:
     status = response.status_code
     try:
         if status == PARTIAL_CONTENT and start:
-            return Reply(
-                response, start=start, total=_total(response.headers.get("Content-Range", ""), start)
-            )
+            total = _total(response.headers.get("Content-Range", ""), start)
+            return Reply(response, start=start, total=total)
         if status == OK:
             return Reply(response, start=0, total=count(response.headers.get("Content-Length", "")))
         raise _refusal(response)

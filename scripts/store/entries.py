@@ -7,7 +7,9 @@ import posixpath
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from isal import isal_zlib
 from msgspec import Struct
@@ -16,6 +18,13 @@ from msgspec.structs import replace
 from scripts.errors import ArchiveError
 from scripts.osal import fs
 from scripts.osal.paths import MAX_NAMES, MAX_PATH, refusal, refused
+
+
+class Readable(Protocol):
+    """Something that hands out bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to ``size`` bytes; empty at the end."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -143,9 +152,8 @@ class Link(Struct, frozen=True, kw_only=True):
                 parts.append(part)
         target = "/".join(parts)
         if outside or refusal(target) is not None:
-            raise refused(
-                name, "link-outside", f"is a link that leaves the archive ({raw_target[:MAX_PATH]!r})"
-            )
+            sentence = f"is a link that leaves the archive ({raw_target[:MAX_PATH]!r})"
+            raise refused(name, "link-outside", sentence)
         return cls(name=name, target=target, hard=hard)
 
 
@@ -163,9 +171,8 @@ def make_links(links: list[Link], folder: Path, written: list[Unpacked], limits:
     for link in links:
         source = made.get(ends[link.name])
         if source is None or source.link:
-            raise refused(
-                link.name, "link-dangling", f"is a link to {link.target!r}, which is no file in here"
-            )
+            sentence = f"is a link to {link.target!r}, which is no file in here"
+            raise refused(link.name, "link-dangling", sentence)
         fs.long_path(folder / link.name).parent.mkdir(parents=True, exist_ok=True)
         if link.hard or sys.platform == "win32":
             total += source.size
@@ -196,11 +203,13 @@ def _ends(leads: dict[str, str]) -> dict[str, str]:
 def copy_in(source: Path, name: str, folder: Path, *, size: int, executable: bool = False) -> Unpacked:
     """Copy a file to the path ``name`` below ``folder``, hashing it on the way."""
     fs.long_path(folder / name).parent.mkdir(parents=True, exist_ok=True)
-    return write_member(name, folder / name, _blocks(source), size=size, executable=executable)
+    with fs.long_path(source).open("rb", buffering=0) as file:
+        blocks = iter(partial(file.read, fs.CHUNK), b"")
+        return write_member(name, folder / name, blocks, size=size, executable=executable)
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    """Hand out a file in blocks."""
-    with fs.long_path(path).open("rb", buffering=0) as file:
-        while block := file.read(fs.CHUNK):
-            yield block
+def blocks_of(stream: Readable, size: int, block_size: int) -> Iterator[bytes]:
+    """Hand out the next ``size`` bytes in blocks, fewer if the stream ends."""
+    while size and (block := stream.read(min(size, block_size))):
+        size -= len(block)
+        yield block

@@ -11,7 +11,7 @@ import gzip
 import io
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -130,7 +130,7 @@ def _member(tar: _Tar, info: tarfile.TarInfo, extended: dict[str, str]) -> None:
     destination = tar.folder / name
     fs.long_path(destination.parent).mkdir(parents=True, exist_ok=True)
     executable = entries.is_executable(info.mode)
-    data = _data(tar.stream, size)
+    data = entries.blocks_of(tar.stream, size, _READ)
     tar.written.append(entries.write_member(name, destination, data, size=size, executable=executable))
     _exactly(tar.stream, -size % _BLOCK)
     tar.advance(size)
@@ -166,14 +166,6 @@ def _exactly(stream: _Counted, size: int) -> bytes:
     if len(data) != size:
         raise archive_error("archive-damaged", "it ends in the middle of a member")
     return data
-
-
-def _data(stream: _Counted, size: int) -> Iterator[bytes]:
-    """Hand out the next ``size`` bytes, fewer if the stream ends."""
-    left = size
-    while left and (block := stream.read(min(left, _READ))):
-        left -= len(block)
-        yield block
 
 
 def _pax(data: bytes) -> dict[str, str]:

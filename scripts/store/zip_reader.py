@@ -183,7 +183,7 @@ def _write(member: _Member, blob: Path, folder: Path) -> Unpacked:
     """Write one member from its own view of the archive."""
     with fs.long_path(blob).open("rb", buffering=0) as file:
         _seek_data(file, member)
-        raw = _raw(file, member)
+        raw = entries.blocks_of(file, member.packed, _READ)
         return entries.write_member(
             member.name,
             folder / member.name,
@@ -207,14 +207,6 @@ def _seek_data(file: BinaryIO, member: _Member) -> None:
     if start + member.packed > member.end:
         raise refused(member.name, "overlap", "shares its data with another member")
     file.seek(start)
-
-
-def _raw(file: BinaryIO, member: _Member) -> Iterator[bytes]:
-    """Hand out the packed bytes."""
-    left = member.packed
-    while left and (block := file.read(min(left, _READ))):
-        left -= len(block)
-        yield block
 
 
 def _inflate(blocks: Iterator[bytes], member: _Member) -> Iterator[bytes]:
