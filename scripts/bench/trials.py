@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from scripts.errors import UsageError
@@ -60,12 +60,12 @@ class Trial(Struct, frozen=True, kw_only=True):
     """
 
     runtime: str
-    number: int
+    number: int = field(name="trial")
     right: bool | None
     iterations: tuple[Mapping[str, float], ...]
-    first: Mapping[str, float] = field(default_factory=dict)
+    first: Mapping[str, float] = {}
     answer: str = ""
-    state: Mapping[str, str] = field(default_factory=dict)
+    state: Mapping[str, str] = {}
     started: str = UNKNOWN
     seconds: float | None = None
 
@@ -80,7 +80,7 @@ class Runs(Struct, frozen=True, kw_only=True):
     workload: str
     size: str
     metrics: Mapping[str, Metric]
-    conditions: Mapping[str, Mapping[str, str]]
+    conditions: Mapping[str, Mapping[str, str]] = field(name="runtimes")
     trials: tuple[Trial, ...]
     primary: str = ""
     baseline: str = ""
@@ -141,34 +141,13 @@ def from_json(data: object, *, origin: Path) -> Runs:
     if error is not None:
         _refuse(origin, f"{error.json_path}: {error.message[:120]}")
     assert isinstance(data, dict)  # noqa: S101 - the schema has checked it
-    runs = _runs(data)
+    metrics = {name: {"name": name, **metric} for name, metric in data["metrics"].items()}
+    runs = convert({**data, "metrics": metrics}, Runs)
     strange = {t.runtime for t in runs.trials} - set(runs.conditions)
     if strange:
         _refuse(origin, f"trials of a runtime without conditions: {', '.join(sorted(strange))}")
     _refuse_twins(runs, origin)
     return runs
-
-
-def _runs(data: Mapping[str, Any]) -> Runs:
-    """Make the value; the schema has been checked."""
-    trials = tuple(
-        Trial(
-            runtime=t["runtime"],
-            number=t["trial"],
-            right=t["right"],
-            answer=t["answer"],
-            state=t["state"],
-            started=t["started"],
-            seconds=t["seconds"],
-            iterations=tuple({k: float(v) for k, v in row.items()} for row in t["iterations"]),
-            first={k: float(v) for k, v in t.get("first", {}).items()},
-        )
-        for t in data["trials"]
-    )
-    metrics = {k: Metric(name=k, better=v["better"], unit=v["unit"]) for k, v in data["metrics"].items()}
-    plain = {key: data[key] for key in ("workload", "size", "primary", "baseline", "warmup", "created")}
-    notes = tuple(data["notes"])
-    return Runs(metrics=metrics, conditions=data["runtimes"], trials=trials, notes=notes, **plain)
 
 
 def _refuse_twins(runs: Runs, origin: Path) -> None:
@@ -179,9 +158,8 @@ def _refuse_twins(runs: Runs, origin: Path) -> None:
         if key in seen:
             _refuse(origin, f"trial {trial.number} of {trial.runtime} is in it twice")
         seen.add(key)
-        if not all(
-            math.isfinite(value) for row in (*trial.iterations, trial.first) for value in row.values()
-        ):
+        rows = (*trial.iterations, trial.first)
+        if not all(math.isfinite(value) for row in rows for value in row.values()):
             _refuse(origin, f"trial {trial.number} of {trial.runtime} holds a value that is no number")
 
 

@@ -49,9 +49,7 @@ def parse_record(stderr: bytes | str) -> Record:
     text = decode(stderr)
     found = [line[line.index(MARK) + len(MARK) :].strip() for line in text.splitlines() if MARK in line]
     if len(found) != 1:
-        return Record(
-            data={}, fault="it printed no result" if not found else f"it printed {len(found)} results"
-        )
+        return Record(data={}, fault=f"it printed {len(found) or 'no'} result{'s' * (len(found) > 1)}")
     if len(found[0]) > MAX_LINE:
         return Record(data={}, fault="its result is too large")
     try:
@@ -157,11 +155,8 @@ def _doubt(data: Mapping[str, object]) -> str:
     if not _finite(data):
         return f"not a number: {_numbers(data)}"
     cases = data.get("results", [{"outcome": "pass"}])
-    passed = (
-        [isinstance(c, Mapping) and c.get("outcome") == "pass" for c in cases]
-        if isinstance(cases, list)
-        else []
-    )
+    listed = cases if isinstance(cases, list) else []
+    passed = [isinstance(c, Mapping) and c.get("outcome") == "pass" for c in listed]
     return "" if passed and all(passed) else "it says pass, but not all of its cases passed"
 
 

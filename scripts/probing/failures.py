@@ -135,8 +135,7 @@ def _warning(
     shared = tuple(call for call in failed.calls if _plain(call) in asked)
     if shared:
         return ProbeWarning(failed=failed, shared=shared)
-    loaded = (need.named.title for need in needs if _may_call(need, failed.calls))
-    library = next(loaded, "")
+    library = next((need.named.title for need in needs if _may_call(need, failed.calls)), "")
     return ProbeWarning(failed=failed, library=library) if library else None
 
 

@@ -147,10 +147,7 @@ def _cell_row(cell: Cell) -> str:
             ("Stack", _link("stack", cell.stack, cell.stack or "not named")),
             ("Asked", _asked(cell)),
             ("Shown", _shown(cell)),
-            (
-                "Seen",
-                f'<span class="seen">{cell.seen or "no date"}</span> {link}',
-            ),
+            ("Seen", f'<span class="seen">{cell.seen or "no date"}</span> {link}'),
         )
     )
 
