@@ -12,19 +12,16 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from scripts.errors import UsageError
+from scripts.evidence.schema_check import first_fault, is_newer
 from scripts.osal.fs import read_bounded, write_atomic
 from scripts.serialize import parse_json, pick
-
-if TYPE_CHECKING:
-    import jsonschema
 
 FORMAT: Final = 1
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"record-{FORMAT}.json"
@@ -131,15 +128,12 @@ def from_json(data: object, *, origin: Path) -> Runs:
     Raises:
         UsageError: ``record-invalid`` or ``record-newer``.
     """
-    import jsonschema  # noqa: PLC0415 - slow to load, and not every task reads records
-
-    written = data.get("format") if isinstance(data, Mapping) else None
-    if isinstance(written, int) and not isinstance(written, bool) and written > FORMAT:
-        msg = f"{origin.name} has format {written}; this workspace reads {FORMAT}"
+    if isinstance(data, dict) and is_newer(data, FORMAT):
+        msg = f"{origin.name} has format {data['format']}; this workspace reads {FORMAT}"
         raise UsageError("record-newer", msg, hint="update the workspace, then compare again")
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
-    if error is not None:
-        _refuse(origin, f"{error.json_path}: {error.message[:120]}")
+    fault = first_fault(data, SCHEMA)
+    if fault is not None:
+        _refuse(origin, f"{fault[0]}: {fault[1][:120]}")
     assert isinstance(data, dict)  # noqa: S101 - the schema has checked it
     metrics = {name: {"name": name, **metric} for name, metric in data["metrics"].items()}
     runs = convert({**data, "metrics": metrics}, Runs)
@@ -204,15 +198,6 @@ def read_text(path: Path) -> str:
 
 def _refuse(origin: Path, reason: str) -> NoReturn:
     raise UsageError("record-invalid", f"{origin.name} is no run record: {reason}", context=(str(origin),))
-
-
-@cache
-def _validator() -> jsonschema.Draft202012Validator:
-    """Load the schema once."""
-    import jsonschema  # noqa: PLC0415 - as above
-
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    return jsonschema.Draft202012Validator(schema)
 
 
 KEYS: Final = ("runtime", "trial", "iteration")

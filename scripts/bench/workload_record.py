@@ -25,8 +25,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from scripts.evidence.cuda_check import decode, describe_exit
+from scripts.evidence.cuda_check import describe_exit
 from scripts.model import CapabilityResult, Level, Outcome
+from scripts.osal.text import decoded
 
 MARK: Final = "@@cuda-amd-result"
 MAX_LINE: Final = 1024 * 1024
@@ -46,7 +47,7 @@ def parse_record(stderr: bytes | str) -> Record:
 
     No line, more than one, or a line that is not one JSON object: a fault.
     """
-    text = decode(stderr)
+    text = stderr if isinstance(stderr, str) else decoded(stderr)
     found = [line[line.index(MARK) + len(MARK) :].strip() for line in text.splitlines() if MARK in line]
     if len(found) != 1:
         return Record(data={}, fault=f"it printed {len(found) or 'no'} result{'s' * (len(found) > 1)}")

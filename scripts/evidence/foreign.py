@@ -42,11 +42,10 @@ from scripts.evidence.document import (
 from scripts.evidence.evidence_io import MAX_BYTES
 from scripts.host.gpu import AMD
 from scripts.host.hip import in_range
-from scripts.host.hipinfo import decode
 from scripts.model import CapabilityResult, HipSource, Level, Lock, Outcome, StackKind
 from scripts.osal.fs import read_bounded
 from scripts.osal.redaction import Redactor
-from scripts.osal.text import printable, without_ansi
+from scripts.osal.text import decoded, printable, without_ansi
 from scripts.serialize import parse_json
 
 URL: Final = "https://github.com/Speedstu/CUDA-for-AMD-Windows"
@@ -155,7 +154,7 @@ def _object(path: Path) -> Data | None:
         msg = f"{path} cannot be read: {error.strerror}"
         raise UsageError("evidence-unreadable", msg, hint="check the path") from error
     try:
-        data = parse_json(decode(raw).encode("utf-8", "replace"))
+        data = parse_json(decoded(raw).encode("utf-8", "replace"))
     except ValueError:
         return None
     return data if isinstance(data, dict) else None

@@ -96,7 +96,7 @@ def from_json(data: object) -> Validation:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         msg = f"no validation of format {FORMAT}"
         raise ValueError(msg)
-    return msgspec.convert({name: value for name, value in data.items() if name != "format"}, Validation)
+    return msgspec.convert(data, Validation)
 
 
 def unfinished(stack: str, *, started: str) -> Validation:

@@ -6,7 +6,6 @@ are found by their labels, wherever those stand, and a value reaches to the next
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -75,24 +74,6 @@ class HipInfo(Struct, frozen=True, kw_only=True):
     error: str = ""
     notes: tuple[str, ...] = ()
     recognised: bool = True
-
-
-def decode(data: bytes) -> str:
-    """Decode a file as PowerShell, cmd or an editor wrote it: UTF-16, UTF-8, else cp1252."""
-    for mark, encoding in (
-        (codecs.BOM_UTF8, "utf-8-sig"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
-    if b"\0" in data:
-        # Without a mark the zero half of an ASCII character tells the byte order.
-        return data.decode("utf-16-be" if data[:1] == b"\0" else "utf-16-le", "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
 
 
 def parse(text: str) -> HipInfo:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.model import StackKind
+from scripts.osal.text import count_of
 from scripts.preflight.libraries import ApiTable, CallSupport, Part
 from scripts.preflight.needs import Need
 from scripts.serialize import JsonRecord
@@ -68,11 +69,6 @@ def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
     return tuple(
         GroupedReason(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values()
     )
-
-
-def count_of(number: int, noun: str) -> str:
-    """Say a number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 _BY_VERSION = "cuGetProcAddress"

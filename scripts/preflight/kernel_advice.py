@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.binary.image import FileBytes, Image, read_image
-from scripts.preflight.coverage import count_of
+from scripts.osal.text import count_of
 from scripts.preflight.kernels import KernelFate, KernelStore, demangled
 from scripts.preflight.libraries import named
 from scripts.preflight.needs import Closure

@@ -19,6 +19,7 @@ from scripts.evidence.merging import (
     why_not,
 )
 from scripts.model import CapabilityResult, Outcome
+from scripts.osal.text import listed
 from scripts.preflight.needs import Need
 from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord
@@ -77,9 +78,7 @@ class ProbeWarning(JsonRecord, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """Say what failed and why it concerns the program."""
         if self.shared:
-            more = len(self.shared) - NAMED
-            names = ", ".join(self.shared[:NAMED]) + (f" and {more} more" if more > 0 else "")
-            return f"{self.failed.sentence}; the program's files ask for {names} too"
+            return f"{self.failed.sentence}; the program's files ask for {listed(self.shared, NAMED)} too"
         if self.library:
             return f"{self.failed.sentence}; the program loads {self.library}, and its calls are hidden"
         policy = self.failed.policy
