@@ -14,8 +14,7 @@ from msgspec import Struct
 from scripts.errors import FetchError, IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, Progress
 from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, is_web_page, open_url
-from scripts.net.retrying import AttemptError
-from scripts.net.session import Transport
+from scripts.net.session import AttemptError, Transport
 from scripts.net.sources import DownloadSource, Partial, Received
 from scripts.osal import fs
 

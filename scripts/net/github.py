@@ -18,8 +18,7 @@ from msgspec import Meta, Struct
 
 from scripts.errors import FetchError, UsageError
 from scripts.net.request import open_url
-from scripts.net.retrying import AttemptError, retry
-from scripts.net.session import Transport
+from scripts.net.session import AttemptError, Transport, retry
 from scripts.net.sources import allowed, origin, shown
 from scripts.osal.text import count
 

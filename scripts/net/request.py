@@ -19,8 +19,7 @@ from msgspec import Struct
 
 from scripts.errors import FetchError
 from scripts.model import NoProgress, Progress
-from scripts.net.retrying import AttemptError, retry, retry_after
-from scripts.net.session import Transport, proxies_for
+from scripts.net.session import AttemptError, Transport, proxies_for, retry, retry_after
 from scripts.net.sources import allowed, origin, shown
 from scripts.osal.text import count
 

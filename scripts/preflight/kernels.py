@@ -36,13 +36,18 @@ class PtxImage(Struct, frozen=True, kw_only=True):
     instructions: int
 
 
-class GoneKernel(Struct, frozen=True, kw_only=True, array_like=True):
-    """A kernel that is dropped: the first instruction that is not taken, and its line in the text."""
+class DroppedFunction(Struct, frozen=True, kw_only=True, array_like=True):
+    """A function that is dropped: the first instruction that is not taken, and its line in the text."""
 
     name: str
     instruction: str
     why: str
     line: int
+
+    @property
+    def text(self) -> str:
+        """Instruction and reason in a few words."""
+        return f"{self.instruction}: {self.why}" if self.why else self.instruction
 
 
 class ImageOutcome(Struct, frozen=True, kw_only=True):
@@ -62,7 +67,7 @@ class ImageOutcome(Struct, frozen=True, kw_only=True):
     image: int
     lost: str = ""
     why: str = ""
-    gone: tuple[GoneKernel, ...] = ()
+    gone: tuple[DroppedFunction, ...] = ()
     differs: dict[str, tuple[str, ...]] = {}
     refused: int = 0
 

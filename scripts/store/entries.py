@@ -20,7 +20,7 @@ from scripts.osal import fs
 from scripts.osal.paths import MAX_NAMES, MAX_PATH, refusal, refused
 
 
-class Readable(Protocol):
+class ByteStream(Protocol):
     """Something that hands out bytes."""
 
     def read(self, size: int, /) -> bytes:
@@ -208,7 +208,7 @@ def copy_in(source: Path, name: str, folder: Path, *, size: int, executable: boo
         return write_member(name, folder / name, blocks, size=size, executable=executable)
 
 
-def blocks_of(stream: Readable, size: int, block_size: int) -> Iterator[bytes]:
+def blocks_of(stream: ByteStream, size: int, block_size: int) -> Iterator[bytes]:
     """Hand out the next ``size`` bytes in blocks, fewer if the stream ends."""
     while size and (block := stream.read(min(size, block_size))):
         size -= len(block)
