@@ -347,7 +347,8 @@ class _Intake:
         row = self._insert("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?, ?)", values)
         if not why_not(document):
             cells = self._cells_of(document, seen)
-            rows = ((cells[name], row, *_columns(one)) for name, one in seen.items())
+            shown = {name: (one.level and one.level.value, one.outcome.value) for name, one in seen.items()}
+            rows = ((cells[name], row, *shown[name], one.detail) for name, one in seen.items())
             self._base.executemany("INSERT INTO observation VALUES (?, ?, ?, ?, ?)", rows)
         return row, True
 
@@ -407,10 +408,6 @@ def _read(found: _Listed) -> Document:
     if not found.regular:
         raise UsageError("evidence-unreadable", "it is no file", hint="remove it from the folder")
     return read_document(found.path)
-
-
-def _columns(one: Observation) -> tuple[str | None, str, str]:
-    return one.level.value if one.level else None, one.outcome.value, one.detail
 
 
 def _merged(rows: list[Any]) -> tuple[object, ...]:

@@ -225,6 +225,7 @@ LOG: Final = "Microsoft-Windows-Windows Defender/Operational"
 QUERY: Final = "*[System[(EventID=1116 or EventID=1117)]]"
 NEWEST: Final = 50
 _EVENT: Final = re.compile(r"<Event .*?</Event>", re.DOTALL)
+_TIME: Final = re.compile(r"SystemTime=['\"]([\d-]+T[\d:]+)")
 _FIELD: Final = r"<Data Name=['\"]{}['\"]>(.*?)</Data>"
 #: Paths of ours and of those who share the trouble.
 _OURS: Final = re.compile(r"zluda|nccl\.dll|nvcuda|cublas|cusparse|cuda-on-amd", re.IGNORECASE)
@@ -241,20 +242,17 @@ def parse_events(text: str) -> tuple[str, ...]:
     """Read the events that ``wevtutil`` prints as XML; names of fields are the same in every language."""
     found: dict[str, None] = {}
     for event in _EVENT.findall(text):
-        name, path, when = _field(event, "Threat Name"), _field(event, "Path"), _time(event)
+        name, path, at = _field(event, "Threat Name"), _field(event, "Path"), _TIME.search(event)
         if _OURS.search(path):
-            found[f"{when}: Defender took {path} for {name or 'malware'}"] = None
+            found[
+                f"{at[1] if at else 'at an unknown time'}: Defender took {path} for {name or 'malware'}"
+            ] = None
     return tuple(found)
 
 
 def _field(event: str, name: str) -> str:
     match = re.search(_FIELD.format(name), event, re.DOTALL)
     return html.unescape(match[1]).strip() if match else ""
-
-
-def _time(event: str) -> str:
-    match = re.search(r"SystemTime=['\"]([\d-]+T[\d:]+)", event)
-    return match[1] if match else "at an unknown time"
 
 
 VERSION_KEY: Final = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion"

@@ -48,7 +48,10 @@ def from_place(
     except OSError as error:
         if error.errno == errno.ENOSPC:
             job.partial.discard()
-            raise _disk_full(job) from error
+            msg = f"the disk became full while {job.artifact.id} was written"
+            hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
+            facts = (str(job.partial.blob.parent),)
+            raise FetchError("no-space", msg, context=facts, hint=hint) from error
         raise
     _compare(job, place, received)
 
@@ -115,19 +118,16 @@ def _compare(job: DownloadJob, place: DownloadSource, received: Received) -> Non
     if received.sha256 == artifact.sha256:
         return
     job.partial.discard()
-    msg = "the bytes have another SHA-256 than pinned"
-    raise AttemptError(
-        msg,
-        wrong_bytes=True,
-        context=(
-            f"name:     {artifact.id}",
-            f"from:     {place.label}",
-            f"expected: {artifact.sha256}",
-            f"got:      {received.sha256}",
-            f"size:     {received.size:,} bytes, pinned {_size_text(artifact)}",
-            f"begins:   {received.head!r}",
-        ),
+    facts = (
+        f"name:     {artifact.id}",
+        f"from:     {place.label}",
+        f"expected: {artifact.sha256}",
+        f"got:      {received.sha256}",
+        f"size:     {received.size:,} bytes, pinned {_size_text(artifact)}",
+        f"begins:   {received.head!r}",
     )
+    msg = "the bytes have another SHA-256 than pinned"
+    raise AttemptError(msg, wrong_bytes=True, context=facts)
 
 
 def _refuse_web_page(artifact: Artifact, block: bytes) -> None:
@@ -157,13 +157,6 @@ def _too_large(job: DownloadJob, head: bytes) -> AttemptError:
         return AttemptError(msg)
     msg = f"the body goes on after the pinned {job.limit:,} bytes"
     return AttemptError(msg, wrong_bytes=True, context=(f"begins: {head!r}",))
-
-
-def _disk_full(job: DownloadJob) -> FetchError:
-    """Describe a disk that filled up on the way."""
-    msg = f"the disk became full while {job.artifact.id} was written"
-    hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
-    return FetchError("no-space", msg, context=(str(job.partial.blob.parent),), hint=hint)
 
 
 def _size_text(artifact: Artifact) -> str:

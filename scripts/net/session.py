@@ -165,7 +165,9 @@ def retry(url: str, transport: Transport, ask: Callable[[requests.Session], T]) 
                 return ask(session)
             except AttemptError as error:
                 if delay is None or not error.transient:
-                    raise _final(url, error) from None
+                    hint = error.hint or "Check the network and the proxy settings, then run the task again."
+                    facts = (f"url: {shown(url)}", *error.context)
+                    raise FetchError(error.reference, str(error), context=facts, hint=hint) from None
                 transport.sleep(max(delay, error.wait))
     raise AssertionError(url)  # the last round returns or raises
 
@@ -179,9 +181,3 @@ def retry_after(value: str) -> float:
         except (ValueError, OverflowError):
             return 0.0
     return min(float(seconds), LONGEST_WAIT)
-
-
-def _final(url: str, error: AttemptError) -> FetchError:
-    """Make the error to show where nothing else is tried."""
-    hint = error.hint or "Check the network and the proxy settings, then run the task again."
-    return FetchError(error.reference, str(error), context=(f"url: {shown(url)}", *error.context), hint=hint)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from scripts.binary.fatbin import (
     MAGIC,
@@ -146,7 +146,7 @@ class _Tally(Struct):
     modules: int = 0
     unknown: int = 0
     why: str = ""
-    lost: int = 0
+    kernels_lost: int = 0
     uncounted: str = ""
 
     def unseen(self, why: str) -> None:
@@ -174,7 +174,7 @@ class _Tally(Struct):
                 if isinstance(kernels, Unopened):
                     self.uncounted = self.uncounted or kernels.reason
                 else:
-                    self.lost += kernels
+                    self.kernels_lost += kernels
 
 
 def _summary(
@@ -202,22 +202,16 @@ def _summary(
             tally.unseen("it is of a kind that is not known")
         elif kinds["lto"]:
             tally.unseen("it is meant for linking while the program runs")
-    return Code(
+    code = Code(
         section=section,
         relocatable=section.startswith(RELOCATABLE),
         ptx=tuple(sorted((*target, n) for target, n in ptx.items())),
         sass=tuple(sorted((*target, n) for target, n in sass.items())),
-        modules=tally.modules,
-        sass_only=tally.sass_only,
-        kernels_lost=None if tally.uncounted else tally.lost,
-        uncounted=tally.uncounted,
-        stubs=tally.stubs,
-        special=tally.special,
-        unknown=tally.unknown,
-        why=tally.why,
         complete=complete,
         limit=limit,
+        **asdict(tally),
     )
+    return replace(code, kernels_lost=None) if code.uncounted else code
 
 
 _NO_STRINGS: Final = (

@@ -16,7 +16,7 @@ from scripts.net.sources import last_component
 from scripts.osal import fs
 from scripts.osal.fs import paths_below
 from scripts.store.cache import Cache, clear_away, in_use, not_writable, publish
-from scripts.store.entries import Limits, Unpacked, copy_in
+from scripts.store.entries import Limits, copy_in
 from scripts.store.fetch import no_space, require_space
 from scripts.store.trees import (
     Change,
@@ -144,7 +144,8 @@ def _make(
             finally:
                 if hashing is not None:
                     _require_blob(artifact, blob, hashing.result())
-        tree = _tree(artifact, final, unpacked)
+        listed = tuple(sorted(unpacked, key=lambda file: file.path))
+        tree = UnpackedTree(path=final, root=artifact.root, files=listed)
         _require_members(artifact, tree)
         return tree
 
@@ -178,7 +179,7 @@ def _is_changed(artifact: Artifact, blob: Path) -> bool:
 
 def _unpack_into(
     artifact: Artifact, blob: Path, work: Path, progress: Progress, limits: Limits
-) -> list[Unpacked]:
+) -> list[TreeFile]:
     """Write the artifact's files into ``work``; the readers are loaded by who has something to unpack."""
     from scripts.store import zip_reader  # noqa: PLC0415 - see above
     from scripts.store.tar_reader import unpack_tar_gz  # noqa: PLC0415 - see above
@@ -197,7 +198,7 @@ def _unpack_into(
         return _raw(artifact, blob, work, advance)
 
 
-def _raw(artifact: Artifact, blob: Path, work: Path, advance: Callable[[int], None]) -> list[Unpacked]:
+def _raw(artifact: Artifact, blob: Path, work: Path, advance: Callable[[int], None]) -> list[TreeFile]:
     """Take the blob itself as the only file, under its member's path or its URL's last component."""
     names = [member_path(artifact.root, member) for member in artifact.members]
     name = (names or [n for url in artifact.urls if (n := last_component(url))] or [artifact.id])[0]
@@ -216,14 +217,6 @@ def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
         f"the stored archive of {artifact.id} is no longer the pinned one; it was removed",
         context=(f"file:     {blob}", f"expected: {artifact.sha256}", f"got:      {sha256}"),
         hint="run the command again to fetch it again; if this happens twice, check the disk",
-    )
-
-
-def _tree(artifact: Artifact, path: Path, unpacked: list[Unpacked]) -> UnpackedTree:
-    """Describe what was unpacked, sorted by path."""
-    listed = (TreeFile(path=f.path, sha256=f.sha256, size=f.size, link=f.link) for f in unpacked)
-    return UnpackedTree(
-        path=path, root=artifact.root, files=tuple(sorted(listed, key=lambda file: file.path))
     )
 
 

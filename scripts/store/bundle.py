@@ -131,7 +131,9 @@ def take_bundle(
         match = _NAME.fullmatch(member.name)
         artifact = wanted.get(match[1]) if match else None
         if artifact is None:
-            raise _foreign(path, member.name)
+            msg = f"the bundle holds something that this pins.lock does not name: {member.name[:100]!r}"
+            hint = "use the pins.lock of the machine where the bundle was made; nothing of it was taken"
+            raise ArchiveError("bundle-foreign", msg, context=(str(path),), hint=hint)
         if not member.stored or artifact.size not in {None, member.size}:
             raise _unreadable(path, f"{member.name} has {member.size:,} bytes, pinned {artifact.size}")
         found[member.name] = artifact
@@ -216,12 +218,6 @@ def _require(artifact: Artifact, where: Path, sha256: str) -> None:
     context = (f"file:     {where}", f"expected: {artifact.sha256}", f"got:      {sha256}")
     hint = "fetch and bundle it again on the other machine; if this happens twice, check its disk"
     raise IntegrityError("bundle-changed", msg, context=context, hint=hint)
-
-
-def _foreign(path: Path, name: str) -> ArchiveError:
-    msg = f"the bundle holds something that this pins.lock does not name: {name[:100]!r}"
-    hint = "use the pins.lock of the machine where the bundle was made; nothing of it was taken"
-    return ArchiveError("bundle-foreign", msg, context=(str(path),), hint=hint)
 
 
 def _unreadable(path: Path, why: str) -> ArchiveError:

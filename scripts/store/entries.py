@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from scripts.errors import ArchiveError
 from scripts.osal import fs
 from scripts.osal.paths import MAX_NAMES, MAX_PATH, refusal, refused
+from scripts.store.trees import TreeFile
 
 
 class ByteStream(Protocol):
@@ -64,15 +65,6 @@ class Limits(Struct, frozen=True, kw_only=True):
             raise archive_error("archive-bomb", f"{name!r} grows from {packed:,} to {size:,} bytes")
 
 
-class Unpacked(Struct, frozen=True, kw_only=True):
-    """One file as it was written; ``link`` is a symbolic link's target, relative to its folder."""
-
-    path: str
-    sha256: str
-    size: int
-    link: str = ""
-
-
 def write_member(
     name: str,
     destination: Path,
@@ -81,7 +73,7 @@ def write_member(
     size: int,
     executable: bool,
     crc: int | None = None,
-) -> Unpacked:
+) -> TreeFile:
     """Write one member and hash it on the way; it must have exactly ``size`` bytes (and the ``crc``).
 
     The file is read-only when this returns.
@@ -103,7 +95,7 @@ def write_member(
         raise refused(name, "less-than-declared", f"holds {written:,} of the declared {size:,} bytes")
     if crc is not None and check != crc:
         raise refused(name, "wrong-crc", "does not match its checksum")
-    return Unpacked(path=name, sha256=digest.hexdigest(), size=size)
+    return TreeFile(path=name, sha256=digest.hexdigest(), size=size)
 
 
 def refuse_mode(name: str, mode: int) -> None:
@@ -157,7 +149,7 @@ class Link(Struct, frozen=True, kw_only=True):
         return cls(name=name, target=target, hard=hard)
 
 
-def make_links(links: list[Link], folder: Path, written: list[Unpacked], limits: Limits) -> list[Unpacked]:
+def make_links(links: list[Link], folder: Path, written: list[TreeFile], limits: Limits) -> list[TreeFile]:
     """Make the links below ``folder`` and return ``written`` with them at its end.
 
     Hard links become copies. Symbolic links do too on Windows, which reserves them to administrators.
@@ -183,7 +175,7 @@ def make_links(links: list[Link], folder: Path, written: list[Unpacked], limits:
         else:
             text = posixpath.relpath(link.target, posixpath.dirname(link.name) or ".")
             (folder / link.name).symlink_to(text)
-            made[link.name] = Unpacked(path=link.name, sha256=source.sha256, size=source.size, link=text)
+            made[link.name] = TreeFile(path=link.name, sha256=source.sha256, size=source.size, link=text)
     return list(made.values())
 
 
@@ -200,7 +192,7 @@ def _ends(leads: dict[str, str]) -> dict[str, str]:
     return ends
 
 
-def copy_in(source: Path, name: str, folder: Path, *, size: int, executable: bool = False) -> Unpacked:
+def copy_in(source: Path, name: str, folder: Path, *, size: int, executable: bool = False) -> TreeFile:
     """Copy a file to the path ``name`` below ``folder``, hashing it on the way."""
     fs.long_path(folder / name).parent.mkdir(parents=True, exist_ok=True)
     with fs.long_path(source).open("rb", buffering=0) as file:

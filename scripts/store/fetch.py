@@ -126,7 +126,9 @@ def fetch(
             fs.remove(blob)
         usable = _usable(places, offline=options.offline)
         if not usable:
-            raise _offline(artifact)
+            msg = f"{artifact.id} is not in the store, and nothing is downloaded offline"
+            hint = "run once without --offline, or give --mirror=FOLDER with the file in it"
+            raise FetchError("offline-missing", msg, context=artifact.urls, hint=hint)
         _require_space(artifact, cache)
         blob.parent.mkdir(exist_ok=True)
         # Talking to servers takes a tenth of a second to import; most runs have everything already.
@@ -184,10 +186,3 @@ def _storage(blob: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise not_writable(blob.parent, error) from error
-
-
-def _offline(artifact: Artifact) -> FetchError:
-    """Describe an artifact that is missing while nothing may be downloaded."""
-    msg = f"{artifact.id} is not in the store, and nothing is downloaded offline"
-    hint = "run once without --offline, or give --mirror=FOLDER with the file in it"
-    return FetchError("offline-missing", msg, context=artifact.urls, hint=hint)

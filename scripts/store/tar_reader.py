@@ -21,7 +21,8 @@ from scripts.osal import fs
 from scripts.osal.paths import PathNames, refused
 from scripts.osal.text import count
 from scripts.store import entries
-from scripts.store.entries import Limits, Link, Unpacked, archive_error, make_links
+from scripts.store.entries import Limits, Link, archive_error, make_links
+from scripts.store.trees import TreeFile
 
 _BLOCK: Final = tarfile.BLOCKSIZE
 _READ: Final = 256 * 1024
@@ -59,13 +60,13 @@ class _Tar(Struct):
     limits: Limits
     advance: Callable[[int], None]
     names: PathNames
-    written: list[Unpacked] = field(default_factory=list)
+    written: list[TreeFile] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     total: int = 0
     count: int = 0
 
 
-def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[int], None]) -> list[Unpacked]:
+def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[int], None]) -> list[TreeFile]:
     """Write every member of the tar below ``folder`` and return what was written, in the tar's order.
 
     ``advance`` is given unpacked bytes. Links are made last, so that nothing can be written through one.

@@ -145,7 +145,7 @@ def _kernels(result: PreflightResult, out: Out) -> None:
         taken = count_of(unchecked, "instruction")
         out.line(f"  types of operands are not checked: {taken} taken by form alone")
     for way in result.avoid if result.details else result.avoid[:AVOIDED]:
-        out.line(f"  {way.sentence}{f' [{way.source}]' if result.details else ''}")
+        out.line(f"  {way.sentence}{f' [{way.row.source}]' if result.details else ''}")
 
 
 def _loaded(result: PreflightResult) -> list[Code]:
