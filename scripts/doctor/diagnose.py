@@ -211,26 +211,22 @@ def _finding(fit: Fit, event: Event, facts: Facts, known: Knowledge) -> Finding:
     rocm = event.native
     said = (rocm and cause.cause_rocm) or cause.cause
     steps = (rocm and cause.fix_rocm) or cause.fix
+    shown = fit.positions  # of many lines the first ones, and the last
+    if len(shown) > EVIDENCE:
+        shown = (*shown[: EVIDENCE - 1], shown[-1])
     if rocm:  # nothing has to be wrapped there
         steps = tuple(sorted(steps, key=lambda step: "invoke wrap" in step))
     return Finding(
         reference=cause.reference,
         rule=cause.id,
         confidence=confidence_of(fit, known),
-        evidence=event.quote(_first_and_last(fit.positions)),
+        evidence=event.quote(shown),
         cause=_with_names(_filled(said, fit, event, facts), fit, event),
         fix=tuple(_filled(step, fit, event, facts) for step in steps),
         tell=() if fit.decided else tuple(_filled(one, fit, event, facts) for one in cause.tell),
         docs=cause.docs,
         key=fit.key,
     )
-
-
-def _first_and_last(positions: Sequence[int]) -> tuple[int, ...]:
-    """Choose lines to quote: the first ones, and the last."""
-    if len(positions) > EVIDENCE:
-        return (*positions[: EVIDENCE - 1], positions[-1])
-    return tuple(positions)
 
 
 def _filled(text: str, fit: Fit, event: Event, facts: Facts) -> str:

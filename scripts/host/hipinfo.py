@@ -140,9 +140,11 @@ def _device(block: dict[str, str]) -> Device:
     arch = _GFX.search(block.get("gcnArchName", ""))
     gfx = arch[0].partition(":")[0].lower() if arch else _old_gfx(block.get("gcnArch", ""))
     flag = _number(block.get("isIntegrated", ""))
+    # What follows the first line belongs to something else.
+    name = block.get("Name", "").strip().partition("\n")[0].strip()
     return Device(
         number=_number(block.get("device#", "")),
-        name=_first_line(block.get("Name", "")) or None,
+        name=name or None,
         bus=_number(block.get("pciBusID", "")),
         slot=_number(block.get("pciDeviceID", "")),
         gfx=gfx,
@@ -195,11 +197,6 @@ def _notes(devices: tuple[Device, ...], error: str, text: str) -> Iterator[str]:
         yield f"hipInfo names device {numbers} as a neighbour but does not describe it."
 
 
-def _first_line(value: str) -> str:
-    """Return the first line that is not blank; what follows it belongs to something else."""
-    return next((line.strip() for line in value.splitlines() if line.strip()), "")
-
-
 def _number(value: str) -> int | None:
     """Read a whole number at the start of a value, or alone on a line of it."""
     match = _NUMBER.match(value) or _LONE.search(value)
@@ -216,8 +213,3 @@ def _old_gfx(value: str) -> str | None:
     """Read the number that releases before ``gcnArchName`` printed, where it names a known gfx."""
     number = _number(value)
     return f"gfx{number}" if number is not None and is_known_gfx(f"gfx{number}") else None
-
-
-def without_filters(environ: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return an environment in which HIP lists every device under its own number."""
-    return {name: value for name, value in environ if name.upper() not in FILTERS}

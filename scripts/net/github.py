@@ -176,7 +176,8 @@ class GitHub(Struct, frozen=True, kw_only=True):
 
     def _explained(self, url: str, error: AttemptError) -> FetchError | None:
         """Turn GitHub's refusals into errors that say what to do; ``None`` leaves it to the general rule."""
-        if error.status in _LIMITED and _is_limited(error.headers):
+        asked_to_wait = error.headers.get("X-RateLimit-Remaining") == "0" or "Retry-After" in error.headers
+        if error.status in _LIMITED and asked_to_wait:
             return _rate_limited(url, error.headers, token=bool(self.token))
         if error.status == _NOT_FOUND:
             msg = "there is no such release, or it is private"
@@ -191,10 +192,6 @@ class GitHub(Struct, frozen=True, kw_only=True):
         msg = f"{origin(self.api)[1]} sends an answer that cannot be read as release metadata"
         hint = "try again later; if CUDA_AMD_GITHUB_API is set, check that it is a GitHub API address"
         return FetchError("upstream-malformed", msg, context=(f"{self.api}/{path}",), hint=hint)
-
-
-def _is_limited(headers: Mapping[str, str]) -> bool:
-    return headers.get("X-RateLimit-Remaining") == "0" or "Retry-After" in headers
 
 
 def _rate_limited(url: str, headers: Mapping[str, str], *, token: bool) -> FetchError:

@@ -204,13 +204,9 @@ def linked() -> frozenset[str]:
 
 
 @cache
-def _system() -> re.Pattern[str]:
-    return re.compile(rules_file()["system"])
-
-
 def of_system(function: str) -> bool:
     """Whether NVIDIA's driver brings a function."""
-    return _system().fullmatch(function) is not None
+    return re.fullmatch(rules_file()["system"], function) is not None
 
 
 @cache
