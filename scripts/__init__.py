@@ -48,7 +48,7 @@ OWNERS: Final[dict[str, tuple[str, ...]]] = {
     "isal": ("store",),
     "filelock": ("osal", "store", "staging"),
     "platformdirs": ("app",),
-    "jsonschema": ("evidence", "bench"),
+    "jsonschema": ("evidence",),
     "PIL": ("bench",),
     "ctypes": ("osal", "host", "inside"),
     "winreg": ("host",),

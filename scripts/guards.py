@@ -7,7 +7,6 @@ are data (``data/guards.toml``).
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from scripts.errors import TargetError
 from scripts.osal.fs import extended_path
+from scripts.serialize import data_table
 
 REFERENCE: Final = "anti-cheat"
 WHY: Final = "foreign libraries inside a guarded game get players banned"
@@ -27,7 +27,6 @@ WORDS: Final = 32
 #: Where an Unreal program's own files lie below its project's folder.
 BELOW: Final = (("Binaries", "Win64"), ("Binaries", "WinGDK"), ("Binaries", "Linux"))
 
-_DATA: Final = Path(__file__).parent / "data" / "guards.toml"
 Folder = TypeVar("Folder", bound=PurePath)
 
 
@@ -70,7 +69,7 @@ class _Table(NamedTuple):
 @cache
 def _table() -> _Table:
     """Read the data once."""
-    data = tomllib.loads(_DATA.read_text(encoding="utf-8"))
+    data = data_table("guards.toml")
     found = tuple(
         Guard(row["name"], *(tuple(row.get(key, ())) for key in ("begins", "ends"))) for row in data["guard"]
     )

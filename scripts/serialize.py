@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from functools import cache
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Final, NoReturn
 
 import msgspec
 from msgspec import Struct
 
+#: The tables that come with the workspace.
+DATA: Final = Path(__file__).resolve().parent / "data"
 #: Whole numbers in a file are sizes, counts and times: none needs more bits.
 MAX_NUMBER: Final = 2**63
+
+
+@cache
+def data_table(name: str) -> dict[str, Any]:
+    """Read one of the TOML files in ``data``, once."""
+    import tomllib  # noqa: PLC0415 - some runs read no table
+
+    return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
 
 
 class JsonRecord(Struct, frozen=True, kw_only=True):

@@ -147,11 +147,6 @@ def valued(enumeration: str, number: int) -> StatusCode | None:
     return numbers.get(number) or numbers.get(number & 0xFFFFFFFF if number < 0 else number)
 
 
-def texted(text: str, *enumerations: str) -> StatusCode | None:
-    """Find a code by the text that its API prints for it."""
-    return next((code for name in enumerations if (code := tables().texts[name].get(text))), None)
-
-
 def windows_status(number: int) -> tuple[StatusCode, ...]:
     """Find what a Windows process ended with: 32 or 64 bits, signed or not, the likeliest first.
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import re
-import tomllib
 from collections.abc import Iterable
 from re import _constants as codes  # type: ignore[attr-defined]  # how the re module names parts of a pattern
 from re import _parser as parser  # type: ignore[attr-defined]  # the only one who knows a pattern's parts
@@ -13,11 +12,12 @@ import pytest
 from scripts.doctor.context import read_context
 from scripts.doctor.diagnose import diagnose, fitting
 from scripts.doctor.event import CONDITIONS_OF_EVENTS, read_event
-from scripts.doctor.knowledge import KNOWLEDGE, RANKS, REFERENCES, Confidence, knowledge, read_knowledge
+from scripts.doctor.knowledge import RANKS, REFERENCES, Confidence, knowledge, read_knowledge
 from scripts.doctor.log_sampling import sample_log
 from scripts.doctor.machine import Facts
 from scripts.doctor.object_reader import owners
-from scripts.doctor.phrases import PHRASES, phrase_book, read_phrases
+from scripts.doctor.phrases import phrase_book, read_phrases
+from scripts.serialize import data_table
 from scripts.statuses import tables
 from tests.doctor_cases import cases, first_finding, ordinary, reports, score
 from tools import doctor_confidence
@@ -36,7 +36,7 @@ HARMLESS = re.compile(
     r"switch (?:it|cuDNN) off(?: in the program)?|Switch cuDNN off|switch cuDNN off|"
     r"DISABLE_ADDMM_(?:CUDA|HIP)_LT|Switch the integrated GPU off",
 )
-DOCUMENT = tomllib.loads(KNOWLEDGE.read_text(encoding="utf-8"))
+DOCUMENT = data_table("knowledge.toml")
 #: Rows for which no public report with its text was at hand; what they rest on is a reference.
 WITHOUT_REPORT = frozenset({"cuda-build-code", "code-rocblas-start", "absent-hipblaslt", "code-antivirus"})
 
@@ -146,7 +146,7 @@ def literal_runs(pattern: Iterable[tuple[Any, Any]]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("message", phrase_book().phrases.values(), ids=lambda message: message.name)
+@pytest.mark.parametrize("message", phrase_book().phrases.values(), ids=list(phrase_book().phrases))
 def test_every_way_to_match_a_line_holds_a_word_that_leads_to_it(message: Any) -> None:
     if not message.words:
         assert message.user, "a log's every line would be looked at"
@@ -159,7 +159,7 @@ def test_every_way_to_match_a_line_holds_a_word_that_leads_to_it(message: Any) -
     assert unreachable == []
 
 
-@pytest.mark.parametrize("message", phrase_book().phrases.values(), ids=lambda message: message.name)
+@pytest.mark.parametrize("message", phrase_book().phrases.values(), ids=list(phrase_book().phrases))
 def test_words_are_in_the_form_that_lines_are_compared_in(message: Any) -> None:
     for word in message.words:
         assert word == word.lower()
@@ -200,7 +200,7 @@ def test_a_row_that_no_log_could_show_is_refused() -> None:
 
 
 def test_a_phrase_with_an_unknown_key_is_refused() -> None:
-    document = tomllib.loads(PHRASES.read_text(encoding="utf-8"))
+    document = copy.deepcopy(data_table("phrases.toml"))
     document["phrase"]["amd"]["colour"] = "red"
     with pytest.raises(ValueError, match="colour"):
         read_phrases(document)

@@ -13,8 +13,7 @@ from scripts.lock.package_index import IndexedFile
 from scripts.lock.proposals import completed, fits, proposed_for
 from scripts.lock.reader import read_lock
 from scripts.model import Gpu, HipRoot, Host, Level, Lock, StackKind
-from scripts.staging.foreign import select_for
-from scripts.staging.select import only_when_named, select_stack
+from scripts.staging.select import only_when_named, select_for, select_stack
 
 LOCK = read_lock(Path(__file__).resolve().parents[1] / "pins.lock")
 SYSTEMS = ("windows", "linux")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scripts.host import hipinfo
 from scripts.host.hipinfo import Device, HipInfo
+from scripts.osal.text import decoded
 
 DATA = Path(__file__).parent / "data" / "hipinfo"
 WHOLE = ("two-devices-xnack", "integrated-first", "renumbered")
@@ -18,7 +19,7 @@ GIB = 1 << 30
 
 
 def sample(name: str) -> str:
-    return hipinfo.decode((DATA / f"{name}.txt").read_bytes())
+    return decoded((DATA / f"{name}.txt").read_bytes())
 
 
 def read(name: str) -> HipInfo:
@@ -204,7 +205,7 @@ def test_shapes_say_the_same(name: str, shape: str) -> None:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_encodings_say_the_same(encoding: str) -> None:
     data = ENCODINGS[encoding](sample("integrated-first"))
-    assert essence(hipinfo.parse(hipinfo.decode(data))) == [RAPHAEL, XTX]
+    assert essence(hipinfo.parse(decoded(data))) == [RAPHAEL, XTX]
 
 
 def test_a_log_line_inside_a_field_does_not_hide_it() -> None:
@@ -310,5 +311,5 @@ def test_any_machine_in_any_shape_is_read_back(devices: list[Device], shape: str
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300))
 def test_no_bytes_make_it_fail(data: bytes) -> None:
-    info = hipinfo.parse(hipinfo.decode(data + sample("renumbered").encode()[: len(data)]))
+    info = hipinfo.parse(decoded(data + sample("renumbered").encode()[: len(data)]))
     hipinfo.gpus(info)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
 
 import pytest
 from packaging.version import Version
 
-from scripts.host import gpu, support
+from scripts.host import gpu, hip_libraries, support
 from scripts.host.support import SupportLevel
+from scripts.serialize import data_table
 
-DATA = Path(gpu.TABLE).parent
-MODELS = tomllib.loads((DATA / "gpus.toml").read_text(encoding="utf-8"))
-HIP = support.document()
+MODELS = data_table(gpu.TABLE)
+HIP = data_table(hip_libraries.TABLE)
 
 
 @pytest.mark.parametrize(

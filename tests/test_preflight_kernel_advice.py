@@ -152,7 +152,7 @@ def test_each_kernel_is_counted_for_the_first_way_around_it(tmp_path: Path) -> N
     kernels = code("gemm_forward_4bit_x", "_Z3addI13__nv_bfloat16EvPT_", "plain", "_Z4halfP6__half")
     files = {"app.exe": exe({"ctranslate2.dll": ["run"]}), "ctranslate2.dll": dll(sections=kernels)}
     found = avoidances(tuple(missing(tmp_path, files).values()))
-    assert [(way.id, way.kernels, way.set) for way in found] == [
+    assert [(way.row.id, way.kernels, way.row.set) for way in found] == [
         ("ctranslate2-half", 2, {}),
         ("ctranslate2-awq", 1, {}),
     ]

@@ -7,14 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from scripts.preflight.coverage import cover
 from scripts.preflight.libraries import (
-    DATA,
     CallSupport,
     alternatives,
     api_table,
@@ -25,6 +23,7 @@ from scripts.preflight.libraries import (
 )
 from scripts.preflight.needs import Need
 from scripts.preflight.packaging import environments, installed, is_python
+from scripts.serialize import data_table
 from tests.elf_files import elf
 from tests.fatbins import container, ptx, sass
 from tests.preflight_programs import dll, examined, exe, ship, zluda
@@ -115,7 +114,7 @@ def test_runtime_functions_become_the_drivers() -> None:
 
 @pytest.mark.parametrize("table", ["zluda-v6-preview.69", "zluda-v7-preview.10"])
 def test_every_driver_function_of_the_runtimes_table_exists(table: str) -> None:
-    rows = tomllib.loads((DATA / "cudart.toml").read_text(encoding="utf-8"))
+    rows = data_table("cudart.toml")
     api = api_table(table)
     assert api is not None
     named_there = {call for calls in rows["calls"].values() for call in calls}
@@ -137,7 +136,7 @@ def traced() -> dict[str, set[str]]:
 
 
 def test_the_runtimes_table_is_what_was_traced() -> None:
-    calls = tomllib.loads((DATA / "cudart.toml").read_text(encoding="utf-8"))["calls"]
+    calls = data_table("cudart.toml")["calls"]
     compared = traced().keys() & calls.keys()
     assert len(compared) > 80
     for function in sorted(compared):

@@ -18,9 +18,8 @@ from scripts.app.wrap.wrap import wrap
 from scripts.app.wrap.wrap_types import Inspected, WrapResult
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
-from scripts.evidence.evidence_io import write_document
+from scripts.evidence.evidence_io import Filed, write_document
 from scripts.evidence.matrix import matrix as matrix_of
-from scripts.evidence.regressions import Filed
 from scripts.evidence.store import open_store
 from scripts.launch.profiles import TORCH_POLICY
 from scripts.model import Gpu, Level, Outcome, StackKind

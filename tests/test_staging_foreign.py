@@ -9,7 +9,7 @@ import pytest
 from scripts.errors import HostError, UsageError
 from scripts.lock.reader import read_lock
 from scripts.model import Level
-from scripts.staging.foreign import select_for
+from scripts.staging.select import select_for
 
 LOCK = read_lock(Path(__file__).resolve().parents[1] / "pins.lock")
 

@@ -130,7 +130,6 @@ def test_entries_are_listed_with_their_size(cache: Cache) -> None:
         ("runtime", "rt-1", 3),
         ("tree", KEY, 3),
     ]
-    assert all(entry.mtime > 0 for entry in cache.entries() if entry.kind is EntryKind.BLOB)
 
 
 def share(cache: Cache) -> None:
@@ -230,13 +229,13 @@ def test_a_linked_tag_is_no_tag(cache: Cache, tmp_path: Path) -> None:
 def test_an_entry_outside_the_buckets_is_refused(cache: Cache, tmp_path: Path, path: str) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
-    entry = CacheEntry(kind=EntryKind.BLOB, key=KEY, path=cache.root / path, bytes=0, mtime=0)
+    entry = CacheEntry(kind=EntryKind.BLOB, key=KEY, path=cache.root / path, bytes=0)
     with pytest.raises(ConflictError) as caught:
         cache.remove(entry)
     assert caught.value.reference == "not-a-cache-entry"
     assert victim.exists()
     with pytest.raises(ConflictError):
-        cache.remove(CacheEntry(kind=EntryKind.TREE, key=KEY, path=victim, bytes=0, mtime=0))
+        cache.remove(CacheEntry(kind=EntryKind.TREE, key=KEY, path=victim, bytes=0))
     assert victim.exists()
 
 

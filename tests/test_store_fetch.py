@@ -24,8 +24,7 @@ from msgspec.structs import replace
 from scripts.errors import ExitCode, FetchError, IntegrityError, UsageError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Trust
 from scripts.net import request
-from scripts.net.retrying import DELAYS
-from scripts.net.session import Transport
+from scripts.net.session import DELAYS, Transport
 from scripts.net.sources import HashingWriter
 from scripts.osal import fs
 from scripts.store.cache import Cache

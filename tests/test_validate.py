@@ -28,12 +28,12 @@ from scripts.evidence.document import (
     Provenance,
     Subject,
 )
-from scripts.evidence.evidence_io import read_document
-from scripts.evidence.regressions import Filed, find_regressions
+from scripts.evidence.evidence_io import Filed, read_document
 from scripts.evidence.validation import (
     Validation,
     ValidationStep,
     ValidationVerdict,
+    find_regressions,
     from_json,
     junit,
     markdown,

@@ -17,9 +17,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scripts.doctor.knowledge import CONFIDENCE, Confidence, knowledge
+from scripts.doctor.knowledge import Confidence, knowledge
+from scripts.serialize import DATA
 from tests.doctor_cases import Case, cases, first_finding, reports
 
+CONFIDENCE = DATA / "confidence.toml"
 PRIOR, WEIGHT = 0.6, 3.0
 #: What an answer counts that the row was written or mended with.
 KNOWN = 0.25

@@ -15,10 +15,10 @@ from scripts.evidence.matrix import DocumentFact, document_fact
 from scripts.evidence.merging import Cell, strongest
 from scripts.evidence.store import EvidenceStore
 from scripts.host.gpu import named_models
-from scripts.host.hipinfo import decode, parse
+from scripts.host.hipinfo import parse
 from scripts.host.support import USUAL, NativeWay, native_ways, no_stack_possible
 from scripts.model import Level, Lock, Outcome, StackKind
-from scripts.osal.text import printable
+from scripts.osal.text import decoded, printable
 from scripts.serialize import JsonRecord
 from scripts.staging.select import NAME_OF_OS
 
@@ -249,7 +249,7 @@ def meant_gpu(text: str) -> GpuMatch:
         UsageError: none is known by it, or more than ``MOST_MEANT`` architectures are.
     """
     is_file = text == "-" or ("\n" not in text and len(text) < LONGEST_PATH and Path(text).is_file())
-    match = find_gpu(decode(read_hipinfo(text)) if is_file else text)
+    match = find_gpu(decoded(read_hipinfo(text)) if is_file else text)
     if not match.gfx:
         msg = f"no GPU is known by --for-gpu={_brief(text)}"
         raise UsageError("gpu-not-found", msg, hint=HOW_TO_NAME)

@@ -21,9 +21,10 @@ from scripts.app.preflight import CACHE_FOLDER, kernel_store
 from scripts.app.stack_facts import stack_facts
 from scripts.app.verify import verify_active
 from scripts.binary.properties import company, file_version
-from scripts.doctor.machine import AMD, WORTH_A_LOOK, Facts, Line, MachineState, StageFact, Status
+from scripts.doctor.machine import WORTH_A_LOOK, Facts, Line, MachineState, StageFact, Status
 from scripts.doctor.program_libraries import NVIDIA_NAME, ZLUDA_MARK, FoundLibrary, Missing
 from scripts.errors import WorkspaceError
+from scripts.host.gpu import AMD
 from scripts.host.hip_libraries import RUNTIME, kernels_for
 from scripts.host.windows import system32, threat_events, windows_build
 from scripts.host.windows_scan import WinRegistry

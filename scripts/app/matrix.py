@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,7 @@ from scripts.host.gpu import TABLE
 from scripts.osal.fs import read_bounded, write_atomic
 from scripts.osal.paths import user_path
 from scripts.probing.catalogue import probes
-from scripts.serialize import JsonRecord, jsonable, parse_json
+from scripts.serialize import JsonRecord, data_table, jsonable, parse_json
 from scripts.site.changes import (
     MatrixChange,
     SiteBuild,
@@ -148,7 +147,7 @@ def _content(ws: Workspace) -> SiteContent:
     """Gather what the site is made from."""
     # Documents speak about the checkout's own stacks, whichever lock is in use.
     lock = lock_of(ws, own=True)
-    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["model"]
+    rows = data_table(TABLE)["model"]
     models = tuple(GpuModel(name=row["name"], gfx=row["gfx"], family=row["generation"]) for row in rows)
     with open_store() as store:
         store.ingest(ws.evidence)

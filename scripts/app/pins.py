@@ -22,8 +22,7 @@ from scripts.lock.writer import format_lock, save_lock, with_artifact
 from scripts.model import Artifact, ArtifactFormat, Lock, Progress, Trust
 from scripts.net.github import API, Asset, AssetRef, GitHub, api_base
 from scripts.net.request import MAX_BYTES, HashedUrl, hash_url, is_web_page
-from scripts.net.retrying import SHORT_DELAYS
-from scripts.net.session import Transport
+from scripts.net.session import SHORT_DELAYS, Transport
 from scripts.serialize import JsonRecord, pick
 from scripts.store.fetch import FetchAction
 

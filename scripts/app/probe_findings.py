@@ -9,8 +9,7 @@ from typing import Final
 from scripts.app.context import Staged, Workspace, within
 from scripts.app.evidence_lookup import evidence_store
 from scripts.errors import WorkspaceError
-from scripts.evidence.evidence_io import FILE_NAME, read_document
-from scripts.evidence.regressions import Filed
+from scripts.evidence.evidence_io import FILE_NAME, Filed, read_document
 from scripts.launch.profiles import Applied, Setting
 from scripts.preflight.examine import Examined
 from scripts.probing.catalogue import probes

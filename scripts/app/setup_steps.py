@@ -43,9 +43,8 @@ from scripts.staging.assemble import (
     plan_runtime,
 )
 from scripts.staging.build import native_files
-from scripts.staging.foreign import select_for
 from scripts.staging.runtimes import load_runtime, read_history, verify_runtime
-from scripts.staging.select import Selection, select_stack
+from scripts.staging.select import Selection, select_for, select_stack
 from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
 

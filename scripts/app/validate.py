@@ -29,8 +29,8 @@ from scripts.app.validation_steps import (
 from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.wrap import output_paths
 from scripts.errors import ExitCode, HostError, TargetError, UsageError, WorkspaceError
-from scripts.evidence.regressions import Regression
 from scripts.evidence.validation import (
+    Regression,
     Validation,
     ValidationVerdict,
     markdown,

@@ -19,8 +19,15 @@ from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode
 from scripts.evidence.document import Document, build_document
 from scripts.evidence.evidence_io import report_folder, write_document
-from scripts.evidence.regressions import Regression, find_regressions
-from scripts.evidence.validation import Validation, ValidationStep, ValidationVerdict, junit, write_validation
+from scripts.evidence.validation import (
+    Regression,
+    Validation,
+    ValidationStep,
+    ValidationVerdict,
+    find_regressions,
+    junit,
+    write_validation,
+)
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.fs import write_atomic
 from scripts.osal.text import time_stamp

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator
-from functools import singledispatch
 from typing import Final, Literal, TypeAlias
 from xml.sax.saxutils import escape
 
@@ -167,6 +166,16 @@ def _percent(ratio: float) -> float:
     return math.expm1(min(ratio, 50.0)) * 100
 
 
+#: Pixels of the PNG for one of the picture, and of the canvas that is made smaller for smooth edges.
+SCALE: Final = 2
+FINE: Final = 2 * SCALE
+#: Letters by what they start from; the built-in font is not bold, so a thin outline makes it so.
+ANCHORS: Final = {"start": "ls", "middle": "ms", "end": "rs"}
+#: What the built-in font lacks, and what stands for it.
+LACKING: Final = str.maketrans({"\N{MINUS SIGN}": "-"})
+GREY: Final = 0x99
+HATCH: Final = 6
+
 Anchor: TypeAlias = Literal["start", "middle", "end"]
 Point: TypeAlias = tuple[float, float]
 
@@ -181,6 +190,24 @@ class Text(Struct, frozen=True, kw_only=True):
     size: int = 13
     bold: bool = False
 
+    def svg(self) -> str:
+        """Write it as an element."""
+        weight = "bold" if self.bold else "normal"
+        style = f'text-anchor="{self.anchor}" font-size="{self.size}" font-weight="{weight}"'
+        return f'<text x="{self.x:.1f}" y="{self.y:.1f}" {style}>{escape(self.text)}</text>'
+
+    def draw(self, canvas: Image.Image) -> None:
+        """Draw it on the canvas."""
+        ImageDraw.Draw(canvas).text(
+            (self.x * FINE, self.y * FINE),
+            self.text.translate(LACKING),
+            fill="black",
+            font=ImageFont.load_default(self.size * FINE),
+            anchor=ANCHORS[self.anchor],
+            stroke_width=FINE / 6 if self.bold else 0,
+            stroke_fill="black",
+        )
+
 
 class Strokes(Struct, frozen=True, kw_only=True):
     """Lines from point to point; several runs make one figure, ``dash`` is on and off in pixels."""
@@ -189,11 +216,31 @@ class Strokes(Struct, frozen=True, kw_only=True):
     width: float = 1
     dash: tuple[float, float] | None = None
 
+    def svg(self) -> str:
+        """Write it as an element."""
+        dash = f' stroke-dasharray="{self.dash[0]:g} {self.dash[1]:g}"' if self.dash else ""
+        path = "".join(map(_path, self.runs))
+        return f'<path d="{path}" fill="none" stroke="black" stroke-width="{self.width:g}"{dash}/>'
+
+    def draw(self, canvas: Image.Image) -> None:
+        """Draw it on the canvas."""
+        for run in self.runs:
+            for piece in _dashed(run, self.dash) if self.dash else [run]:
+                _line(canvas, piece, self.width)
+
 
 class Filled(Struct, frozen=True, kw_only=True):
     """A black figure with these corners."""
 
     corners: tuple[Point, ...]
+
+    def svg(self) -> str:
+        """Write it as an element."""
+        return f'<path d="{_path(self.corners)}z"/>'
+
+    def draw(self, canvas: Image.Image) -> None:
+        """Draw it on the canvas."""
+        ImageDraw.Draw(canvas).polygon([(x * FINE, y * FINE) for x, y in self.corners], fill="black")
 
 
 class Dot(Struct, frozen=True, kw_only=True):
@@ -204,6 +251,17 @@ class Dot(Struct, frozen=True, kw_only=True):
     radius: float = 4.5
     width: float = 1.6
 
+    def svg(self) -> str:
+        """Write it as an element."""
+        place = f'cx="{self.x:.1f}" cy="{self.y:.1f}" r="{self.radius:g}"'
+        return f'<circle {place} fill="white" stroke="black" stroke-width="{self.width:g}"/>'
+
+    def draw(self, canvas: Image.Image) -> None:
+        """Draw it on the canvas."""
+        reach = self.radius + self.width / 2
+        box = [(v - reach) * FINE for v in (self.x, self.y)] + [(v + reach) * FINE for v in (self.x, self.y)]
+        ImageDraw.Draw(canvas).ellipse(box, fill="white", outline="black", width=round(self.width * FINE))
+
 
 class Hatched(Struct, frozen=True, kw_only=True):
     """A hatched area without a border."""
@@ -212,6 +270,20 @@ class Hatched(Struct, frozen=True, kw_only=True):
     y: float
     width: float
     height: float
+
+    def svg(self) -> str:
+        """Write it as an element."""
+        place = f'x="{self.x:.1f}" y="{self.y:.1f}" width="{self.width:.1f}" height="{self.height:.1f}"'
+        return f'<rect {place} fill="url(#hatch)"/>'
+
+    def draw(self, canvas: Image.Image) -> None:
+        """Draw the hatching on a sheet of its size, whose borders cut it."""
+        size = (max(1, round(self.width * FINE)), max(1, round(self.height * FINE)))
+        sheet = Image.new("L", size, "white")
+        pen = ImageDraw.Draw(sheet)
+        for start in range(0, sum(size), HATCH * FINE):
+            pen.line([(start, 0), (0, start)], fill=GREY, width=round(0.7 * FINE))
+        canvas.paste(sheet, (round(self.x * FINE), round(self.y * FINE)))
 
 
 Shape: TypeAlias = Text | Strokes | Filled | Dot | Hatched
@@ -237,117 +309,22 @@ def as_svg(picture: Picture) -> str:
         '<path d="M0 6L6 0" stroke="#999" stroke-width="0.7"/></pattern></defs>'
     )
     white = f'<rect width="{width}" height="{height}" fill="white"/>'
-    return "\n".join([head, hatch, white, *map(_element, picture.shapes), "</svg>"]) + "\n"
-
-
-@singledispatch
-def _element(shape: Shape) -> str:
-    raise TypeError(type(shape))
-
-
-@_element.register
-def _(shape: Text) -> str:
-    weight = "bold" if shape.bold else "normal"
-    style = f'text-anchor="{shape.anchor}" font-size="{shape.size}" font-weight="{weight}"'
-    return f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" {style}>{escape(shape.text)}</text>'
-
-
-@_element.register
-def _(shape: Strokes) -> str:
-    dash = f' stroke-dasharray="{shape.dash[0]:g} {shape.dash[1]:g}"' if shape.dash else ""
-    path = "".join(map(_path, shape.runs))
-    return f'<path d="{path}" fill="none" stroke="black" stroke-width="{shape.width:g}"{dash}/>'
-
-
-@_element.register
-def _(shape: Filled) -> str:
-    return f'<path d="{_path(shape.corners)}z"/>'
-
-
-@_element.register
-def _(shape: Dot) -> str:
-    place = f'cx="{shape.x:.1f}" cy="{shape.y:.1f}" r="{shape.radius:g}"'
-    return f'<circle {place} fill="white" stroke="black" stroke-width="{shape.width:g}"/>'
-
-
-@_element.register
-def _(shape: Hatched) -> str:
-    place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}"'
-    return f'<rect {place} fill="url(#hatch)"/>'
+    return "\n".join([head, hatch, white, *(shape.svg() for shape in picture.shapes), "</svg>"]) + "\n"
 
 
 def _path(points: tuple[Point, ...]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-#: Pixels of the PNG for one of the picture, and of the canvas that is made smaller for smooth edges.
-SCALE: Final = 2
-FINE: Final = 2 * SCALE
-#: Letters by what they start from; the built-in font is not bold, so a thin outline makes it so.
-ANCHORS: Final = {"start": "ls", "middle": "ms", "end": "rs"}
-#: What the built-in font lacks, and what stands for it.
-LACKING: Final = str.maketrans({"\N{MINUS SIGN}": "-"})
-GREY: Final = 0x99
-HATCH: Final = 6
-
-
 def as_png(picture: Picture) -> bytes:
     """Draw a picture in grey levels, twice as fine as its own pixels."""
     canvas = Image.new("L", (picture.width * FINE, picture.height * FINE), "white")
     for shape in picture.shapes:
-        _draw(shape, canvas)
+        shape.draw(canvas)
     small = canvas.resize((picture.width * SCALE, picture.height * SCALE), Image.Resampling.BOX)
     stream = io.BytesIO()
     small.save(stream, format="PNG", optimize=True)
     return stream.getvalue()
-
-
-@singledispatch
-def _draw(shape: Shape, canvas: Image.Image) -> None:
-    raise TypeError(type(shape), canvas)
-
-
-@_draw.register
-def _(shape: Text, canvas: Image.Image) -> None:
-    ImageDraw.Draw(canvas).text(
-        (shape.x * FINE, shape.y * FINE),
-        shape.text.translate(LACKING),
-        fill="black",
-        font=ImageFont.load_default(shape.size * FINE),
-        anchor=ANCHORS[shape.anchor],
-        stroke_width=FINE / 6 if shape.bold else 0,
-        stroke_fill="black",
-    )
-
-
-@_draw.register
-def _(shape: Strokes, canvas: Image.Image) -> None:
-    for run in shape.runs:
-        for piece in _dashed(run, shape.dash) if shape.dash else [run]:
-            _line(canvas, piece, shape.width)
-
-
-@_draw.register
-def _(shape: Filled, canvas: Image.Image) -> None:
-    ImageDraw.Draw(canvas).polygon([(x * FINE, y * FINE) for x, y in shape.corners], fill="black")
-
-
-@_draw.register
-def _(shape: Dot, canvas: Image.Image) -> None:
-    reach = shape.radius + shape.width / 2
-    box = [(v - reach) * FINE for v in (shape.x, shape.y)] + [(v + reach) * FINE for v in (shape.x, shape.y)]
-    ImageDraw.Draw(canvas).ellipse(box, fill="white", outline="black", width=round(shape.width * FINE))
-
-
-@_draw.register
-def _(shape: Hatched, canvas: Image.Image) -> None:
-    """Draw the hatching on a sheet of its size, whose borders cut it."""
-    size = (max(1, round(shape.width * FINE)), max(1, round(shape.height * FINE)))
-    sheet = Image.new("L", size, "white")
-    pen = ImageDraw.Draw(sheet)
-    for start in range(0, sum(size), HATCH * FINE):
-        pen.line([(start, 0), (0, start)], fill=GREY, width=round(0.7 * FINE))
-    canvas.paste(sheet, (round(shape.x * FINE), round(shape.y * FINE)))
 
 
 def _line(canvas: Image.Image, points: tuple[Point, ...], width: float) -> None:

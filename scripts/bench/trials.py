@@ -12,19 +12,16 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Final, NoReturn
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from scripts.errors import UsageError
+from scripts.evidence.schema_check import first_fault, is_newer
 from scripts.osal.fs import read_bounded, write_atomic
 from scripts.serialize import parse_json, pick
-
-if TYPE_CHECKING:
-    import jsonschema
 
 FORMAT: Final = 1
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"record-{FORMAT}.json"
@@ -60,12 +57,12 @@ class Trial(Struct, frozen=True, kw_only=True):
     """
 
     runtime: str
-    number: int
+    number: int = field(name="trial")
     right: bool | None
     iterations: tuple[Mapping[str, float], ...]
-    first: Mapping[str, float] = field(default_factory=dict)
+    first: Mapping[str, float] = {}
     answer: str = ""
-    state: Mapping[str, str] = field(default_factory=dict)
+    state: Mapping[str, str] = {}
     started: str = UNKNOWN
     seconds: float | None = None
 
@@ -80,7 +77,7 @@ class Runs(Struct, frozen=True, kw_only=True):
     workload: str
     size: str
     metrics: Mapping[str, Metric]
-    conditions: Mapping[str, Mapping[str, str]]
+    conditions: Mapping[str, Mapping[str, str]] = field(name="runtimes")
     trials: tuple[Trial, ...]
     primary: str = ""
     baseline: str = ""
@@ -131,44 +128,20 @@ def from_json(data: object, *, origin: Path) -> Runs:
     Raises:
         UsageError: ``record-invalid`` or ``record-newer``.
     """
-    import jsonschema  # noqa: PLC0415 - slow to load, and not every task reads records
-
-    written = data.get("format") if isinstance(data, Mapping) else None
-    if isinstance(written, int) and not isinstance(written, bool) and written > FORMAT:
-        msg = f"{origin.name} has format {written}; this workspace reads {FORMAT}"
+    if isinstance(data, dict) and is_newer(data, FORMAT):
+        msg = f"{origin.name} has format {data['format']}; this workspace reads {FORMAT}"
         raise UsageError("record-newer", msg, hint="update the workspace, then compare again")
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
-    if error is not None:
-        _refuse(origin, f"{error.json_path}: {error.message[:120]}")
+    fault = first_fault(data, SCHEMA)
+    if fault is not None:
+        _refuse(origin, f"{fault[0]}: {fault[1][:120]}")
     assert isinstance(data, dict)  # noqa: S101 - the schema has checked it
-    runs = _runs(data)
+    metrics = {name: {"name": name, **metric} for name, metric in data["metrics"].items()}
+    runs = convert({**data, "metrics": metrics}, Runs)
     strange = {t.runtime for t in runs.trials} - set(runs.conditions)
     if strange:
         _refuse(origin, f"trials of a runtime without conditions: {', '.join(sorted(strange))}")
     _refuse_twins(runs, origin)
     return runs
-
-
-def _runs(data: Mapping[str, Any]) -> Runs:
-    """Make the value; the schema has been checked."""
-    trials = tuple(
-        Trial(
-            runtime=t["runtime"],
-            number=t["trial"],
-            right=t["right"],
-            answer=t["answer"],
-            state=t["state"],
-            started=t["started"],
-            seconds=t["seconds"],
-            iterations=tuple({k: float(v) for k, v in row.items()} for row in t["iterations"]),
-            first={k: float(v) for k, v in t.get("first", {}).items()},
-        )
-        for t in data["trials"]
-    )
-    metrics = {k: Metric(name=k, better=v["better"], unit=v["unit"]) for k, v in data["metrics"].items()}
-    plain = {key: data[key] for key in ("workload", "size", "primary", "baseline", "warmup", "created")}
-    notes = tuple(data["notes"])
-    return Runs(metrics=metrics, conditions=data["runtimes"], trials=trials, notes=notes, **plain)
 
 
 def _refuse_twins(runs: Runs, origin: Path) -> None:
@@ -179,9 +152,8 @@ def _refuse_twins(runs: Runs, origin: Path) -> None:
         if key in seen:
             _refuse(origin, f"trial {trial.number} of {trial.runtime} is in it twice")
         seen.add(key)
-        if not all(
-            math.isfinite(value) for row in (*trial.iterations, trial.first) for value in row.values()
-        ):
+        rows = (*trial.iterations, trial.first)
+        if not all(math.isfinite(value) for row in rows for value in row.values()):
             _refuse(origin, f"trial {trial.number} of {trial.runtime} holds a value that is no number")
 
 
@@ -226,15 +198,6 @@ def read_text(path: Path) -> str:
 
 def _refuse(origin: Path, reason: str) -> NoReturn:
     raise UsageError("record-invalid", f"{origin.name} is no run record: {reason}", context=(str(origin),))
-
-
-@cache
-def _validator() -> jsonschema.Draft202012Validator:
-    """Load the schema once."""
-    import jsonschema  # noqa: PLC0415 - as above
-
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    return jsonschema.Draft202012Validator(schema)
 
 
 KEYS: Final = ("runtime", "trial", "iteration")

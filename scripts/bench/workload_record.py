@@ -25,8 +25,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from scripts.evidence.cuda_check import decode, describe_exit
+from scripts.evidence.cuda_check import describe_exit
 from scripts.model import CapabilityResult, Level, Outcome
+from scripts.osal.text import decoded
 
 MARK: Final = "@@cuda-amd-result"
 MAX_LINE: Final = 1024 * 1024
@@ -46,12 +47,10 @@ def parse_record(stderr: bytes | str) -> Record:
 
     No line, more than one, or a line that is not one JSON object: a fault.
     """
-    text = decode(stderr)
+    text = stderr if isinstance(stderr, str) else decoded(stderr)
     found = [line[line.index(MARK) + len(MARK) :].strip() for line in text.splitlines() if MARK in line]
     if len(found) != 1:
-        return Record(
-            data={}, fault="it printed no result" if not found else f"it printed {len(found)} results"
-        )
+        return Record(data={}, fault=f"it printed {len(found) or 'no'} result{'s' * (len(found) > 1)}")
     if len(found[0]) > MAX_LINE:
         return Record(data={}, fault="its result is too large")
     try:
@@ -88,7 +87,10 @@ def judge_run(
             level, detail, exit_code, timed_out=timed_out, application=application
         )
     elif outcome is None:
-        outcome, detail = _silence(record.fault, exit_code, timed_out=timed_out)
+        end = f"it ended with {describe_exit(exit_code)}; " if exit_code != 0 else ""
+        outcome, detail = Outcome.ERROR, f"{end}{record.fault}"
+        if timed_out:
+            outcome, detail = Outcome.TIMEOUT, "time ran out before a result"
     return CapabilityResult(capability=capability, level=level, outcome=outcome, detail=detail)
 
 
@@ -120,7 +122,8 @@ def _failed(data: Mapping[str, object]) -> tuple[Outcome, Level | None, str]:
         return Outcome.ERROR, None, "its result does not say whether the answer was right"
     outcome = Outcome(named)
     loaded = outcome is Outcome.INCORRECT or (outcome is not Outcome.UNAVAILABLE and data.get("libraries"))
-    detail = str(data.get("detail") or "") or _case_details(data) or f"it reported {named}"
+    cases = "; ".join(str(case["detail"]) for case in _cases(data) if case.get("detail"))
+    detail = str(data.get("detail") or "") or cases or f"it reported {named}"
     return outcome, Level.LOADABLE if loaded else None, detail
 
 
@@ -133,14 +136,6 @@ def _ending(
     if exit_code != 0:
         return Outcome.CRASH_AFTER_RESULT, level, f"{detail}; then it ended with {describe_exit(exit_code)}"
     return Outcome.PASS, Level.INTEGRATED if application else level, detail
-
-
-def _silence(fault: str, exit_code: int | None, *, timed_out: bool) -> tuple[Outcome, str]:
-    """Judge a run without a usable result."""
-    if timed_out:
-        return Outcome.TIMEOUT, "time ran out before a result"
-    end = f"it ended with {describe_exit(exit_code)}; " if exit_code != 0 else ""
-    return Outcome.ERROR, f"{end}{fault}"
 
 
 def _strangers(data: Mapping[str, object], folders: tuple[Path, ...]) -> list[str]:
@@ -157,11 +152,8 @@ def _doubt(data: Mapping[str, object]) -> str:
     if not _finite(data):
         return f"not a number: {_numbers(data)}"
     cases = data.get("results", [{"outcome": "pass"}])
-    passed = (
-        [isinstance(c, Mapping) and c.get("outcome") == "pass" for c in cases]
-        if isinstance(cases, list)
-        else []
-    )
+    listed = cases if isinstance(cases, list) else []
+    passed = [isinstance(c, Mapping) and c.get("outcome") == "pass" for c in listed]
     return "" if passed and all(passed) else "it says pass, but not all of its cases passed"
 
 
@@ -179,10 +171,6 @@ def _cases(data: Mapping[str, object]) -> list[Mapping[str, object]]:
     cases = data.get("results")
     found = [c for c in cases if isinstance(c, Mapping)] if isinstance(cases, list) else []
     return found or [data]
-
-
-def _case_details(data: Mapping[str, object]) -> str:
-    return "; ".join(str(case["detail"]) for case in _cases(data) if case.get("detail"))
 
 
 def _numbers(data: Mapping[str, object]) -> str:

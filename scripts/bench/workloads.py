@@ -43,9 +43,8 @@ from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
 from scripts.osal.fs import read_bounded
 from scripts.osal.process import run_captured
-from scripts.serialize import MAX_NUMBER
+from scripts.serialize import MAX_NUMBER, data_table
 
-FILE: Final = Path(__file__).resolve().parents[1] / "data" / "workloads.toml"
 DEFAULT: Final = "gemm"
 
 
@@ -79,12 +78,13 @@ class Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @cache
 def workloads() -> Mapping[str, Workload]:
     """Return ours by name, in the file's order."""
-    tables: list[dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))["workload"]
-    measured = {table["name"]: table.get("metrics") for table in tables}
-    for table in tables:
-        if "like" in table:
-            table["metrics"] = measured[table.pop("like")]
-    return {table["name"]: convert(table, Workload) for table in tables}
+    measured: dict[str, object] = {}
+    found = {}
+    for table in data_table("workloads.toml")["workload"]:
+        row = {key: value for key, value in table.items() if key != "like"}
+        row["metrics"] = measured[table["name"]] = table.get("metrics") or measured[table["like"]]
+        found[table["name"]] = convert(row, Workload)
+    return found
 
 
 def find_workload(name: str) -> Workload:

@@ -40,15 +40,14 @@ _DAMAGED: Final = (
 
 
 class _Outline(Struct, frozen=True, kw_only=True):
-    """Where things lie: loadable parts (address, offset, size), sections with their kind."""
+    """Where things lie: loadable parts (address, offset, size); sections, and which are dynamic symbols."""
 
     bits: int
     little: bool
     library: bool
     loads: tuple[tuple[int, int, int], ...]
     dynamic: tuple[int, int]
-    interpreter: bool
-    sections: tuple[tuple[Section, int], ...]
+    sections: tuple[tuple[Section, bool], ...]
     faults: tuple[str, ...]
 
     def offset(self, address: int) -> int:
@@ -96,14 +95,13 @@ def _outline(elf: ELFFile, size: int) -> _Outline:
         library=elf.header["e_type"] == "ET_DYN" and not interpreter,
         loads=tuple(loads),
         dynamic=dynamic,
-        interpreter=interpreter,
         sections=tuple(sections),
         faults=tuple(faults),
     )
 
 
-def _sections(elf: ELFFile, size: int, faults: list[str]) -> Iterator[tuple[Section, int]]:
-    """Yield every section that has bytes, with its number of kind (11 are dynamic symbols)."""
+def _sections(elf: ELFFile, size: int, faults: list[str]) -> Iterator[tuple[Section, bool]]:
+    """Yield every section that has bytes, and whether it holds the dynamic symbols."""
     if not elf.header["e_shoff"] or elf.header["e_shoff"] >= size:
         return
     count = elf.num_sections()
@@ -122,10 +120,8 @@ def _sections(elf: ELFFile, size: int, faults: list[str]) -> Iterator[tuple[Sect
             faults.append(f"section {name} ends after the file does")
             length = max(0, size - offset)
         code = bool(header["sh_flags"] & _EXECUTABLE)
-        yield (
-            Section(name=name, offset=min(offset, size), size=length, code=code),
-            11 if kind == "SHT_DYNSYM" else 0,
-        )
+        section = Section(name=name, offset=min(offset, size), size=length, code=code)
+        yield section, kind == "SHT_DYNSYM"
 
 
 def _image(source: FileBytes, outline: _Outline) -> Image:
@@ -140,7 +136,6 @@ def _image(source: FileBytes, outline: _Outline) -> Image:
         return [source.text(table + value, 4096) for tag, value in tags if tag == wanted and table >= 0]
 
     undefined, defined = _symbols(source, outline, faults)
-    ends = [s.offset + s.size for s, _ in outline.sections]
     return Image(
         format=Format.ELF,
         machine=machine_of(source.read(0, 4096)),
@@ -152,7 +147,6 @@ def _image(source: FileBytes, outline: _Outline) -> Image:
         soname=next(iter(texts(_SONAME)), ""),
         rpath=tuple(part for text in texts(_RPATH) for part in text.split(":") if part),
         runpath=tuple(part for text in texts(_RUNPATH) for part in text.split(":") if part),
-        overlay=min(max(ends, default=0), source.size),
         faults=tuple(dict.fromkeys(faults)),
     )
 
@@ -180,7 +174,7 @@ def _symbols(
     source: FileBytes, outline: _Outline, faults: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of undefined and of defined dynamic symbols, each once."""
-    table = next((s for s, kind in outline.sections if kind), None)
+    table = next((s for s, symbols in outline.sections if symbols), None)
     names = next((s for s, _ in outline.sections if s.name == ".dynstr"), None)
     if table is None or names is None:
         return (), ()

@@ -112,7 +112,6 @@ class Image(Struct, frozen=True, kw_only=True):
         manifest: PE: the text of the application manifest, empty without one.
         force_integrity: PE: Windows loads it only with a valid signature.
         system_only: PE: the libraries it imports are looked for in the system folder alone.
-        overlay: where the sections end; what follows belongs to no section.
         faults: what could not be read, sentence by sentence; the rest is right nevertheless.
     """
 
@@ -132,7 +131,6 @@ class Image(Struct, frozen=True, kw_only=True):
     force_integrity: bool = False
     system_only: bool = False
     gui: bool = False
-    overlay: int = 0
     faults: tuple[str, ...] = ()
 
 

@@ -98,7 +98,7 @@ class Opener:
             head = self.head(entry, size)
             if isinstance(head, Unopened):
                 return head
-            if _cubin(_Held(head), 0, 0) is None:
+            if read_cubin(_Held(head), 0) is None:
                 return Unopened(reason="it unpacks to something else than machine code")
             if (number := _code_names(head)) is not None:
                 return number
@@ -113,8 +113,14 @@ class Opener:
         head = self.head(entry, _HEADER * 16) if self._looks >= 0 else b""
         if isinstance(head, Unopened):
             return entry
-        shown = _cubin(_Held(head), 0, 0) or read_ptx(head)
+        shown = read_cubin(_Held(head), 0) or read_ptx(head)
         return entry if shown is None else entry._replace(kind=shown.kind, isa=shown.isa)
+
+    def text(self, entry: Entry) -> bytes | Unopened:
+        """Return one PTX text."""
+        if entry.packing is Packing.NONE and entry.size > MAX_WHOLE:
+            return Unopened(reason=f"it is larger than {MAX_WHOLE >> 20} MiB", damaged=False)
+        return self.head(entry, entry.whole or entry.size)
 
     def head(self, entry: Entry, size: int) -> bytes | Unopened:
         """Return the first ``size`` bytes of an entry's code, or all where that is less.
@@ -169,12 +175,7 @@ def _zstd_opener() -> ZstdDecompressor:
 
 
 def read_cubin(source: Readable, size: int, offset: int = 0) -> Entry | None:
-    """Read a bare cubin (an ELF file for NVIDIA's machine), ``None`` where there is none."""
-    return _cubin(source, offset, size)
-
-
-def _cubin(source: Readable, offset: int, size: int) -> Entry | None:
-    """Read what a cubin's header says of itself.
+    """Read a bare cubin (an ELF file for NVIDIA's machine), ``None`` where there is none.
 
     Its letter stands in flags where the ABI is old (llvm/llvm-project, BinaryFormat/ELF.h), else in the note
     that the assembler left.
@@ -255,21 +256,6 @@ class PtxGroup(NamedTuple):
 
     entries: tuple[Entry, ...]
     copies: int
-
-
-class PtxReader:
-    """Unpacks the PTX of one file within limits."""
-
-    def __init__(self, source: FileBytes) -> None:
-        """Unpack nothing yet."""
-        self._source = source
-        self._opener = Opener(source, budget=MAX_TEXT)
-
-    def text(self, entry: Entry) -> bytes | Unopened:
-        """Return one text."""
-        if entry.packing == "none" and entry.size > MAX_WHOLE:
-            return Unopened(reason=f"it is larger than {MAX_WHOLE >> 20} MiB", damaged=False)
-        return self._opener.head(entry, entry.whole or entry.size)
 
 
 def ptx_groups(source: FileBytes, containers: Iterable[Container]) -> tuple[tuple[PtxGroup, ...], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -36,13 +36,17 @@ _FOLDER: Final = 0x8000_0000
 _DAMAGED: Final = (ValueError, AttributeError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
 
-class _Open(Struct):
-    """An open file, its address map, and what was found wrong."""
+class _Open(Struct, kw_only=True):
+    """An open file, the few header fields that matter, and what was found wrong."""
 
     source: FileBytes
     plus: bool
     base: int
+    characteristics: int
+    dll_characteristics: int
+    subsystem: int
     spans: tuple[tuple[int, int, int], ...]
+    sections: tuple[Section, ...]
     directories: tuple[tuple[int, int], ...]
     faults: list[str] = field(default_factory=list)
     budget: int = MAX_FUNCTIONS
@@ -80,40 +84,26 @@ def read_pe(path: Path, *, exports: bool = False) -> Image | Unreadable:
     with FileBytes(path) as source:
         try:
             # The headers alone: given the whole file, pefile maps it, and collects garbage to let it go.
-            fixed = _headers(source, pefile.PE(data=source.read(0, HEADERS), fast_load=True))
+            opened = _opened(source, pefile.PE(data=source.read(0, HEADERS), fast_load=True))
         except pefile.PEFormatError as error:
             return Unreadable(reason=f"it is no PE file: {error.value}")
         except _DAMAGED:
             return Unreadable(reason="its PE headers are damaged", then=REINSTALL)
-        return _image(source, fixed, exports=exports)
+        return _image(opened, exports=exports)
 
 
-class _Headers(Struct, frozen=True, kw_only=True):
-    """The few header fields that matter."""
-
-    plus: bool
-    base: int
-    characteristics: int
-    dll_characteristics: int
-    subsystem: int
-    header_size: int
-    spans: tuple[tuple[int, int, int], ...]
-    sections: tuple[Section, ...]
-    directories: tuple[tuple[int, int], ...]
-
-
-def _headers(source: FileBytes, image: pefile.PE) -> _Headers:
+def _opened(source: FileBytes, image: pefile.PE) -> _Open:
     """Take what is needed out of pefile's objects; sections it leaves out where they lie beyond its data."""
     optional = image.OPTIONAL_HEADER
     header_size = min(optional.SizeOfHeaders, 1 << 20)
     rows = list(_section_rows(source, image))
-    return _Headers(
+    return _Open(
+        source=source,
         plus=optional.Magic == _PLUS,
         base=optional.ImageBase,
         characteristics=image.FILE_HEADER.Characteristics,
         dll_characteristics=optional.DllCharacteristics,
         subsystem=optional.Subsystem,
-        header_size=header_size,
         spans=(*((address, s.size, s.offset) for address, s in rows), (0, header_size, 0)),
         sections=tuple(section for _, section in rows),
         directories=tuple((d.VirtualAddress, d.Size) for d in optional.DATA_DIRECTORY),
@@ -131,30 +121,27 @@ def _section_rows(source: FileBytes, image: pefile.PE) -> Iterator[tuple[int, Se
         yield address, Section(name=title, offset=offset & ~0x1FF, size=size, code=bool(flags & _CODE))
 
 
-def _image(source: FileBytes, head: _Headers, *, exports: bool) -> Image:
+def _image(at: _Open, *, exports: bool) -> Image:
     """Walk the tables."""
-    at = _Open(source, head.plus, head.base, head.spans, head.directories)
+    size = at.source.size
     needed = (*_imports(at), *_delayed(at))
     names, forwards = _exports(at, names=exports)
-    manifest = _resource(at.read, at.directory(_RESOURCE)[0], _MANIFEST, MAX_MANIFEST)
-    inside = [s.offset + s.size for s in head.sections if s.size]
-    for section in head.sections:
-        if section.size and section.offset + section.size > source.size:
+    for section in at.sections:
+        if section.size and section.offset + section.size > size:
             at.faults.append(f"section {section.name} ends after the file does")
     return Image(
         format=Format.PE,
-        machine=machine_of(source.read(0, 4096)),
-        library=bool(head.characteristics & _DLL),
+        machine=machine_of(at.source.read(0, 4096)),
+        library=bool(at.characteristics & _DLL),
         needed=needed,
         exports=names,
         forwards=forwards,
-        sections=(*_inside(head.sections, source.size), *_names_heap(at)),
+        sections=(*_inside(at.sections, size), *_names_heap(at)),
         managed=at.directory(_CLR)[0] != 0,
-        manifest=manifest.decode("utf-8", "replace"),
-        force_integrity=bool(head.dll_characteristics & _FORCE_INTEGRITY),
+        manifest=_manifest(at).decode("utf-8", "replace"),
+        force_integrity=bool(at.dll_characteristics & _FORCE_INTEGRITY),
         system_only=_system_only(at),
-        gui=head.subsystem == _GUI,
-        overlay=min(max(inside, default=0), source.size),
+        gui=at.subsystem == _GUI,
         faults=tuple(dict.fromkeys(at.faults)),
     )
 
@@ -171,12 +158,8 @@ def _inside(sections: tuple[Section, ...], size: int) -> tuple[Section, ...]:
 
 def _imports(at: _Open) -> list[Needed]:
     """Walk the import table."""
-    address, found = at.directory(_IMPORT)[0], []
-    for number in range(MAX_LIBRARIES if address else 0):
-        entry = at.read(address + 20 * number, 20)
-        if len(entry) < 20:  # noqa: PLR2004 - the size of an entry
-            at.faults.append("the import table ends after the file does")
-            break
+    found = []
+    for entry in _entries(at, _IMPORT, 20, "import"):
         names, _stamp, _chain, name, first = struct.unpack("<5I", entry)
         if not name or not (names or first):
             break
@@ -186,12 +169,8 @@ def _imports(at: _Open) -> list[Needed]:
 
 def _delayed(at: _Open) -> list[Needed]:
     """Walk the delay-load table; old ones hold addresses where new ones hold offsets from the base."""
-    address, found = at.directory(_DELAY)[0], []
-    for number in range(MAX_LIBRARIES if address else 0):
-        entry = at.read(address + 32 * number, 32)
-        if len(entry) < 32:  # noqa: PLR2004 - the size of an entry
-            at.faults.append("the delay-load table ends after the file does")
-            break
+    found = []
+    for entry in _entries(at, _DELAY, 32, "delay-load"):
         attributes, name, _handle, _addresses, names = struct.unpack_from("<5I", entry)
         if not name:
             break
@@ -199,6 +178,17 @@ def _delayed(at: _Open) -> list[Needed]:
         functions = _functions(at, names - base, base=base)
         found.append(Needed(library=at.text(name - base), functions=functions, delayed=True))
     return [n for n in found if n.library]
+
+
+def _entries(at: _Open, directory: int, size: int, name: str) -> Iterator[bytes]:
+    """Yield the entries of a table of libraries, whose end the caller knows."""
+    address = at.directory(directory)[0]
+    for number in range(MAX_LIBRARIES if address else 0):
+        entry = at.read(address + size * number, size)
+        if len(entry) < size:
+            at.faults.append(f"the {name} table ends after the file does")
+            return
+        yield entry
 
 
 def _functions(at: _Open, address: int, *, base: int = 0) -> tuple[str, ...]:
@@ -278,36 +268,34 @@ def _names_heap(at: _Open) -> tuple[Section, ...]:
     return ()
 
 
-def _resource(read: Callable[[int, int], bytes], root: int, kind: int, limit: int) -> bytes:
-    """Return the first resource of a type, cut at ``limit`` bytes; empty where there is none.
-
-    ``read`` takes an address and a size and may return less; ``root`` is the address of the tree.
-    """
+def _manifest(at: _Open) -> bytes:
+    """Return the first manifest among the resources, cut at a limit; empty where there is none."""
+    root = at.directory(_RESOURCE)[0]
     if not root:
         return b""
     place = 0
     for level in range(_LEVELS):
-        leads = _resource_entry(read, root + place, kind if level == 0 else None)
+        leads = _resource_entry(at, root + place, _MANIFEST if level == 0 else None)
         if leads is None:
             return b""
         place = leads
         if not place & _FOLDER:
             break
         place &= ~_FOLDER
-    data = read(root + place, 8)
+    data = at.read(root + place, 8)
     if len(data) < 8:  # noqa: PLR2004 - address and size
         return b""
     address, size = struct.unpack("<II", data)
-    return read(address, min(size, limit))
+    return at.read(address, min(size, MAX_MANIFEST))
 
 
-def _resource_entry(read: Callable[[int, int], bytes], folder: int, wanted: int | None) -> int | None:
+def _resource_entry(at: _Open, folder: int, wanted: int | None) -> int | None:
     """Return where an entry of one folder leads: the wanted one, or the first."""
-    head = read(folder, 16)
+    head = at.read(folder, 16)
     if len(head) < 16:  # noqa: PLR2004 - the size of a folder's head
         return None
     named, numbered = struct.unpack_from("<HH", head, 12)
-    table = read(folder + 16, 8 * min(named + numbered, _MAX_ENTRIES))
+    table = at.read(folder + 16, 8 * min(named + numbered, _MAX_ENTRIES))
     for identity, place in struct.iter_unpack("<II", table[: len(table) // 8 * 8]):
         if wanted is None or identity == wanted:
             return int(place)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import pefile
 
 #: Enough of a file for both formats.
 HEAD: Final = 4096
@@ -46,31 +49,27 @@ def _pe(head: bytes) -> str:
 
 def file_version(path: Path) -> str | None:
     """Return the numeric file version (``10.0.3679.0``), or ``None`` where a file has none or is no PE."""
-    import pefile  # noqa: PLC0415 - slow to import, and most runs read no such file
-
-    try:
-        with pefile.PE(str(path), fast_load=True) as image:
-            image.parse_data_directories([pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_RESOURCE"]])
-            for info in getattr(image, "VS_FIXEDFILEINFO", ()):
-                high, low = info.FileVersionMS, info.FileVersionLS
-                return f"{high >> 16}.{high & 0xFFFF}.{low >> 16}.{low & 0xFFFF}"
-    except (OSError, pefile.PEFormatError, ValueError):  # an empty file cannot be mapped: ValueError
-        return None
+    for info in getattr(_with_resources(path), "VS_FIXEDFILEINFO", ()):
+        high, low = info.FileVersionMS, info.FileVersionLS
+        return f"{high >> 16}.{high & 0xFFFF}.{low >> 16}.{low & 0xFFFF}"
     return None
 
 
 def company(path: Path) -> str:
     """Return the company a version resource names; empty where a file has none or is no PE."""
-    import pefile  # noqa: PLC0415 - as above
+    parts = (part for parts in getattr(_with_resources(path), "FileInfo", ()) for part in parts)
+    tables = (table for part in parts for table in getattr(part, "StringTable", ()))
+    names = (table.entries.get(b"CompanyName", b"") for table in tables)
+    return next((name.decode("utf-8", "replace") for name in names if name), "")
+
+
+def _with_resources(path: Path) -> pefile.PE | None:
+    """Read a PE file's resources and close it; ``None`` where it is none."""
+    import pefile  # noqa: PLC0415 - slow to import, and most runs read no such file
 
     try:
         with pefile.PE(str(path), fast_load=True) as image:
             image.parse_data_directories([pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_RESOURCE"]])
-            for part in (part for parts in getattr(image, "FileInfo", ()) for part in parts):
-                for table in getattr(part, "StringTable", ()):
-                    name = table.entries.get(b"CompanyName", b"")
-                    if name:
-                        return str(name.decode("utf-8", "replace"))
+            return image
     except (OSError, pefile.PEFormatError, ValueError, AttributeError):
-        return ""
-    return ""
+        return None  # an empty file cannot be mapped: ValueError

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from scripts.doctor.log_sampling import LogSample
+from scripts.serialize import data_table
 
-GPUS: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
 _GFX: Final = re.compile(r"\bgfx(?:[0-9]{3,4}|90[ac])\b")
 _HIP: Final = re.compile(r"(?:rocm/|\bhip(?: sdk)? ?v?|\brocm ?)([5-9]\.\d|10\.\d)(?!\d)")
 #: Lines that list the devices of a machine; others may list what a library was built for.
@@ -159,17 +157,10 @@ def _model_names() -> re.Pattern[str]:
 
 
 @cache
-def _rows() -> Sequence[Mapping[str, object]]:
-    """Read the table of GPUs once."""
-    rows: Sequence[Mapping[str, object]] = tomllib.loads(GPUS.read_text(encoding="utf-8"))["model"]
-    return rows
-
-
-@cache
 def _inside() -> Mapping[str, bool]:
     """Return by architecture whether it is a processor's; those that are both are left out."""
     found: dict[str, set[bool]] = {}
-    for row in _rows():
+    for row in data_table("gpus.toml")["model"]:
         if "gfx" in row:
             found.setdefault(str(row["gfx"]), set()).add(bool(row["integrated"]))
     return {gfx: kinds.pop() for gfx, kinds in found.items() if len(kinds) == 1}
@@ -179,7 +170,7 @@ def _inside() -> Mapping[str, bool]:
 def _models() -> Mapping[str, str]:
     """Return architectures by short product name (``rx 6600``), where a name means one only."""
     found: dict[str, str | None] = {}
-    for row in _rows():
+    for row in data_table("gpus.toml")["model"]:
         name = re.sub(r"\(tm\)|amd|radeon|graphics", "", str(row["name"]).lower())
         short, gfx = " ".join(name.split()), str(row["gfx"]) if "gfx" in row else None
         found[short] = gfx if found.get(short, gfx) == gfx else None

@@ -16,7 +16,7 @@ from scripts.doctor.context import naming_lines
 from scripts.doctor.event import CONDITIONS_OF_EVENTS, Event, read_event
 from scripts.doctor.knowledge import RANKS, Cause, Confidence, Knowledge, knowledge
 from scripts.doctor.machine import Facts, holds, with_text
-from scripts.serialize import plain
+from scripts.serialize import JsonRecord
 
 #: Kinds that say how it looks, not why: between a person's guesses they go last.
 _SYMPTOMS: Final = frozenset({"first-run-compile", "wrong-results", "cpu-fallback"})
@@ -72,18 +72,13 @@ def fitting_causes(event: Event, facts: Facts, known: Knowledge, *, silent: bool
 
     def place(fit: Fit) -> tuple[int, int, bool, int, int]:
         symptom = fit.unreliable and fit.cause.reference in _SYMPTOMS
-        said = _not_warnings(fit, event)
+        # After a warning a program went on.
+        said = [i for i in fit.positions if not _WARNING.search(event.sample.plain[i])]
         rank = RANKS.index(fit.rank) + (not said and bool(fit.positions))
         first = min((i - (_NEVER if i > turn else 0) for i in said or fit.positions), default=_NEVER)
         return rank, fit.unreliable + symptom, not fit.decided, first, order[fit.cause.id]
 
     return sorted(chosen, key=place)
-
-
-def _not_warnings(fit: Fit, event: Event) -> tuple[int, ...]:
-    """Return the lines for a row after which a program did not go on."""
-    plain = event.sample.plain
-    return tuple(i for i in fit.positions if not _WARNING.search(plain[i]))
 
 
 def _turn(event: Event) -> int:
@@ -146,7 +141,7 @@ MOST: Final = 5
 EVIDENCE: Final = 3
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(JsonRecord, frozen=True, kw_only=True):
     """One explanation.
 
     Attributes:
@@ -171,10 +166,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     docs: str = ""
     key: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        data: dict[str, object] = plain(self)
-        return {name: value for name, value in data.items() if name != "key"}
+    JSON = "reference rule confidence evidence cause fix tell docs"
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,24 +176,19 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-def diagnose(
-    data: bytes | str, facts: Facts | None = None, *, rules: Knowledge | None = None
-) -> tuple[Finding, ...]:
+def diagnose(data: bytes | str, facts: Facts | None = None) -> tuple[Finding, ...]:
     """Explain a program's output; nothing where nothing is known. See ``examine_log``."""
-    return examine_log(data, facts, rules=rules).findings
+    return examine_log(data, facts).findings
 
 
-def examine_log(
-    data: bytes | str, facts: Facts | None = None, *, rules: Knowledge | None = None
-) -> Diagnosis:
+def examine_log(data: bytes | str, facts: Facts | None = None) -> Diagnosis:
     """Read a program's output and explain it.
 
     Args:
         data: the text, in whatever encoding.
         facts: what is known of the machine it comes from; what the text itself tells goes before.
-        rules: another table than ours.
     """
-    known = rules or knowledge()
+    known = knowledge()
     event = read_event(data, known.book)
     if event.empty and not event.matches.lines:
         return Diagnosis(event=event, findings=())
@@ -211,9 +198,9 @@ def examine_log(
     return Diagnosis(event=event, findings=_one_of_each(findings)[:MOST])
 
 
-def fitting(data: bytes | str, *, rules: Knowledge | None = None) -> tuple[str, ...]:
+def fitting(data: bytes | str) -> tuple[str, ...]:
     """Return the rows that fit a text where nothing is known of the machine, whatever they are worth."""
-    known = rules or knowledge()
+    known = knowledge()
     fits = fitting_causes(read_event(data, known.book), Facts(amd=True), known, silent=True)
     return tuple(fit.cause.id for fit in fits)
 
@@ -224,26 +211,22 @@ def _finding(fit: Fit, event: Event, facts: Facts, known: Knowledge) -> Finding:
     rocm = event.native
     said = (rocm and cause.cause_rocm) or cause.cause
     steps = (rocm and cause.fix_rocm) or cause.fix
+    shown = fit.positions  # of many lines the first ones, and the last
+    if len(shown) > EVIDENCE:
+        shown = (*shown[: EVIDENCE - 1], shown[-1])
     if rocm:  # nothing has to be wrapped there
         steps = tuple(sorted(steps, key=lambda step: "invoke wrap" in step))
     return Finding(
         reference=cause.reference,
         rule=cause.id,
         confidence=confidence_of(fit, known),
-        evidence=event.quote(_first_and_last(fit.positions)),
+        evidence=event.quote(shown),
         cause=_with_names(_filled(said, fit, event, facts), fit, event),
         fix=tuple(_filled(step, fit, event, facts) for step in steps),
         tell=() if fit.decided else tuple(_filled(one, fit, event, facts) for one in cause.tell),
         docs=cause.docs,
         key=fit.key,
     )
-
-
-def _first_and_last(positions: Sequence[int]) -> tuple[int, ...]:
-    """Choose lines to quote: the first ones, and the last."""
-    if len(positions) > EVIDENCE:
-        return (*positions[: EVIDENCE - 1], positions[-1])
-    return tuple(positions)
 
 
 def _filled(text: str, fit: Fit, event: Event, facts: Facts) -> str:

@@ -19,26 +19,19 @@ from scripts.doctor.log_sampling import LogSample, sample_log
 from scripts.doctor.object_reader import ObjectSighting, read_objects
 from scripts.doctor.phrases import Matches, PhraseBook, match_phrases, phrase_book, without_harmless
 from scripts.doctor.status_reader import StatusSighting, read_statuses
+from scripts.serialize import pick
 
 #: Enumerations that only say that a process ended, not at what.
 ENDINGS: Final = frozenset({"exit", "signal", "ntstatus"})
 #: Who answers only where a program speaks CUDA, to NVIDIA's libraries or to what stands in for them.
 _CUDA: Final = frozenset(
-    {
-        *(
-            "cuda-driver",
-            "cuda-runtime",
-            "cublas",
-            "cusparse",
-            "cufft",
-            "cusolver",
-            "curand",
-            "cudnn",
-            "nvrtc",
-        ),
-        *("nvml", "optix", "layer", "cuda-math", "cudart", "torch-cuda"),
-    }
+    (
+        *("cuda-driver", "cuda-runtime", "cudart", "torch-cuda", "layer", "nvrtc", "nvml", "optix", "cudnn"),
+        *("cublas", "cusparse", "cufft", "cusolver", "curand", "cuda-math"),
+    )
 )
+#: What is shown of a code.
+OF_CODE: Final = "name number enumeration title class=kind meaning"
 _VAGUE: Final = frozenset({"unknown-error", "crash", "abort", "killed", "interrupted"})
 #: What was being done, by the class of the code.
 _ACTIVITIES: Final = {
@@ -141,56 +134,40 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         thing = self.main_object
         for seen in sorted(self.objects, key=lambda seen: seen is not thing)[:3]:
             if seen.owner.owner:
-                what = (
-                    f"{seen.name} is {seen.state}" if not seen.behind else f"{seen.name} could not be loaded"
-                )
-                yield f"{what}: {seen.owner.owner}; {seen.owner.meaning}"
+                state = "could not be loaded" if seen.behind else f"is {seen.state}"
+                yield f"{seen.name} {state}: {seen.owner.owner}; {seen.owner.meaning}"
             elif seen.kind in {"library", "device"}:
                 yield f"{seen.name} is {seen.state}; whose it is, is not known here: mostly the program's own"
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        context = self.context
+        context, numbers = self.context, self.sample.numbers
+        statuses = (
+            {
+                **pick(seen.code, OF_CODE),
+                **pick(seen, "call spelling"),
+                "line": numbers[seen.line],
+                "perhaps": [other.name for other in seen.others],
+            }
+            for seen in self.statuses[:_SHOWN]
+        )
+        objects = (
+            {
+                **pick(seen, "name kind state"),
+                **pick(seen.owner, "group owner meaning"),
+                "line": numbers[seen.line],
+            }
+            for seen in self.objects[:_SHOWN]
+        )
         return {
-            "component": self.component,
-            "activity": self.activity,
-            "statuses": [self._status_json(sighting) for sighting in self.statuses[:_SHOWN]],
-            "objects": [self._object_json(thing) for thing in self.objects[:_SHOWN]],
-            "gfx": list(context.gfx),
-            "hip": list(context.hip),
+            **pick(self, "component activity"),
+            "statuses": list(statuses),
+            "objects": list(objects),
+            **pick(context, "gfx hip"),
             "torch": list(context.torch_builds) or sorted(context.torch),
-            "system": context.system,
-            "wsl": context.wsl,
-            "container": context.container,
-            "layer": context.layer,
+            **pick(context, "system wsl container layer"),
             "phrases": sorted(self.matches.lines),
             "meaning": list(self.sentences()),
-        }
-
-    def _status_json(self, sighting: StatusSighting) -> dict[str, object]:
-        code = sighting.code
-        return {
-            "name": code.name,
-            "number": code.number,
-            "enumeration": code.enumeration,
-            "title": code.title,
-            "class": code.kind,
-            "meaning": code.meaning,
-            "call": sighting.call,
-            "spelling": sighting.spelling,
-            "line": self.sample.numbers[sighting.line],
-            "perhaps": [other.name for other in sighting.others],
-        }
-
-    def _object_json(self, thing: ObjectSighting) -> dict[str, object]:
-        return {
-            "name": thing.name,
-            "kind": thing.kind,
-            "state": thing.state,
-            "group": thing.owner.group,
-            "owner": thing.owner.owner,
-            "meaning": thing.owner.meaning,
-            "line": self.sample.numbers[thing.line],
         }
 
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from scripts.doctor.machine import AMD, Around, Line, MachineState, Status, interfering, same_folder
-from scripts.host.gpu import NO_DRIVER
+from scripts.doctor.machine import Around, Line, MachineState, Status, interfering, same_folder
+from scripts.host.gpu import AMD, NO_DRIVER
 from scripts.host.hip_libraries import layer_libraries
 from scripts.host.support import SupportLevel, driver_notes, driver_too_old, needs_windows_11, support
 from scripts.host.windows import WINDOWS_11, WindowsBuild, build_reports
@@ -18,7 +18,6 @@ from scripts.model import Gpu, HipRoot, Host
 
 #: Below this much free space downloads and compile caches fail.
 LITTLE_SPACE: Final = 2 * 1024**3
-#: Libraries a translation layer calls, beside the runtime itself.
 _VERSION: Final = re.compile(r"(\d+\.\d+)")
 _MIB: Final = 1024**2
 #: What AMD says of a GPU with a HIP version, as a line; everything else is a warning.
@@ -199,13 +198,10 @@ def _folders(machine: MachineState) -> Iterator[Line]:
     if not odd:
         yield _line("ok", "folders", "all names are plain ASCII", ", ".join(machine.folders))
     for text in odd:
+        said = f"{text}: Linux opens characters outside ASCII"
         if machine.windows:
             said = f"{text} has characters outside ASCII, which some libraries cannot open"
-            yield _line("warn", "folders", said, "the paths' letters")
-        else:
-            yield _line(
-                "ok", "folders", f"{text}: Linux opens characters outside ASCII", "the paths' letters"
-            )
+        yield _line("warn" if machine.windows else "ok", "folders", said, "the paths' letters")
 
 
 def _space(machine: MachineState) -> Iterator[Line]:

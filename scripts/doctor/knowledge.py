@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from scripts.doctor.event import CONDITIONS_OF_EVENTS, SHOWING, listed
+from scripts.doctor.event import CONDITIONS_OF_EVENTS, OF_CODE, SHOWING, listed
 from scripts.doctor.machine import CONDITIONS
 from scripts.doctor.phrases import PhraseBook, phrase_book
+from scripts.serialize import data_table, pick
 from scripts.statuses import StatusCode
 
-KNOWLEDGE: Final = Path(__file__).resolve().parents[1] / "data" / "knowledge.toml"
-CONFIDENCE: Final = KNOWLEDGE.with_name("confidence.toml")
 #: The kinds of failure; a finding's ``reference`` is one of them.
 REFERENCES: Final = (
     *("missing-dll", "hip-root", "driver-version", "arch-libraries", "hipblaslt-missing", "cudnn-miopen"),
@@ -28,24 +25,6 @@ REFERENCES: Final = (
 )
 #: Which explanation goes before which, and what stays silent; within one rank the earlier row wins.
 RANKS: Final = ("decisive", "specific", "general", "hint", "topic", "silent")
-_KEYS: Final = frozenset(
-    {
-        "id",
-        "reference",
-        "on",
-        "with",
-        "without",
-        "event",
-        "rank",
-        "alone",
-        "facts",
-        "cause",
-        "cause_rocm",
-        "fix",
-        "fix_rocm",
-    }
-    | {"tell", "source"}
-)
 
 
 class Confidence(StrEnum):
@@ -68,22 +47,22 @@ class Confidence(StrEnum):
         return self in {Confidence.CERTAIN, Confidence.LIKELY}
 
 
-class IfFact(msgspec.Struct, frozen=True, kw_only=True):
+class IfFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the machine tells about a cause: its rank where ``when`` holds, and where it does not."""
 
-    when: Mapping[str, object]
+    when: dict[str, Any]
     then: str
-    otherwise: str = ""
+    otherwise: str = msgspec.field(default="", name="else")
 
 
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
+class Cause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One row of the table.
 
     Attributes:
         id: the row's name.
         reference: the kind of failure, one of ``REFERENCES``.
         on: phrases of which one must be there, unless ``event`` names codes or objects.
-        needs: groups of phrases, of each group one must be there.
+        groups: phrases joined by ``|``, of each group one must be there.
         without: phrases that must not be there.
         event: conditions on the event's other fields, see ``CONDITIONS_OF_EVENTS``.
         rank: which rows it goes before; ``alone``: where nothing speaks of AMD's software.
@@ -98,19 +77,24 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     reference: str
-    on: tuple[str, ...]
-    needs: tuple[tuple[str, ...], ...]
-    without: tuple[str, ...]
-    event: Mapping[str, object]
+    on: tuple[str, ...] = ()
+    groups: tuple[str, ...] = msgspec.field(default=(), name="with")
+    without: tuple[str, ...] = ()
+    event: dict[str, Any] = {}
     rank: str
-    alone: str
-    facts: tuple[IfFact, ...]
+    alone: str = "hint"
+    facts: tuple[IfFact, ...] = ()
     cause: str
     fix: tuple[str, ...]
-    cause_rocm: str
-    fix_rocm: tuple[str, ...]
-    tell: tuple[str, ...]
+    cause_rocm: str = ""
+    fix_rocm: tuple[str, ...] = ()
+    tell: tuple[str, ...] = ()
     source: tuple[str, ...]
+
+    @property
+    def needs(self) -> tuple[list[str], ...]:
+        """The groups, taken apart."""
+        return tuple(group.split("|") for group in self.groups)
 
     @property
     def docs(self) -> str:
@@ -129,9 +113,7 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def knowledge() -> Knowledge:
     """Read the table once."""
-    document = tomllib.loads(KNOWLEDGE.read_text(encoding="utf-8"))
-    measured = tomllib.loads(CONFIDENCE.read_text(encoding="utf-8"))["rows"]
-    return read_knowledge(document, phrase_book(), measured)
+    return read_knowledge(data_table("knowledge.toml"), phrase_book(), data_table("confidence.toml")["rows"])
 
 
 def read_knowledge(
@@ -142,8 +124,11 @@ def read_knowledge(
     Raises:
         ValueError: a row names an unknown phrase, kind, rank or condition, or holds an unknown key.
     """
-    causes = tuple(_cause(body) for body in document["cause"])
+    causes = msgspec.convert(document["cause"], tuple[Cause, ...])
     for cause in causes:
+        if not cause.on and not set(cause.event) & SHOWING:
+            msg = f"{cause.id} names nothing that a log would have to show"
+            raise ValueError(msg)
         named = {*cause.on, *cause.without, *(name for group in cause.needs for name in group)}
         wrong = sorted(named - set(book.phrases))
         wrong += [cause.reference] if cause.reference not in REFERENCES else []
@@ -159,44 +144,6 @@ def read_knowledge(
     return Knowledge(causes=causes, book=book, measured=words)
 
 
-def _cause(body: Mapping[str, Any]) -> Cause:
-    """Read one row."""
-    name = str(body["id"])
-    if unknown := sorted(set(body) - _KEYS):
-        msg = f"{name} holds unknown keys: {', '.join(unknown)}"
-        raise ValueError(msg)
-    event = dict(body.get("event", {}))
-    if "on" not in body and not set(event) & SHOWING:
-        msg = f"{name} names nothing that a log would have to show"
-        raise ValueError(msg)
-    return Cause(
-        id=name,
-        reference=body["reference"],
-        on=tuple(body.get("on", ())),
-        needs=tuple(tuple(group.split("|")) for group in body.get("with", ())),
-        without=tuple(body.get("without", ())),
-        event=event,
-        rank=body["rank"],
-        alone=body.get("alone", "hint"),
-        facts=tuple(_facts(name, body.get("facts", ()))),
-        cause=body["cause"],
-        fix=tuple(body["fix"]),
-        cause_rocm=body.get("cause_rocm", ""),
-        fix_rocm=tuple(body.get("fix_rocm", ())),
-        tell=tuple(body.get("tell", ())),
-        source=tuple(body["source"]),
-    )
-
-
-def _facts(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[IfFact]:
-    """Read what the machine may tell."""
-    for entry in entries:
-        if unknown := sorted(set(entry) - {"when", "then", "else"}):
-            msg = f"{name} holds unknown keys: {', '.join(unknown)}"
-            raise ValueError(msg)
-        yield IfFact(when=entry["when"], then=entry["then"], otherwise=entry.get("else", ""))
-
-
 class CodeMeaning(msgspec.Struct, frozen=True, kw_only=True):
     """What a status code says, and what mostly causes it where AMD's software or a translation layer runs."""
 
@@ -205,24 +152,11 @@ class CodeMeaning(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        code = self.code
-        return {
-            "name": code.name,
-            "number": code.number,
-            "enumeration": code.enumeration,
-            "title": code.title,
-            "class": code.kind,
-            "meaning": code.meaning,
-            "causes": [
-                {
-                    "reference": cause.reference,
-                    "rule": cause.id,
-                    "cause": _about(cause, code),
-                    "fix": list(cause.fix),
-                }
-                for cause in self.causes
-            ],
-        }
+        causes = [
+            {**pick(cause, "reference rule=id"), "cause": _about(cause, self.code), "fix": list(cause.fix)}
+            for cause in self.causes
+        ]
+        return {**pick(self.code, OF_CODE), "causes": causes}
 
     def sentences(self) -> Iterator[tuple[str, str]]:
         """Yield for each cause the kind of failure and what happened."""
@@ -230,13 +164,12 @@ class CodeMeaning(msgspec.Struct, frozen=True, kw_only=True):
             yield cause.reference, _about(cause, self.code)
 
 
-def meanings_of(code: StatusCode, known: Knowledge | None = None) -> CodeMeaning:
+def meanings_of(code: StatusCode) -> CodeMeaning:
     """Look up what a status code mostly means: the rows of the table that ask for it and for no object."""
-    rows = (known or knowledge()).causes
     forms = {code.kind, code.name, f"{code.enumeration}:{code.kind}", f"{code.enumeration}:*"}
     fitting = [
         cause
-        for cause in rows
+        for cause in knowledge().causes
         if forms & set(listed(cause.event.get("status", [])))
         and not set(cause.event) - {"status", "layer", "amd", "nvidia"}
         and not cause.needs

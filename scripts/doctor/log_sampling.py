@@ -28,7 +28,6 @@ _PAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "cp850": ("zulässig", "unerwünscht", "für ", "spécifié", "procédure", "módulo", "não "),
 }
 _OTHERWISE: Final = "cp1252"
-#: Colours, titles and cursor moves.
 #: Colours whose escape character was lost on the way.
 _BARE: Final = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 _SLASHES: Final = re.compile(r"[\\/]+")

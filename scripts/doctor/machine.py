@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from scripts.doctor.context import architectures, hip_versions, lists_both_kinds
+from scripts.host.gpu import AMD
 from scripts.host.support import support
 from scripts.host.windows import WindowsBuild
 from scripts.model import Gpu, Host
@@ -62,7 +63,10 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 def holds(when: Mapping[str, object], facts: Facts) -> bool | None:
     """Say whether all conditions hold; ``None`` where one is unknown and none is false."""
-    answers = [_CONDITIONS[name](wanted, facts) for name, wanted in when.items()]
+    answers = [
+        _equal(getattr(facts, name), wanted) if name in _PLAIN else _CONDITIONS[name](wanted, facts)
+        for name, wanted in when.items()
+    ]
     if False in answers:
         return False
     return None if None in answers else True
@@ -112,24 +116,16 @@ def _names(wanted: object, known: frozenset[str] | None, *, there: bool) -> bool
 
 
 _CONDITIONS: Final[Mapping[str, Callable[[object, Facts], bool | None]]] = {
-    "os": lambda wanted, facts: _equal(facts.os, wanted),
     "gfx": _gfx,
     "hip": _hip,
     "support": _support,
-    "mixed": lambda wanted, facts: _equal(facts.mixed, wanted),
     "absent": lambda wanted, facts: _names(wanted, facts.libraries, there=False),
     "set": lambda wanted, facts: _names(wanted, facts.variables, there=True),
-    "non_ascii": lambda wanted, facts: _equal(facts.non_ascii, wanted),
-    "overwritten": lambda wanted, facts: _equal(facts.overwritten, wanted),
-    "vc_runtime": lambda wanted, facts: _equal(facts.vc_runtime, wanted),
-    "driver_lacks": lambda wanted, facts: _equal(facts.driver_lacks, wanted),
-    "vanished": lambda wanted, facts: _equal(facts.vanished, wanted),
 }
+#: Conditions that are facts by themselves.
+_PLAIN: Final = ("os", "mixed", "non_ascii", "overwritten", "vc_runtime", "driver_lacks", "vanished")
 #: What a rule may ask of the machine.
-CONDITIONS: Final = frozenset(_CONDITIONS)
-
-
-AMD: Final = "amd"
+CONDITIONS: Final = frozenset((*_CONDITIONS, *_PLAIN))
 
 
 class Status(StrEnum):
@@ -221,13 +217,13 @@ class Around(Struct, frozen=True, kw_only=True):
     roots: Sequence[str]
 
 
-class _Rule(Struct, frozen=True, kw_only=True):
-    """Which variables it is about, whether it applies, and what it says."""
+class _Rule(NamedTuple):
+    """Which variables it is about, how they stand, what it says, and whether it applies."""
 
     names: tuple[str, ...]
     status: str
     text: str
-    applies: Callable[[str, Around], bool]
+    applies: Callable[[str, Around], bool] = lambda _value, _around: True
 
 
 _FILTERS: Final = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
@@ -236,6 +232,10 @@ _FILTERS: Final = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_OR
 def _hides_all(value: str, around: Around) -> bool:
     numbers = [int(number) for number in re.findall(r"\d+", value)]
     return bool(numbers) and min(numbers) >= around.amd_gpus
+
+
+def _is_on(value: str, _around: Around) -> bool:
+    return value.strip() not in {"", "0"}
 
 
 def _stale(value: str, around: Around) -> bool:
@@ -251,62 +251,28 @@ def _plain(path: str) -> str:
     return path.strip().strip('"').replace("\\", "/").rstrip("/").casefold()
 
 
-def _always(_value: str, _around: Around) -> bool:
-    return True
-
-
 #: The first rule that applies to a variable speaks.
 _RULES: Final = (
+    _Rule(_FILTERS, "fail", "names a device that is not there, and hides those that are", _hides_all),
+    _Rule(_FILTERS, "warn", "hides GPUs from programs"),
     _Rule(
-        names=_FILTERS,
-        status="fail",
-        text="names a device that is not there, and hides those that are",
-        applies=_hides_all,
+        ("HSA_OVERRIDE_GFX_VERSION",),
+        "warn",
+        "does nothing on Windows",
+        lambda _value, around: around.windows,
     ),
-    _Rule(names=_FILTERS, status="warn", text="hides GPUs from programs", applies=_always),
+    _Rule(("HSA_OVERRIDE_GFX_VERSION",), "warn", "makes ROCm take the GPU for another one"),
+    _Rule(("*_TENSILE_LIBPATH",), "warn", "sends a library to other kernels than its own"),
+    _Rule(("ZLUDA_*_LIB", "ZLUDA_LOG_DIR"), "warn", "redirects the translation layer"),
+    _Rule(("AMD_LOG_LEVEL",), "warn", "mixes log lines into what programs print", _is_on),
     _Rule(
-        names=("HSA_OVERRIDE_GFX_VERSION",),
-        status="warn",
-        text="does nothing on Windows",
-        applies=lambda _value, around: around.windows,
+        ("CUDA_PATH",),
+        "warn",
+        "may lead programs to NVIDIA's libraries",
+        lambda _, around: around.amd_gpus > 0,
     ),
-    _Rule(
-        names=("HSA_OVERRIDE_GFX_VERSION",),
-        status="warn",
-        text="makes ROCm take the GPU for another one",
-        applies=_always,
-    ),
-    _Rule(
-        names=("*_TENSILE_LIBPATH",),
-        status="warn",
-        text="sends a library to other kernels than its own",
-        applies=_always,
-    ),
-    _Rule(
-        names=("ZLUDA_*_LIB", "ZLUDA_LOG_DIR"),
-        status="warn",
-        text="redirects the translation layer",
-        applies=_always,
-    ),
-    _Rule(
-        names=("AMD_LOG_LEVEL",),
-        status="warn",
-        text="mixes log lines into what programs print",
-        applies=lambda value, _around: value.strip() not in {"", "0"},
-    ),
-    _Rule(
-        names=("CUDA_PATH",),
-        status="warn",
-        text="may lead programs to NVIDIA's libraries",
-        applies=lambda _value, around: around.amd_gpus > 0,
-    ),
-    _Rule(names=("LD_PRELOAD",), status="warn", text="loads libraries into every program", applies=_always),
-    _Rule(
-        names=("HIP_PATH*", "ROCM_PATH"),
-        status="warn",
-        text="names no HIP runtime that was found: a stale setting",
-        applies=_stale,
-    ),
+    _Rule(("LD_PRELOAD",), "warn", "loads libraries into every program"),
+    _Rule(("HIP_PATH*", "ROCM_PATH"), "warn", "names no HIP runtime that was found: a stale setting", _stale),
 )
 
 

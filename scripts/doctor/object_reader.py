@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from scripts.doctor.log_sampling import LogSample
-
-OWNERS: Final = Path(__file__).resolve().parents[1] / "data" / "owners.toml"
+from scripts.serialize import data_table
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,8 +127,7 @@ def _in_line(text: str, line: int) -> Iterator[ObjectSighting]:
         if denied or _ABSENT.search(around):
             state = "refused" if denied else "missing"
             yield _sighting(match[1], "device", line, state=state)
-    names = [(name, behind) for name, behind in _libraries(text)]
-    for name, behind in names:
+    for name, behind in _libraries(text):
         yield _sighting(name, "library", line, behind=behind)
     for pattern, kind in ((_SYMBOL, "symbol"), (_BUILD, "file"), (_MODULE, "module"), (_COMMAND, "file")):
         for match in pattern.finditer(text):
@@ -161,26 +157,13 @@ def owner_of(name: str) -> Owner:
     """Look up whose a name is."""
     base = name if name.startswith("/dev/") else name.rpartition("/")[2]
     bare = re.sub(r"(?:\.so(?:\.\d+)*|\.dll|\.pyd|\.node|\.dylib|\.exe)$", "", base)
-    for owner in owners():
-        if any(
-            pattern.fullmatch(form)
-            for form in (bare, bare.removeprefix("lib"), base)
-            for pattern in owner.names
-        ):
-            return owner
-    return UNKNOWN
+    forms = (bare, bare.removeprefix("lib"), base)
+    known = (owner for owner in owners() if any(p.fullmatch(form) for form in forms for p in owner.names))
+    return next(known, UNKNOWN)
 
 
 @cache
 def owners() -> tuple[Owner, ...]:
     """Read the table of owners once."""
-    table = tomllib.loads(OWNERS.read_text(encoding="utf-8"))["owner"]
-    return tuple(
-        Owner(
-            group=row["group"],
-            owner=row["owner"],
-            meaning=row["meaning"],
-            names=tuple(map(re.compile, row["names"])),
-        )
-        for row in table
-    )
+    rows = data_table("owners.toml")["owner"]
+    return msgspec.convert(rows, tuple[Owner, ...], dec_hook=lambda _, text: re.compile(text))

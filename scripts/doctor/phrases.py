@@ -7,17 +7,15 @@ They are the part of stage one that knows wordings; codes and names are read by 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from scripts.doctor.log_sampling import LogSample
+from scripts.serialize import data_table
 
-PHRASES: Final = Path(__file__).resolve().parents[1] / "data" / "phrases.toml"
 #: What is longer, or names an error as programs do, is no person's sentence.
 _SENTENCE: Final = 400
 _PROGRAM: Final = re.compile(
@@ -36,7 +34,7 @@ _LINES: Final = 8
 _SIGNS: Final = re.compile(r"[=/{}\[\]|<>]")
 
 
-class Phrase(msgspec.Struct, frozen=True, kw_only=True):
+class Phrase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that can stand in a log: plain words that choose lines, and what must be found in one.
 
     Of every text that ``lines`` match a word is a part; without words every line is looked at.
@@ -44,12 +42,16 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
     looked for in sentences, never in a program's own lines; a ``topic`` only where there is nothing else.
     """
 
-    name: str
-    words: tuple[str, ...]
     lines: tuple[re.Pattern[str], ...]
+    words: tuple[str, ...] = ()
     unless: tuple[re.Pattern[str], ...] = ()
-    user: bool = False
+    put_so: bool = msgspec.field(default=False, name="user")
     topic: bool = False
+
+    @property
+    def user(self) -> bool:
+        """Whether it is how people put it."""
+        return self.put_so or self.topic
 
     def in_line(self, line: str) -> bool:
         """Whether a line (lower case, ``/`` for slashes) shows it."""
@@ -59,7 +61,7 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
 class PhraseBook(msgspec.Struct, frozen=True, kw_only=True):
     """All phrases, the words to find even in the middle of an enormous log, and what is no evidence."""
 
-    phrases: Mapping[str, Phrase]
+    phrases: dict[str, Phrase] = msgspec.field(name="phrase")
     strong: tuple[str, ...]
     harmless: tuple[re.Pattern[str], ...]
     harmless_next: tuple[re.Pattern[str], ...]
@@ -79,7 +81,7 @@ class Matches(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def phrase_book() -> PhraseBook:
     """Read the phrases once."""
-    return read_phrases(tomllib.loads(PHRASES.read_text(encoding="utf-8")))
+    return read_phrases(data_table("phrases.toml"))
 
 
 def read_phrases(document: Mapping[str, Any]) -> PhraseBook:
@@ -88,13 +90,7 @@ def read_phrases(document: Mapping[str, Any]) -> PhraseBook:
     Raises:
         ValueError: one holds an unknown key.
     """
-    return PhraseBook(
-        phrases={name: _phrase(name, body) for name, body in document["phrase"].items()},
-        strong=tuple(document["strong"]),
-        harmless=tuple(map(_pattern, document["harmless"])),
-        harmless_next=tuple(map(_pattern, document["harmless_next"])),
-        removed=tuple(map(_pattern, document["removed"])),
-    )
+    return msgspec.convert(document, PhraseBook, dec_hook=lambda _, text: _pattern(text))
 
 
 def without_harmless(sample: LogSample, book: PhraseBook) -> LogSample:
@@ -125,7 +121,7 @@ def match_phrases(sample: LogSample, book: PhraseBook) -> Matches:
     lines: dict[str, tuple[int, ...]] = {}
     spoken = _is_spoken(sample.text)
     mixed = not spoken and len(sample.text) <= _MIXED
-    for phrase in book.phrases.values():
+    for name, phrase in book.phrases.items():
         if phrase.user and not spoken and (phrase.topic or not mixed):
             continue
         for word in phrase.words:
@@ -138,7 +134,7 @@ def match_phrases(sample: LogSample, book: PhraseBook) -> Matches:
             candidates = [i for i in candidates if is_sentence(sample.plain[i])]
         hits = [i for i in candidates if phrase.in_line(sample.plain[i])]
         if hits:
-            found[phrase.name] = tuple(hits)
+            found[name] = tuple(hits)
     told = {name for name in found if book.phrases[name].user}
     return Matches(lines=found, unreliable=frozenset(told if mixed else ()))
 
@@ -162,18 +158,3 @@ def is_sentence(line: str) -> bool:
 def _pattern(text: str) -> re.Pattern[str]:
     """Compile a pattern whose words end: one that looks for two in an endless word takes its length cubed."""
     return re.compile(text.replace(r"\w*", r"\w{0,24}").replace(r"\w+", r"\w{1,24}"))
-
-
-def _phrase(name: str, body: Mapping[str, Any]) -> Phrase:
-    """Read one phrase."""
-    if unknown := sorted(set(body) - {"words", "lines", "unless", "user", "topic"}):
-        msg = f"{name} holds unknown keys: {', '.join(unknown)}"
-        raise ValueError(msg)
-    return Phrase(
-        name=name,
-        words=tuple(body.get("words", ())),
-        lines=tuple(map(_pattern, body["lines"])),
-        unless=tuple(map(_pattern, body.get("unless", ()))),
-        user=body.get("user", False) or body.get("topic", False),
-        topic=body.get("topic", False),
-    )

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from scripts.host.hip_libraries import library_behind
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
-from scripts.osal.text import without_ansi
+from scripts.osal.text import decoded, without_ansi
 
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
 OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
@@ -279,7 +279,8 @@ def parse_output(data: bytes | str) -> CheckOutput:
     """
     lines: list[CheckLine] = []
     noise: list[str] = []
-    for raw in re.split(r"[\r\n]+", without_ansi(decode(data))):
+    output = data if isinstance(data, str) else decoded(data)
+    for raw in re.split(r"[\r\n]+", without_ansi(output)):
         text = raw.strip("\ufeff\0 \t")
         match = _LINE.fullmatch(text)
         if match:
@@ -287,20 +288,6 @@ def parse_output(data: bytes | str) -> CheckOutput:
         elif text:
             noise.append(text)
     return CheckOutput(lines=tuple(lines), noise=tuple(noise))
-
-
-def decode(data: bytes | str) -> str:
-    """Turn a program's output into text; undecodable bytes are replaced."""
-    if isinstance(data, str):
-        return data
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", errors="replace")
-    if data[1::2].count(0) * 2 > len(data) // 2:
-        return data.decode("utf-16-le", errors="replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace")
 
 
 def _line(match: re.Match[str]) -> CheckLine:
@@ -319,6 +306,3 @@ def _line(match: re.Match[str]) -> CheckLine:
 def group_of(name: str) -> str:
     """Return a library's group: its name without the version (``cublaslt12`` → ``cublaslt``)."""
     return name.lower().rstrip("0123456789")
-
-
-__all__ = ["CheckLine", "CheckOutput", "CheckVerdict", "describe_exit", "judge", "parse_output"]

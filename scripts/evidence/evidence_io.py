@@ -9,24 +9,21 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
+from msgspec import Struct
 
 from scripts.errors import UsageError
 from scripts.evidence.document import FORMAT, Document, lowest, within_ceiling, worst
-from scripts.evidence.schema_check import Check, compile_schema
+from scripts.evidence.schema_check import Check, compile_schema, first_fault, is_newer
 from scripts.model import Outcome
 from scripts.osal.fs import read_bounded, write_atomic
 from scripts.osal.text import printable, time_stamp
 from scripts.serialize import parse_json, pick
-
-if TYPE_CHECKING:
-    import jsonschema
 
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"evidence-{FORMAT}.json"
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -38,6 +35,13 @@ REFERENCE: Final = "cpu-reference"
 #: Keys that most documents have no use for, and do not have.
 OPTIONAL: Final = ("attempts", "figures", "combination")
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+class Filed(Struct, frozen=True, kw_only=True):
+    """A document and the name of the file it lies in."""
+
+    path: str
+    document: Document
 
 
 def to_json(document: Document) -> dict[str, object]:
@@ -61,13 +65,9 @@ def from_json(data: object, *, origin: str = "this document") -> Document:
         UsageError: ``evidence-invalid``, naming the JSON path of the first thing that is wrong;
             ``evidence-newer`` for a later format.
     """
-    written = data.get("format") if isinstance(data, Mapping) else None
-    if isinstance(written, int) and not isinstance(written, bool) and written > FORMAT:
-        raise UsageError(
-            "evidence-newer",
-            f"{origin} has format {written}; this workspace reads {FORMAT}",
-            hint="update the workspace, then import the document again",
-        )
+    if isinstance(data, dict) and is_newer(data, FORMAT):
+        msg = f"{origin} has format {data['format']}; this workspace reads {FORMAT}"
+        raise UsageError("evidence-newer", msg, hint="update the workspace, then import the document again")
     _check_schema(data, origin)
     try:
         document = _document(data, origin)
@@ -161,11 +161,9 @@ def _check_schema(data: object, origin: str) -> None:
     """Refuse what the schema does not allow; what is wrong is asked only where something is."""
     if _follows_schema()(data):
         return
-    import jsonschema  # noqa: PLC0415 - takes a tenth of a second, and good documents do without
-
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
-    if error is not None:
-        _refuse(origin, error.json_path, _shorten(error.message))
+    fault = first_fault(data, SCHEMA)
+    if fault is not None:
+        _refuse(origin, fault[0], _shorten(fault[1]))
 
 
 @cache
@@ -174,22 +172,13 @@ def _follows_schema() -> Check:
     return compile_schema(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
-@cache
-def _validator() -> jsonschema.Draft202012Validator:
-    """Load the schema once."""
-    import jsonschema  # noqa: PLC0415 - as above
-
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
-
-
 def _document(data: Any, origin: str) -> Document:  # noqa: ANN401 - JSON of any shape
     """Build the document; what it says of level and outcome is checked by ``_check_claims``."""
     try:
         datetime.strptime(data["created"], _TIME).replace(tzinfo=UTC)
     except ValueError:
         _refuse(origin, "$.created", "it is no date")
-    fields = {name: value for name, value in data.items() if name not in {"format", "level", "outcome"}}
-    return msgspec.convert({**fields, "results": fields.pop("capabilities")}, Document)
+    return msgspec.convert({**data, "results": data["capabilities"]}, Document)
 
 
 def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: ANN401 - as above

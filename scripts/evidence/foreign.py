@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from math import inf, isfinite
 from pathlib import Path, PureWindowsPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,11 +42,10 @@ from scripts.evidence.document import (
 from scripts.evidence.evidence_io import MAX_BYTES
 from scripts.host.gpu import AMD
 from scripts.host.hip import in_range
-from scripts.host.hipinfo import decode
 from scripts.model import CapabilityResult, HipSource, Level, Lock, Outcome, StackKind
 from scripts.osal.fs import read_bounded
 from scripts.osal.redaction import Redactor
-from scripts.osal.text import printable, without_ansi
+from scripts.osal.text import decoded, printable, without_ansi
 from scripts.serialize import parse_json
 
 URL: Final = "https://github.com/Speedstu/CUDA-for-AMD-Windows"
@@ -155,7 +154,7 @@ def _object(path: Path) -> Data | None:
         msg = f"{path} cannot be read: {error.strerror}"
         raise UsageError("evidence-unreadable", msg, hint="check the path") from error
     try:
-        data = parse_json(decode(raw).encode("utf-8", "replace"))
+        data = parse_json(decoded(raw).encode("utf-8", "replace"))
     except ValueError:
         return None
     return data if isinstance(data, dict) else None
@@ -306,7 +305,7 @@ def _probe(name: str, entry: Data) -> CapabilityResult:
     if outcome in {Outcome.HANG_AFTER_RESULT, Outcome.CRASH_AFTER_RESULT} and shown != "pass":
         outcome = OUTCOMES.get(shown, Outcome.ERROR)  # the result itself was no good, which weighs more
     compared = list(_comparisons(result))
-    if outcome in ANSWERED and not all(each.finite for each in compared):
+    if outcome in ANSWERED and not all(isfinite(each.largest) for each in compared):
         outcome = Outcome.INCORRECT
     good = bool(compared) and all(each.within for each in compared)
     level: Level | None = Level.FUNCTIONAL if good else Level.LOADABLE
@@ -320,19 +319,11 @@ def _probe(name: str, entry: Data) -> CapabilityResult:
     return CapabilityResult(capability=name, level=level, outcome=outcome, detail=detail)
 
 
-class _Comparison(Struct, frozen=True, kw_only=True):
-    """One set of numbers of theirs against its reference: how far off the worst is, and what may be."""
+class _Comparison(NamedTuple):
+    """One set of numbers of theirs against its reference: how far off the worst is, and whether it may be."""
 
     largest: float
-    allowed: float
-
-    @property
-    def finite(self) -> bool:
-        return isfinite(self.largest)
-
-    @property
-    def within(self) -> bool:
-        return 0 <= self.largest <= self.allowed
+    within: bool
 
 
 def _comparisons(value: object) -> Iterator[_Comparison]:
@@ -346,7 +337,7 @@ def _comparisons(value: object) -> Iterator[_Comparison]:
             waiting += part.values()
             largest = _number(part.get("max_abs"))
             if largest is not None and "atol" in part:
-                yield _Comparison(largest=largest, allowed=_allowed(part, largest))
+                yield _Comparison(largest, within=0 <= largest <= _allowed(part, largest))
 
 
 def _allowed(part: Data, largest: float) -> float:
@@ -397,12 +388,8 @@ def _moment(value: object) -> datetime | None:
 
 def _redacted(result: CapabilityResult, redactor: Redactor) -> CapabilityResult:
     """Clean what a stranger's program printed."""
-    return CapabilityResult(
-        capability=redactor.text(_line(result.capability)),
-        level=result.level,
-        outcome=result.outcome,
-        detail=_clean(result.detail, redactor)[:MAX_DETAIL],
-    )
+    name, detail = redactor.text(_line(result.capability)), _clean(result.detail, redactor)
+    return replace(result, capability=name, detail=detail[:MAX_DETAIL])
 
 
 def _clean(text: str, redactor: Redactor) -> str:

@@ -94,22 +94,12 @@ class Matrix(JsonRecord, frozen=True, kw_only=True):
     @property
     def gpus(self) -> tuple[str, ...]:
         """Every GPU that there is a cell about."""
-        return _sorted(cell.gpu for cell in self.cells)
+        return tuple(sorted({cell.gpu for cell in self.cells}))
 
     @property
     def stacks(self) -> tuple[str, ...]:
         """Every stack, and every combination that no stack pins."""
-        return _sorted(cell.stack for cell in self.cells)
-
-    @property
-    def applications(self) -> tuple[str, ...]:
-        """Every application."""
-        return _sorted(cell.application for cell in self.cells)
-
-    @property
-    def capabilities(self) -> tuple[str, ...]:
-        """Every library, call family and probe."""
-        return _sorted(cell.capability for cell in self.cells if cell.capability)
+        return tuple(sorted({cell.stack for cell in self.cells}))
 
 
 def matrix(
@@ -188,10 +178,6 @@ def _figures(kept: Iterable[Kept]) -> Iterable[FigurePoint]:
 def _place(point: FigurePoint) -> tuple[str, ...]:
     about = (point.gpu, point.stack, point.application, point.capability, point.metric)
     return (*about, point.seen, point.document)
-
-
-def _sorted(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(words)))
 
 
 def without_retired(shown: Matrix, probes: Container[str]) -> Matrix:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from scripts.evidence.document import IDLE, Document, Provenance
 from scripts.model import Level, Outcome
 from scripts.serialize import JsonRecord
@@ -185,26 +187,18 @@ def strongest(cells: Iterable[Cell]) -> Cell | None:
 
 def observations_of(document: Document, content: str) -> dict[str, Observation]:
     """Return what a document says by capability; without a capability, of itself. ``content`` is its hash."""
-    observed = f"{document.observed.isoformat()[:19]}Z"
-    found = {
-        result.capability: Observation(
-            document=content,
-            observed=observed,
-            provenance=document.provenance,
-            level=result.level,
-            outcome=result.outcome,
-            detail=result.detail,
-        )
-        for result in document.results
-    }
-    found[""] = Observation(
+    whole = Observation(
         document=content,
-        observed=observed,
+        observed=f"{document.observed.isoformat()[:19]}Z",
         provenance=document.provenance,
         level=document.level,
         outcome=document.outcome,
     )
-    return found
+    found = {
+        result.capability: replace(whole, level=result.level, outcome=result.outcome, detail=result.detail)
+        for result in document.results
+    }
+    return {**found, "": whole}
 
 
 def why_not(document: Document) -> str:

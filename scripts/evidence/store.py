@@ -135,14 +135,13 @@ class EvidenceStore:
         """Let go of the file."""
         self._base.close()
 
-    def ingest(self, folder: Path, *, label: str = "") -> Ingested:
+    def ingest(self, folder: Path) -> Ingested:
         """Bring the store up to date with the ``*.json`` files of a folder.
 
         Only files that are new or have changed are read. What is no valid document is kept as a fault and
-        proves nothing; what is gone from the folder goes from the store. ``label`` is what the folder is
-        called in paths (its own name if empty).
+        proves nothing; what is gone from the folder goes from the store.
         """
-        label = label or folder.name
+        label = folder.name
         listed = {found.name: found for found in _listing(folder)}
         rows = self._base.execute("SELECT name, size, time FROM file WHERE folder = ?", (label,))
         known = {name: (size, stamp) for name, size, stamp in rows}
@@ -348,7 +347,8 @@ class _Intake:
         row = self._insert("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?, ?)", values)
         if not why_not(document):
             cells = self._cells_of(document, seen)
-            rows = ((cells[name], row, *_columns(one)) for name, one in seen.items())
+            shown = {name: (one.level and one.level.value, one.outcome.value) for name, one in seen.items()}
+            rows = ((cells[name], row, *shown[name], one.detail) for name, one in seen.items())
             self._base.executemany("INSERT INTO observation VALUES (?, ?, ?, ?, ?)", rows)
         return row, True
 
@@ -408,10 +408,6 @@ def _read(found: _Listed) -> Document:
     if not found.regular:
         raise UsageError("evidence-unreadable", "it is no file", hint="remove it from the folder")
     return read_document(found.path)
-
-
-def _columns(one: Observation) -> tuple[str | None, str, str]:
-    return one.level.value if one.level else None, one.outcome.value, one.detail
 
 
 def _merged(rows: list[Any]) -> tuple[object, ...]:

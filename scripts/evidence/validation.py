@@ -1,4 +1,9 @@
-"""What validating one stack showed, as a file beside its evidence; and what a whole round of them means."""
+"""What validating one stack showed, as a file beside its evidence; and what a whole round of them means.
+
+A *regression* is a capability that a new document shows worse than the newest earlier one in which it
+*passed*: it stays named until it has recovered, however often it is measured again meanwhile. Measured
+documents go before reported ones. What the new document does not mention was not asked: no regression.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,12 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from scripts.evidence.document import Document, Provenance
+from scripts.evidence.evidence_io import Filed
+from scripts.model import CapabilityResult, Level, Outcome
 from scripts.osal.fs import read_bounded
 from scripts.osal.text import printable
-from scripts.serialize import parse_json, plain
+from scripts.serialize import JsonRecord, parse_json, plain
 
 FORMAT: Final = 1
 #: Bytes of a validation; its steps need far fewer.
@@ -88,7 +96,7 @@ def from_json(data: object) -> Validation:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         msg = f"no validation of format {FORMAT}"
         raise ValueError(msg)
-    return msgspec.convert({name: value for name, value in data.items() if name != "format"}, Validation)
+    return msgspec.convert(data, Validation)
 
 
 def unfinished(stack: str, *, started: str) -> Validation:
@@ -139,12 +147,8 @@ def unsatisfied(validations: Iterable[Validation], require: str) -> tuple[str, .
     """
     ran = [v for v in validations if v.verdict is not ValidationVerdict.SKIPPED]
     met = {v.stack for v in ran} | {v.gfx for v in ran if v.gfx}
-    return tuple(word for word in words_of(require) if word not in met)
-
-
-def words_of(require: str) -> tuple[str, ...]:
-    """Split what ``--require`` holds."""
-    return tuple(word.strip() for word in require.split(",") if word.strip())
+    words = (word.strip() for word in require.split(","))
+    return tuple(word for word in words if word and word not in met)
 
 
 def problems_of(
@@ -207,9 +211,9 @@ def junit(validation: Validation) -> bytes:
         )
         if step.status in {"failed", "skipped"}:
             tag = "failure" if step.status == "failed" else "skipped"
-            ET.SubElement(case, tag, message=_printable(step.detail))
+            ET.SubElement(case, tag, message=printable(step.detail))
         elif step.detail:
-            ET.SubElement(case, "system-out").text = _printable(step.detail)
+            ET.SubElement(case, "system-out").text = printable(step.detail)
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
@@ -218,5 +222,66 @@ def junit(validation: Validation) -> bytes:
     )
 
 
-def _printable(text: str) -> str:
-    return printable(text)
+class Regression(JsonRecord, frozen=True, kw_only=True):
+    """One capability that was better before; ``document`` shows how much better."""
+
+    capability: str
+    before: Level
+    now: Level | None
+    outcome: Outcome
+    detail: str
+    document: str
+    provenance: Provenance
+
+    @property
+    def sentence(self) -> str:
+        """Say what changed."""
+        then = f"{self.before.value} ({self.provenance.value})"
+        now = self.outcome.value if self.outcome is not Outcome.PASS else self.now.value if self.now else "-"
+        detail = f"; {self.detail}" if self.detail else ""
+        return f"{self.capability}: {then} became {now}{detail}"
+
+
+def find_regressions(now: Document, earlier: Iterable[Filed]) -> tuple[Regression, ...]:
+    """Compare a new document with everything known about the same stack, GPU and application.
+
+    Documents about another stack, architecture or application, newer ones, and those of another kind
+    (simulated, another lock) do not count. The result is sorted by capability.
+    """
+    comparable = sorted(
+        (f for f in earlier if f.document.observed < now.observed and _scope(f.document) == _scope(now)),
+        key=lambda f: (f.document.provenance is Provenance.MEASURED, f.document.observed, f.path),
+    )
+    passes: dict[str, tuple[Filed, Level]] = {}  # the last that is put in decides
+    for filed in comparable:
+        for result in filed.document.results:
+            if result.outcome is Outcome.PASS and result.level is not None:
+                passes[result.capability] = (filed, result.level)
+    return tuple(
+        Regression(
+            capability=result.capability,
+            before=before,
+            now=result.level,
+            outcome=result.outcome,
+            detail=result.detail,
+            document=filed.path,
+            provenance=filed.document.provenance,
+        )
+        for result in sorted(now.results, key=lambda r: r.capability)
+        if result.capability in passes
+        for filed, before in (passes[result.capability],)
+        if _rank(result) < before.rank
+    )
+
+
+def _scope(document: Document) -> tuple[object, ...]:
+    """Return what a document speaks about; where the architecture is unknown, the product."""
+    subject, gpu = document.subject, document.subject.gpu
+    custom = document.lock is not None and document.lock.custom
+    product = "" if gpu is None else gpu.gfx or gpu.name
+    return subject.stack, subject.application, document.simulated, custom, product
+
+
+def _rank(result: CapabilityResult) -> int:
+    """Return what a result is worth; nothing where it did not pass."""
+    return result.level.rank if result.outcome is Outcome.PASS and result.level is not None else -1

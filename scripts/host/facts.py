@@ -25,6 +25,7 @@ from scripts.host import hip, linux
 from scripts.host.gpu import AMD, NVIDIA, Run, chosen, find_tool
 from scripts.host.gpu import run as run_tool
 from scripts.model import Gpu, HipRoot, Host
+from scripts.osal.text import decoded
 
 if TYPE_CHECKING:
     from scripts.host import windows
@@ -99,7 +100,7 @@ def host_from_hipinfo(data: bytes, *, platform: str, gpu: str = "") -> tuple[Hos
     """
     from scripts.host import hipinfo  # noqa: PLC0415 - a paste is rare
 
-    info = hipinfo.parse(hipinfo.decode(data))
+    info = hipinfo.parse(decoded(data))
     gpus = hipinfo.gpus(info)
     host = Host(
         os="windows" if platform == "win32" else "linux",

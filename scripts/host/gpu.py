@@ -6,16 +6,17 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path, PureWindowsPath
-from typing import Any, Final
+from pathlib import PureWindowsPath
+from typing import Final
 
 from msgspec import Struct
 
 from scripts.errors import LaunchError, UsageError
 from scripts.model import Gpu
 from scripts.osal.process import run_captured
+from scripts.serialize import data_table
 
-TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "gpus.toml"
+TABLE: Final = "gpus.toml"
 AMD: Final = "amd"
 NVIDIA: Final = "nvidia"
 VENDORS: Final = {"1002": AMD, "10de": NVIDIA}
@@ -71,12 +72,12 @@ def is_known_gfx(gfx: str) -> bool:
 
 def named_models() -> frozenset[tuple[str, str]]:
     """Return every product in our table with its architecture; a name may have several."""
-    return frozenset((model["name"], model["gfx"]) for model in _document()["model"])
+    return frozenset((model["name"], model["gfx"]) for model in data_table(TABLE)["model"])
 
 
 def adapter_name(vendor: str, device: str) -> str:
     """Name a display adapter that no stack can use, or return an empty string."""
-    name: str = _document()["adapters"].get(f"{vendor}:{device}".upper(), "")
+    name: str = data_table(TABLE)["adapters"].get(f"{vendor}:{device}".upper(), "")
     return name
 
 
@@ -103,14 +104,9 @@ def chosen(gpus: Sequence[Gpu], wanted: str) -> int | None:
         return int(wanted)
     msg = f"there is no GPU {wanted!r} here"
     listed = tuple(f"{gpu.index}: {gpu.name} ({gpu.gfx or gpu.vendor})" for gpu in gpus)
-    raise UsageError(
-        "gpu-unknown",
-        msg,
-        context=listed or ("no GPU was found",),
-        hint="give --gpu one of the numbers listed"
-        if listed
-        else "leave --gpu out; `invoke doctor` shows where it was looked for",
-    )
+    none = "leave --gpu out; `invoke doctor` shows where it was looked for"
+    hint = "give --gpu one of the numbers listed" if listed else none
+    raise UsageError("gpu-unknown", msg, context=listed or ("no GPU was found",), hint=hint)
 
 
 def _rank(gpu: Gpu) -> tuple[int, int]:
@@ -122,18 +118,10 @@ def _rank(gpu: Gpu) -> tuple[int, int]:
 
 
 @cache
-def _document() -> dict[str, Any]:
-    """Read the table once."""
-    import tomllib  # noqa: PLC0415 - many runs never read the table
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
-
-
-@cache
 def _chips() -> dict[str, _Chip]:
     """Index the models by ``DEVICE:REVISION``."""
     chips: dict[str, _Chip] = {}
-    for model in _document()["model"]:
+    for model in data_table(TABLE)["model"]:
         for key in model["pci"]:
             names = chips[key].names if key in chips else ()
             chips[key] = _Chip(

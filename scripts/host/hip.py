@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from scripts.binary.properties import file_version
 from scripts.errors import UsageError
@@ -44,7 +44,7 @@ class Found(Struct, frozen=True, kw_only=True):
     """Runtimes in the order they would be used, and a sentence for each place that is none."""
 
     roots: tuple[HipRoot, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def usual_places(environ: Mapping[str, str], platform: str, python_path: Iterable[str]) -> HipPlaces:
@@ -124,11 +124,8 @@ def root_version(root: Path) -> tuple[str | None, str]:
     text = _text(root / ".info" / "version").strip()
     if match := _VERSION.match(text):
         return match[0], ""
-    if version := _header_version(root):
-        return version, ""
-    if version := _package_version(root):
-        return version, ""
-    return _resource_version(root)
+    version = _header_version(root) or _package_version(root)
+    return (version, "") if version else _resource_version(root)
 
 
 def site_packages(environment: Path) -> list[Path]:
@@ -150,12 +147,7 @@ def _candidates(environ: Mapping[str, str], places: HipPlaces, flag: str) -> Ite
             yield parent / name, source
         yield parent, source
     yield from places.roots
-    named = [
-        site
-        for value in (environ.get("HIP_PATH"), environ.get("ROCM_PATH"))
-        if value
-        for site in _beside(value)
-    ]
+    named = [site for name in ("HIP_PATH", "ROCM_PATH") for site in _beside(environ.get(name, ""))]
     for site in dict.fromkeys((*places.site_packages, *named)):
         for name in (*_PIP_FOLDERS, *sorted(n for n in _names(site) if n.startswith("_rocm_sdk_libraries"))):
             if (site / name).is_dir():
@@ -165,7 +157,7 @@ def _candidates(environ: Mapping[str, str], places: HipPlaces, flag: str) -> Ite
 def _beside(value: str) -> list[Path]:
     """Return the package folders of the Python environment whose commands folder this is."""
     path = Path(value.strip().strip('"'))
-    return site_packages(path.parent) if _is_scripts(path) else []
+    return site_packages(path.parent) if value and _is_scripts(path) else []
 
 
 def _is_scripts(path: Path) -> bool:
@@ -185,12 +177,10 @@ def _header_version(root: Path) -> str | None:
         major, minor = int(facts["HIP_VERSION_MAJOR"]), int(facts["HIP_VERSION_MINOR"])
     except (KeyError, ValueError):
         return None
+    if (major, minor) > _LAST_COMMON:
+        return None
     patch = facts.get("HIP_VERSION_PATCH", "").strip()
-    return (
-        f"{major}.{minor}" + (f".{patch}" if patch.isdigit() else "")
-        if (major, minor) <= _LAST_COMMON
-        else None
-    )
+    return f"{major}.{minor}" + (f".{patch}" if patch.isdigit() else "")
 
 
 def _package_version(root: Path) -> str | None:
@@ -210,14 +200,15 @@ def _resource_version(root: Path) -> tuple[str | None, str]:
     A resource counts only where it agrees with the file's generation: the driver's builds of
     ``amdhip64_7.dll`` carry 10.0.x. hiprtc has HIP's number in its file name.
     """
-    for name in sorted(_names(root / "bin"), reverse=True):
+    names = sorted(_names(root / "bin"), reverse=True)
+    for name in names:
         number = generation(name)
         version = file_version(root / "bin" / name) if number is not None else None
         # Before the sixth generation the runtime had no number in its name.
         named = (number,) if number else _UNNAMED
         if version and version.split(".")[0] in named:
             return version, ""
-    for name in sorted(_names(root / "bin"), reverse=True):
+    for name in names:
         if (match := _HIPRTC.fullmatch(name)) and (int(match[1]), int(match[2])) <= _LAST_COMMON:
             return f"{int(match[1])}.{int(match[2])}", f"The version of {root} is known from {name} only."
     return None, f"The version of {root} is unknown: no .info/version, and no DLL in it says."

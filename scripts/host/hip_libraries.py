@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "hip.toml"
+from scripts.serialize import data_table
+
+TABLE: Final = "hip.toml"
 #: The HIP runtime itself, which every other library and every CUDA program needs.
 RUNTIME: Final = "amdhip64"
 #: Where libraries and kernels lie in a HIP root, on Windows and on Linux.
@@ -23,7 +26,7 @@ MAX_FILES: Final = 20_000
 _GENERATION: Final = re.compile(rf"{RUNTIME}(?:_(\d+))?\.dll", re.IGNORECASE)
 
 
-class HipLibrary(Struct, frozen=True, kw_only=True):
+class HipLibrary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One library.
 
     Attributes:
@@ -57,22 +60,10 @@ class HipLibrary(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def document() -> dict[str, Any]:
-    """Read ``data/hip.toml`` once."""
-    import tomllib  # noqa: PLC0415 - many runs never read the table
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
-
-
-@cache
 def hip_libraries() -> dict[str, HipLibrary]:
     """Return every library of the table by name, in its order."""
-    rows: list[dict[str, Any]] = document()["library"]
-    return {row["name"]: HipLibrary(**{key: _frozen(value) for key, value in row.items()}) for row in rows}
-
-
-def _frozen(value: Any) -> Any:  # noqa: ANN401 - whatever TOML holds
-    return tuple(value) if isinstance(value, list) else value
+    rows = msgspec.convert(data_table(TABLE)["library"], tuple[HipLibrary, ...])
+    return {library.name: library for library in rows}
 
 
 def layer_libraries() -> tuple[HipLibrary, ...]:
@@ -89,9 +80,7 @@ def asked_names(name: str) -> tuple[str, ...]:
 def absent_of_whole(libraries: Iterable[str]) -> list[str]:
     """Name what a HIP root with these libraries lacks to be complete."""
     there = set(libraries)
-    return [
-        library.name for library in hip_libraries().values() if library.whole and library.name not in there
-    ]
+    return [one.name for one in hip_libraries().values() if one.whole and one.name not in there]
 
 
 def generation(file: str) -> str | None:
@@ -124,11 +113,8 @@ def runtime_marks() -> tuple[str, ...]:
     Lower case, POSIX. Source: ROCm/TheRock@89553ce.
     """
     known = hip_libraries().values()
-    files = (
-        f"{'bin' if pattern.endswith('.dll') else 'lib'}/{pattern}"
-        for library in known
-        for pattern in library.files
-    )
+    patterns = [pattern for library in known for pattern in library.files]
+    files = (f"{'bin' if pattern.endswith('.dll') else 'lib'}/{pattern}" for pattern in patterns)
     kernel_files = (f"{top}/{library.kernels}/*" for library in known if library.kernels for top in TOPS)
     return (*files, *kernel_files, ".kpack/*.kpack")
 
@@ -188,11 +174,5 @@ def library_behind(call: str, status: int) -> HipLibrary | None:
 
     Source: vosen/ZLUDA@87531d3 zluda_windows: the layer reports a missing back-end by these numbers.
     """
-    return next(
-        (
-            library
-            for library in hip_libraries().values()
-            if library.failing == call and status in library.statuses
-        ),
-        None,
-    )
+    known = hip_libraries().values()
+    return next((one for one in known if one.failing == call and status in one.statuses), None)

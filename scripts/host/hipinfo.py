@@ -6,7 +6,6 @@ are found by their labels, wherever those stand, and a value reaches to the next
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -77,24 +76,6 @@ class HipInfo(Struct, frozen=True, kw_only=True):
     recognised: bool = True
 
 
-def decode(data: bytes) -> str:
-    """Decode a file as PowerShell, cmd or an editor wrote it: UTF-16, UTF-8, else cp1252."""
-    for mark, encoding in (
-        (codecs.BOM_UTF8, "utf-8-sig"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
-    if b"\0" in data:
-        # Without a mark the zero half of an ASCII character tells the byte order.
-        return data.decode("utf-16-be" if data[:1] == b"\0" else "utf-16-le", "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
-
-
 def parse(text: str) -> HipInfo:
     """Read every device of an output; what is not hipInfo's is passed over."""
     text = _clean(text)
@@ -159,9 +140,11 @@ def _device(block: dict[str, str]) -> Device:
     arch = _GFX.search(block.get("gcnArchName", ""))
     gfx = arch[0].partition(":")[0].lower() if arch else _old_gfx(block.get("gcnArch", ""))
     flag = _number(block.get("isIntegrated", ""))
+    # What follows the first line belongs to something else.
+    name = block.get("Name", "").strip().partition("\n")[0].strip()
     return Device(
         number=_number(block.get("device#", "")),
-        name=_first_line(block.get("Name", "")) or None,
+        name=name or None,
         bus=_number(block.get("pciBusID", "")),
         slot=_number(block.get("pciDeviceID", "")),
         gfx=gfx,
@@ -214,11 +197,6 @@ def _notes(devices: tuple[Device, ...], error: str, text: str) -> Iterator[str]:
         yield f"hipInfo names device {numbers} as a neighbour but does not describe it."
 
 
-def _first_line(value: str) -> str:
-    """Return the first line that is not blank; what follows it belongs to something else."""
-    return next((line.strip() for line in value.splitlines() if line.strip()), "")
-
-
 def _number(value: str) -> int | None:
     """Read a whole number at the start of a value, or alone on a line of it."""
     match = _NUMBER.match(value) or _LONE.search(value)
@@ -235,8 +213,3 @@ def _old_gfx(value: str) -> str | None:
     """Read the number that releases before ``gcnArchName`` printed, where it names a known gfx."""
     number = _number(value)
     return f"gfx{number}" if number is not None and is_known_gfx(f"gfx{number}") else None
-
-
-def without_filters(environ: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return an environment in which HIP lists every device under its own number."""
-    return {name: value for name, value in environ if name.upper() not in FILTERS}

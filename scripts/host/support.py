@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import StrEnum
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
-from scripts.host.hip_libraries import document
+from scripts.host.hip_libraries import TABLE
+from scripts.serialize import data_table
 
 #: Parts of a Windows driver's number.
 FOUR: Final = 4
@@ -46,13 +46,13 @@ class Sdk(Struct, frozen=True, kw_only=True):
 def support(gfx: str, hip_version: str) -> Support:
     """Say what the HIP SDK of this version (compared by major.minor) offers for ``gfx``."""
     release = _release(hip_version)
-    row = document()["support"].get(gfx)
+    row = data_table(TABLE)["support"].get(gfx)
     if release is None or row is None or release not in row:
         what = f"HIP {hip_version or 'of an unknown version'}" if release not in (row or {}) else gfx
         return Support(
             verdict=SupportLevel.UNKNOWN, sentence=f"Nothing is known here about {gfx} and {what}."
         )
-    source = document()["sources"][release]
+    source = data_table(TABLE)["sources"][release]
     verdict, sentence = {
         "RL": (
             SupportLevel.RUNTIME_AND_LIBRARIES,
@@ -70,7 +70,7 @@ def support(gfx: str, hip_version: str) -> Support:
 
 def releases() -> tuple[Sdk, ...]:
     """Return every release of the HIP SDK for Windows, oldest first."""
-    return tuple(Sdk(**entry) for entry in document()["sdk"])
+    return msgspec.convert(data_table(TABLE)["sdk"], tuple[Sdk, ...])
 
 
 def release_for(version_range: str) -> Sdk | None:
@@ -89,14 +89,16 @@ def where_to_get(version_range: str) -> str:
         return f"Install a HIP runtime of version {version_range or 'any'}."
     return (
         f"Install AMD HIP SDK {sdk.version} (release {sdk.release}, for Windows {sdk.windows}) "
-        f"from {document()['page']}"
+        f"from {data_table(TABLE)['page']}"
     )
 
 
 def driver_notes(gfx: str) -> tuple[str, ...]:
     """Return what users reported about drivers on this architecture, with the report."""
     return tuple(
-        f"{note['text']} ({note['source']})" for note in document()["driver_note"] if gfx in note["gfx"]
+        f"{note['text']} ({note['source']})"
+        for note in data_table(TABLE)["driver_note"]
+        if gfx in note["gfx"]
     )
 
 
@@ -106,7 +108,7 @@ def driver_too_old(driver: str, hip_version: str) -> str:
     Only the first three parts of a driver's number decide.
     """
     there = _driver_number(driver)
-    for row in document()["driver_minimum"]:
+    for row in data_table(TABLE)["driver_minimum"]:
         wanted = _driver_number(row["driver"])
         if there and there < wanted and _at_least(hip_version, row["hip"]):
             return (
@@ -143,7 +145,7 @@ def sdk_notes(gfx: str, hip_version: str) -> tuple[str, ...]:
     release = _release(hip_version)
     return tuple(
         f"{note['text']} ({note['source']})"
-        for note in document()["sdk_note"]
+        for note in data_table(TABLE)["sdk_note"]
         if gfx in note["gfx"] and note["sdk"] == release
     )
 
@@ -159,7 +161,7 @@ def _release(hip_version: str) -> str | None:
     return next((sdk.version for sdk in releases() if Version(sdk.version).release[:2] == wanted), None)
 
 
-NATIVE: Final = Path(__file__).resolve().parents[1] / "data" / "native.toml"
+NATIVE: Final = "native.toml"
 #: Stands in the table for every architecture that AMD's packages cover.
 AMD_LIST: Final = "amd"
 #: What is asked about where no program is named; ids of ``apps.toml``.
@@ -183,19 +185,14 @@ class NativeWay(Struct, frozen=True, kw_only=True):
     gfx: tuple[str, ...] = ()
 
 
-def covered_by_amd(gfx: str) -> bool:
-    """Whether AMD's Python packages have a device part for an architecture."""
-    return gfx in _document()[AMD_LIST]
-
-
 def coverage() -> tuple[str, ...]:
     """Return every architecture that AMD's Python packages cover."""
-    return tuple(_document()[AMD_LIST])
+    return tuple(data_table(NATIVE)[AMD_LIST])
 
 
 def never_served() -> tuple[str, ...]:
     """Return every architecture that no stack here serves or will."""
-    return tuple(_document()["never"])
+    return tuple(data_table(NATIVE)["never"])
 
 
 def native_ways(*, gfx: str, os: str, programs: Collection[str]) -> tuple[NativeWay, ...]:
@@ -216,7 +213,7 @@ def native_ways(*, gfx: str, os: str, programs: Collection[str]) -> tuple[Native
                 one for name in row.get("gfx", ()) for one in ((name,) if name != AMD_LIST else coverage())
             ),
         )
-        for row in _document()["way"]
+        for row in data_table(NATIVE)["way"]
         if _fits(row, gfx=gfx, os=os, programs=programs)
     ]
     return tuple(sorted(found, key=lambda way: not way.own))
@@ -224,7 +221,7 @@ def native_ways(*, gfx: str, os: str, programs: Collection[str]) -> tuple[Native
 
 def no_stack_possible(gfx: str) -> str:
     """Say why nothing here serves an architecture; empty where that is not known."""
-    if gfx not in _document()["never"]:
+    if gfx not in never_served():
         return ""
     return (
         f"AMD's packages that stacks here are made of do not list {gfx}, and none works without them: "
@@ -237,14 +234,6 @@ def _fits(row: dict[str, Any], *, gfx: str, os: str, programs: Collection[str]) 
     wanted = row.get("gfx", ())
     return (
         row.get("os", os) == os
-        and (not wanted or gfx in wanted or (AMD_LIST in wanted and covered_by_amd(gfx)))
+        and (not wanted or gfx in wanted or (AMD_LIST in wanted and gfx in coverage()))
         and ("programs" not in row or bool(set(row["programs"]) & set(programs)))
     )
-
-
-@cache
-def _document() -> dict[str, Any]:
-    """Read the table once."""
-    import tomllib  # noqa: PLC0415 - many runs never read the table
-
-    return tomllib.loads(NATIVE.read_text(encoding="utf-8"))

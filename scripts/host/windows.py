@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from scripts.binary.properties import file_version
 from scripts.host import gpu as nvidia
@@ -54,7 +54,7 @@ class Adapters(Struct, frozen=True, kw_only=True):
     """The GPUs a stack could use, and a sentence for each adapter that is none."""
 
     gpus: tuple[Located, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 class _Entry(Struct, frozen=True, kw_only=True):
@@ -225,15 +225,16 @@ LOG: Final = "Microsoft-Windows-Windows Defender/Operational"
 QUERY: Final = "*[System[(EventID=1116 or EventID=1117)]]"
 NEWEST: Final = 50
 _EVENT: Final = re.compile(r"<Event .*?</Event>", re.DOTALL)
+_TIME: Final = re.compile(r"SystemTime=['\"]([\d-]+T[\d:]+)")
 _FIELD: Final = r"<Data Name=['\"]{}['\"]>(.*?)</Data>"
 #: Paths of ours and of those who share the trouble.
 _OURS: Final = re.compile(r"zluda|nccl\.dll|nvcuda|cublas|cusparse|cuda-on-amd", re.IGNORECASE)
 
 
-def threat_events(environ: Mapping[str, str], run: nvidia.Run = nvidia.run) -> tuple[str, ...] | None:
+def threat_events(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return one sentence for each event about a file of ours or ZLUDA; ``None`` if they cannot be read."""
     command = ["wevtutil", "qe", LOG, f"/q:{QUERY}", f"/c:{NEWEST}", "/rd:true", "/f:xml"]
-    code, output = run(command, environ)
+    code, output = nvidia.run(command, environ)
     return parse_events(output) if code == 0 else None
 
 
@@ -241,20 +242,17 @@ def parse_events(text: str) -> tuple[str, ...]:
     """Read the events that ``wevtutil`` prints as XML; names of fields are the same in every language."""
     found: dict[str, None] = {}
     for event in _EVENT.findall(text):
-        name, path, when = _field(event, "Threat Name"), _field(event, "Path"), _time(event)
+        name, path, at = _field(event, "Threat Name"), _field(event, "Path"), _TIME.search(event)
         if _OURS.search(path):
-            found[f"{when}: Defender took {path} for {name or 'malware'}"] = None
+            found[
+                f"{at[1] if at else 'at an unknown time'}: Defender took {path} for {name or 'malware'}"
+            ] = None
     return tuple(found)
 
 
 def _field(event: str, name: str) -> str:
     match = re.search(_FIELD.format(name), event, re.DOTALL)
     return html.unescape(match[1]).strip() if match else ""
-
-
-def _time(event: str) -> str:
-    match = re.search(r"SystemTime=['\"]([\d-]+T[\d:]+)", event)
-    return match[1] if match else "at an unknown time"
 
 
 VERSION_KEY: Final = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion"
@@ -264,17 +262,8 @@ _LONGEST: Final = 100
 #: HwSchMode of hardware-accelerated GPU scheduling that is on.
 _ON: Final = 2
 #: Builds after whose update a hang was reported: build, first revision, update, what, source.
-REPORTED: Final = (
-    (
-        26200,
-        9445,
-        "KB5124008",
-        "the first CUDA call was reported to hang without using the processor (compiling uses a core)",
-        "lshqqytiger/ZLUDA#141, patientx/ComfyUI-Zluda#476",
-    ),
-)
-
-
+_HANG: Final = "the first CUDA call was reported to hang without using the processor (compiling uses a core)"
+REPORTED: Final = ((26200, 9445, "KB5124008", _HANG, "lshqqytiger/ZLUDA#141, patientx/ComfyUI-Zluda#476"),)
 #: The first build of Windows 11.
 WINDOWS_11: Final = 22000
 

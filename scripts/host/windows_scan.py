@@ -155,7 +155,9 @@ def _ask_hip(
     for root in roots:
         tool = root.path / "bin" / "hipInfo.exe"
         if tool.is_file():
-            code, output = runner([str(tool)], hipinfo.without_filters(environ.items()))
+            # Without filters HIP lists every device under its own number.
+            unfiltered = {k: value for k, value in environ.items() if k.upper() not in hipinfo.FILTERS}
+            code, output = runner([str(tool)], unfiltered)
             info = hipinfo.parse(output)
             if code == 0 or info.error:
                 return info

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from scripts.model import Artifact, Lock, Stack, Trust
+from scripts.serialize import data_table
 
 if TYPE_CHECKING:
     from scripts.lock.package_index import IndexedFile
 
-TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "proposals.toml"
 NOTE: Final = "The digest is AMD's own, from its package index; the file was not downloaded for it."
 
 
-class Proposal(Struct, frozen=True, kw_only=True):
+class Proposal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A stack for one architecture, whose hash is not known yet; see ``data/proposals.toml``."""
 
     gfx: str
@@ -36,10 +35,13 @@ class Proposal(Struct, frozen=True, kw_only=True):
 @cache
 def proposals() -> tuple[Proposal, ...]:
     """Return every proposal, one for each architecture."""
-    import tomllib  # noqa: PLC0415 - few runs read it
+    rows = [_filled(row, gfx) for row in data_table("proposals.toml")["proposal"] for gfx in row["gfx"]]
+    return convert(rows, tuple[Proposal, ...])
 
-    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["proposal"]
-    return tuple(_proposal(row, gfx) for row in rows for gfx in row["gfx"])
+
+def _filled(row: dict[str, Any], gfx: str) -> dict[str, Any]:
+    words = {key: value.replace("{gfx}", gfx) for key, value in row.items() if isinstance(value, str)}
+    return {**row, **words, "gfx": gfx}
 
 
 def proposed_for(gfx: str, os: str) -> Proposal | None:
@@ -75,8 +77,3 @@ def completed(proposal: Proposal, lock: Lock, found: IndexedFile) -> tuple[Artif
         note=f"As {old.id}, for {proposal.gfx}; nothing is known about it yet: the check decides.",
     )
     return artifact, stack
-
-
-def _proposal(row: dict[str, Any], gfx: str) -> Proposal:
-    words = {key: value.replace("{gfx}", gfx) for key, value in row.items() if isinstance(value, str)}
-    return Proposal(gfx=gfx, replaces=tuple(row["replaces"]), **words)

@@ -358,7 +358,9 @@ def resolve(lock: Lock, stack_id: str, *, with_: tuple[str, ...] = ()) -> Resolv
     stack = find_stack(lock, stack_id)
     for name in with_:
         if name not in stack.optional:
-            raise _unknown_option(stack, name)
+            msg = f"the stack {stack.id} has no optional part {name!r}"
+            choices = ", ".join(sorted(stack.optional)) or "none"
+            raise UsageError("unknown-option", msg, hint=f"choose one for --with: {choices}")
     ids = dict.fromkeys([*stack.parts, *(part for name in with_ for part in stack.optional[name])])
     artifacts = tuple(lock.artifacts[part] for part in ids)
     members = {member.name: (item.id, member) for item in artifacts for member in item.members}
@@ -388,9 +390,3 @@ def unknown_name(what: str, name: str, known: tuple[str, ...]) -> UsageError:
     listed = ", ".join(sorted(known)) or "none"
     near = f"try {' or '.join(close)}; known: {listed}" if close else f"choose one of: {listed}"
     return UsageError(f"unknown-{what}", msg, hint=near)
-
-
-def _unknown_option(stack: Stack, name: str) -> UsageError:
-    choices = ", ".join(sorted(stack.optional)) or "none"
-    msg = f"the stack {stack.id} has no optional part {name!r}"
-    return UsageError(reference="unknown-option", message=msg, hint=f"choose one for --with: {choices}")

@@ -129,12 +129,8 @@ _HINT_LINE: Final = (
 
 
 def _hint_sign(lock: Path) -> str:
-    return f"get the lock and its signature from where you trust them, or sign it: {sign_command(lock)}"
-
-
-def sign_command(lock: Path) -> str:
-    """Return the line that signs a lock."""
-    return f'ssh-keygen -Y sign -n {NAMESPACE} -f KEY "{lock}"'
+    line = f'ssh-keygen -Y sign -n {NAMESPACE} -f KEY "{lock}"'
+    return f"get the lock and its signature from where you trust them, or sign it: {line}"
 
 
 def _text_of(path: Path) -> str:
@@ -186,7 +182,8 @@ def _signer(text: str, data: bytes) -> bytes:
     if algorithm not in _HASHES:
         raise _BadSignatureError("hash")
     digest = _HASHES[algorithm](data).digest()
-    message = _MAGIC + b"".join(map(_packed, (namespace, b"", algorithm, digest)))
+    parts = (namespace, b"", algorithm, digest)
+    message = _MAGIC + b"".join(_LENGTH.pack(len(part)) + part for part in parts)
     if not _is_signed(key, signed, message):
         raise _BadSignatureError("bytes")
     return key
@@ -239,10 +236,6 @@ def _take(blob: bytes) -> tuple[bytes, bytes]:
     if len(blob) < end:
         raise _BadSignatureError("damage")
     return blob[_LENGTH.size : end], blob[end:]
-
-
-def _packed(content: bytes) -> bytes:
-    return _LENGTH.pack(len(content)) + content
 
 
 def _fingerprint(blob: bytes) -> str:

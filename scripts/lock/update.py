@@ -33,19 +33,21 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
     finding: PinFinding
     detail: str
-    fields: Mapping[str, str | int]
+    fields: Mapping[str, str | int] = {}
 
 
 def judge(artifact: Artifact, asset: Asset | None) -> Judgement:
     """Compare a pin with its release's asset. A contradicted pin is never changed."""
     if asset is None:
-        return _judged(PinFinding.GONE, "the release no longer has this file")
+        return Judgement(finding=PinFinding.GONE, detail="the release no longer has this file")
     if artifact.size is not None and artifact.size != asset.size:
-        return _judged(PinFinding.DIFFERS, f"size {asset.size}, pinned {artifact.size}")
+        detail = f"size {asset.size}, pinned {artifact.size}"
+        return Judgement(finding=PinFinding.DIFFERS, detail=detail)
     if asset.sha256 is None:
-        return _judged(PinFinding.NO_DIGEST, "the release gives no SHA-256 for this file")
+        return Judgement(finding=PinFinding.NO_DIGEST, detail="the release gives no SHA-256 for this file")
     if asset.sha256 != artifact.sha256:
-        return _judged(PinFinding.DIFFERS, f"sha256 {asset.sha256}, pinned {artifact.sha256}")
+        detail = f"sha256 {asset.sha256}, pinned {artifact.sha256}"
+        return Judgement(finding=PinFinding.DIFFERS, detail=detail)
     fields: dict[str, str | int] = {}
     if artifact.size is None:
         fields["size"] = asset.size
@@ -53,10 +55,6 @@ def judge(artifact: Artifact, asset: Asset | None) -> Judgement:
         fields["trust"] = Trust.UPSTREAM_DIGEST.value
         fields["note"] = f"{CONFIRMED} {artifact.note}".strip()
     return Judgement(finding=PinFinding.CONFIRMED, detail="digest and size agree", fields=fields)
-
-
-def _judged(finding: PinFinding, detail: str) -> Judgement:
-    return Judgement(finding=finding, detail=detail, fields={})
 
 
 def shape(name: str, tag: str) -> str:

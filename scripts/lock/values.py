@@ -12,6 +12,7 @@ from msgspec import Struct
 from scripts.errors import LockError
 from scripts.lock.toml_nodes import LockNode
 from scripts.osal import paths
+from scripts.serialize import data_table
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _ARCHIVE_END: Final = re.compile(r"\.(?:zip|tar|tar\.gz|tgz|whl|7z)$")
@@ -101,37 +102,6 @@ _GFX: Final = re.compile(r"gfx[0-9]{1,2}[0-9a-f]{2}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BOUND: Final = re.compile(r"(>=|<=|==|>|<)(\d{1,9}(?:\.\d{1,9}){0,3})", re.ASCII)
 
-#: What loaders, interpreters, compilers and shells obey in order to run other code: a lock may not set it.
-#: Sources: ld.so(8), dyld(1), bash(1); the manuals of Python, Perl, Ruby, Node.js, Java, .NET, Lua, Julia, R;
-#: of the CUDA, ROCm, Vulkan and OpenCL loaders; and of pip, Git, Qt, GTK and Wine.
-_PREFIXES: Final = tuple(
-    re.findall(
-        r"\w+",
-        """
-        LD_ DYLD_ _RLD GCONV GLIBC MALLOC_ BASH PYTHON PERL RUBY GEM_ BUNDLE NODE NPM_ COR_ CORECLR COMPLUS_
-        DOTNET JAVA _JAVA JDK_ JULIA R_ LUA GUILE GIT_ PIP_ UV_ CONDA VIRTUAL_ENV QT_ GTK GIO_ LIBGL VK_ OCL_
-        OPENCL ROCP HIPCC WINE CUDA_AMD_ TERMINFO PROGRAM COMMONPROGRAM
-        """,
-    )
-)
-_SUFFIXES: Final = tuple(
-    re.findall(
-        r"\w+",
-        """
-        PATH _LIB _LIBS _LIBRARY _HOME _ROOT _DIR _PRELOAD _PLUGIN _PLUGINS _OPTS _OPTIONS _FLAGS _ARGS _CMD
-        _COMMAND _HOOK _INIT _STARTUP _FILE _FILENAMES
-        """,
-    )
-)
-_NAMES: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        PATHEXT ENV IFS SHELL SHELLOPTS PS4 EDITOR VISUAL PAGER BROWSER HOME TMP TEMP TMPDIR USERPROFILE
-        APPDATA LOCALAPPDATA SYSTEMROOT WINDIR COMSPEC HOMEDRIVE HOSTALIASES CC CXX LANGUAGE
-        """,
-    )
-)
 #: A path, a reference to another variable, or the file name of a library or program.
 _NAMES_A_FILE: Final = re.compile(r"[\\/%$]|\.(?:so|dll|dylib|exe|py|jar|js)\b", re.IGNORECASE)
 
@@ -239,7 +209,9 @@ def setting(node: LockNode, name: str, value: LockNode) -> str:
     that is not known here could name a library.
     """
     text, known = value.text(empty=True), variable(node, name).upper()
-    if known in _NAMES or known.startswith(_PREFIXES) or known.endswith(_SUFFIXES):
+    obeyed = data_table("obeyed.toml")
+    ends = known.startswith(tuple(obeyed["prefixes"])) or known.endswith(tuple(obeyed["suffixes"]))
+    if known in obeyed["names"] or ends:
         msg = f"{name} can make a program run other code, so a lock may not set it"
         raise node.refusal(msg, "lock-loader-variable", "Remove it; `wrap --set` sets it for one run.")
     if _NAMES_A_FILE.search(text):

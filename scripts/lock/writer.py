@@ -19,6 +19,7 @@ from scripts.errors import ConflictError, LockError
 from scripts.lock.reader import MOST_BYTES, parse_lock
 from scripts.model import Artifact, EnvPolicy, Lock, Member, Stack
 from scripts.osal.fs import read_bounded, write_atomic
+from scripts.serialize import plain
 
 
 def format_lock(text: str, *, path: Path = Path("pins.lock")) -> str:
@@ -97,44 +98,18 @@ def _meaning(lock: Lock) -> Lock:
 
 
 def _artifact(artifact: Artifact) -> dict[str, object]:
-    return _filled(
-        id=artifact.id,
-        urls=list(artifact.urls),
-        sha256=artifact.sha256,
-        size=artifact.size,
-        format=artifact.format.value,
-        root=artifact.root,
-        license=artifact.license,
-        source=artifact.source,
-        trust=artifact.trust.value,
-        note=artifact.note,
-        members=[_member(member) for member in artifact.members],
-    )
+    members = [_member(member) for member in artifact.members]
+    return _filled(**plain(artifact) | {"members": members})
 
 
 def _member(member: Member) -> dict[str, object]:
-    return _filled(
-        path=member.path,
-        name=member.name if member.name != member.path else None,
-        sha256=member.sha256,
-        size=member.size,
-        provides=member.provides,
-        needs=list(member.needs),
-    )
+    return _filled(**plain(member) | {"name": member.name if member.name != member.path else None})
 
 
 def _stack(stack: Stack) -> dict[str, object]:
-    return _filled(
-        id=stack.id,
-        kind=stack.kind.value,
-        parts=list(stack.parts),
-        optional={name: list(parts) for name, parts in stack.optional.items()},
-        hip={"from": stack.hip.source.value, **_filled(range=stack.hip.range)},
-        requires=_filled(os=stack.requires.os, gfx=list(stack.requires.gfx)),
-        api=stack.api,
-        ptx=stack.ptx,
-        note=stack.note,
-    )
+    hip = {"from": stack.hip.source.value, **_filled(range=stack.hip.range)}
+    requires = _filled(**plain(stack.requires))
+    return _filled(**plain(stack) | {"hip": hip, "requires": requires, "env": None})
 
 
 def _policy(policy: EnvPolicy) -> dict[str, object]:

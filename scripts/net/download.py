@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final
 
 import requests
 from msgspec import Struct
@@ -13,8 +14,7 @@ from msgspec import Struct
 from scripts.errors import FetchError, IntegrityError, WorkspaceError
 from scripts.model import Artifact, ArtifactFormat, Progress
 from scripts.net.request import RANGE_NOT_SATISFIABLE, Reply, is_web_page, open_url
-from scripts.net.retrying import AttemptError
-from scripts.net.session import Transport
+from scripts.net.session import AttemptError, Transport
 from scripts.net.sources import DownloadSource, Partial, Received
 from scripts.osal import fs
 
@@ -29,13 +29,6 @@ class DownloadJob(Struct, frozen=True, kw_only=True):
     partial: Partial
     limit: int
     transport: Transport
-
-
-class _Readable(Protocol):
-    """Something that hands out bytes."""
-
-    def read(self, most: int, /) -> bytes:
-        """Return up to ``most`` bytes; empty at the end."""
 
 
 def from_place(
@@ -55,7 +48,10 @@ def from_place(
     except OSError as error:
         if error.errno == errno.ENOSPC:
             job.partial.discard()
-            raise _disk_full(job) from error
+            msg = f"the disk became full while {job.artifact.id} was written"
+            hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
+            facts = (str(job.partial.blob.parent),)
+            raise FetchError("no-space", msg, context=facts, hint=hint) from error
         raise
     _compare(job, place, received)
 
@@ -64,12 +60,10 @@ def _from_file(job: DownloadJob, place: DownloadSource, advance: Callable[[int],
     """Copy a file of a mirror folder, hashing it."""
     job.partial.begin("")
     try:
-        source = fs.long_path(place.file or job.partial.path).open("rb", buffering=0)
-    except FileNotFoundError as error:
-        msg = "not in this folder"
-        raise AttemptError(msg) from error
+        source = fs.long_path(place.file or job.partial.path).open("rb")
     except OSError as error:
-        msg = f"cannot be read: {error.strerror}"
+        gone = isinstance(error, FileNotFoundError)
+        msg = "not in this folder" if gone else f"cannot be read: {error.strerror}"
         raise AttemptError(msg) from error
     with source:
         return _collect(job, source, advance)
@@ -89,16 +83,13 @@ def _from_url(
         if error.status == RANGE_NOT_SATISFIABLE:
             partial.discard()
         raise
-    try:
+    with closing(reply):
         if not reply.start:
             partial.begin("" if reply.encoding else reply.etag)
-        received = _collect(job, reply, advance)
-    finally:
-        reply.close()
-    return received
+        return _collect(job, reply, advance)
 
 
-def _collect(job: DownloadJob, source: Reply | _Readable | None, advance: Callable[[int], None]) -> Received:
+def _collect(job: DownloadJob, source: Reply | BinaryIO | None, advance: Callable[[int], None]) -> Received:
     """Hash what is there, append what ``source`` gives, and return what it all is."""
     with job.partial.writer(advance) as writer:
         looked_at = False
@@ -116,9 +107,8 @@ def _collect(job: DownloadJob, source: Reply | _Readable | None, advance: Callab
         raise _too_large(job, received.head)
     if job.artifact.size is not None and received.size < job.artifact.size:
         msg = f"the body ended after {received.size:,} of {job.artifact.size:,} bytes"
-        raise AttemptError(
-            msg, transient=isinstance(source, Reply), wrong_bytes=not isinstance(source, Reply)
-        )
+        served = isinstance(source, Reply)
+        raise AttemptError(msg, transient=served, wrong_bytes=not served)
     return received
 
 
@@ -128,19 +118,16 @@ def _compare(job: DownloadJob, place: DownloadSource, received: Received) -> Non
     if received.sha256 == artifact.sha256:
         return
     job.partial.discard()
-    msg = "the bytes have another SHA-256 than pinned"
-    raise AttemptError(
-        msg,
-        wrong_bytes=True,
-        context=(
-            f"name:     {artifact.id}",
-            f"from:     {place.label}",
-            f"expected: {artifact.sha256}",
-            f"got:      {received.sha256}",
-            f"size:     {received.size:,} bytes, pinned {_size_text(artifact)}",
-            f"begins:   {received.head!r}",
-        ),
+    facts = (
+        f"name:     {artifact.id}",
+        f"from:     {place.label}",
+        f"expected: {artifact.sha256}",
+        f"got:      {received.sha256}",
+        f"size:     {received.size:,} bytes, pinned {_size_text(artifact)}",
+        f"begins:   {received.head!r}",
     )
+    msg = "the bytes have another SHA-256 than pinned"
+    raise AttemptError(msg, wrong_bytes=True, context=facts)
 
 
 def _refuse_web_page(artifact: Artifact, block: bytes) -> None:
@@ -149,7 +136,7 @@ def _refuse_web_page(artifact: Artifact, block: bytes) -> None:
         raise AttemptError(msg, context=(f"begins: {block[:96]!r}",))
 
 
-def _refuse_other_size(job: DownloadJob, source: Reply | _Readable) -> None:
+def _refuse_other_size(job: DownloadJob, source: Reply | BinaryIO) -> None:
     """Do not download what cannot be the pinned file."""
     total = source.total if isinstance(source, Reply) else None
     if total is None:
@@ -170,13 +157,6 @@ def _too_large(job: DownloadJob, head: bytes) -> AttemptError:
         return AttemptError(msg)
     msg = f"the body goes on after the pinned {job.limit:,} bytes"
     return AttemptError(msg, wrong_bytes=True, context=(f"begins: {head!r}",))
-
-
-def _disk_full(job: DownloadJob) -> FetchError:
-    """Describe a disk that filled up on the way."""
-    msg = f"the disk became full while {job.artifact.id} was written"
-    hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
-    return FetchError("no-space", msg, context=(str(job.partial.blob.parent),), hint=hint)
 
 
 def _size_text(artifact: Artifact) -> str:

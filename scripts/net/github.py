@@ -5,20 +5,20 @@ Other hosts publish nothing of the kind; for them there is no metadata, and call
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
+import msgspec
 import requests
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from scripts.errors import FetchError, UsageError
 from scripts.net.request import open_url
-from scripts.net.retrying import AttemptError, retry
-from scripts.net.session import Transport
+from scripts.net.session import AttemptError, Transport, retry
 from scripts.net.sources import allowed, origin, shown
 from scripts.osal.text import count
 
@@ -27,6 +27,8 @@ HOST: Final = "github.com"
 #: Metadata larger than this is no metadata.
 MAX_ANSWER: Final = 8 * 1024**2
 
+T = TypeVar("T")
+Text = Annotated[str, Meta(min_length=1)]
 _DIGEST: Final = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _DOWNLOAD: Final = re.compile(r"/([^/]+)/([^/]+)/releases/download/([^/]+)/([^/]+)")
 _LIMITED: Final = frozenset({403, 429})
@@ -50,6 +52,29 @@ class Asset(Struct, frozen=True, kw_only=True):
     url: str
     size: int
     sha256: str | None
+
+
+class _ToldAsset(Struct, frozen=True, kw_only=True):
+    """A file as GitHub tells it."""
+
+    name: Text
+    browser_download_url: Text
+    size: Annotated[int, Meta(ge=0)]
+    digest: Text | None = None
+
+
+class _ToldRelease(Struct, frozen=True, kw_only=True):
+    """A release as GitHub tells it."""
+
+    tag_name: Text
+    assets: tuple[_ToldAsset, ...]
+
+
+class _ToldTag(Struct, frozen=True, kw_only=True):
+    """A release in a list."""
+
+    tag_name: Text
+    draft: bool = False
 
 
 class Release(Struct, frozen=True, kw_only=True):
@@ -117,26 +142,23 @@ class GitHub(Struct, frozen=True, kw_only=True):
             FetchError: no such release, no answer, or one that cannot be read.
         """
         path = f"repos/{quote(owner, safe='')}/{quote(repo, safe='')}/releases/tags/{quote(tag, safe='')}"
-        data = self._ask(path)
+        told = self._ask(path, _ToldRelease)
         try:
-            return _release(owner, repo, data)
-        except (KeyError, TypeError, ValueError, AttributeError):
+            assets = tuple(map(_asset, told.assets))
+        except ValueError:
             raise self._malformed(path) from None
+        return Release(owner=owner, repo=repo, tag=told.tag_name, assets=assets)
 
     def tags(self, owner: str, repo: str) -> tuple[str, ...]:
         """Return the tags of the newest published releases, newest first; drafts are left out."""
         path = f"repos/{quote(owner, safe='')}/{quote(repo, safe='')}/releases?per_page=30"
-        data = self._ask(path)
-        try:
-            return tuple(_text(entry["tag_name"]) for entry in _list(data) if not entry.get("draft"))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._malformed(path) from None
+        return tuple(told.tag_name for told in self._ask(path, tuple[_ToldTag, ...]) if not told.draft)
 
-    def _ask(self, path: str) -> object:
+    def _ask(self, path: str, kind: type[T]) -> T:
         url = f"{self.api}/{path}"
         body = retry(url, self.transport, lambda session: self._read(session, url))
         try:
-            return json.loads(body)
+            return msgspec.json.decode(body, type=kind)
         except (ValueError, RecursionError):
             raise self._malformed(path) from None
 
@@ -146,19 +168,16 @@ class GitHub(Struct, frozen=True, kw_only=True):
             reply = open_url(session, url, self.transport, loopback=True, headers=headers, token=self.token)
         except AttemptError as error:
             raise self._explained(url, error) or error from None
-        body = b""
-        try:
-            while block := reply.read(1 << 16):
-                body += block
-                if len(body) > MAX_ANSWER:
-                    raise self._malformed(url.removeprefix(f"{self.api}/"))
-        finally:
-            reply.close()
+        with closing(reply):
+            body = reply.whole(MAX_ANSWER)
+        if body is None:
+            raise self._malformed(url.removeprefix(f"{self.api}/"))
         return body
 
     def _explained(self, url: str, error: AttemptError) -> FetchError | None:
         """Turn GitHub's refusals into errors that say what to do; ``None`` leaves it to the general rule."""
-        if error.status in _LIMITED and _is_limited(error.headers):
+        asked_to_wait = error.headers.get("X-RateLimit-Remaining") == "0" or "Retry-After" in error.headers
+        if error.status in _LIMITED and asked_to_wait:
             return _rate_limited(url, error.headers, token=bool(self.token))
         if error.status == _NOT_FOUND:
             msg = "there is no such release, or it is private"
@@ -175,10 +194,6 @@ class GitHub(Struct, frozen=True, kw_only=True):
         return FetchError("upstream-malformed", msg, context=(f"{self.api}/{path}",), hint=hint)
 
 
-def _is_limited(headers: Mapping[str, str]) -> bool:
-    return headers.get("X-RateLimit-Remaining") == "0" or "Retry-After" in headers
-
-
 def _rate_limited(url: str, headers: Mapping[str, str], *, token: bool) -> FetchError:
     reset = count(headers.get("X-RateLimit-Reset", ""))
     try:
@@ -192,45 +207,10 @@ def _rate_limited(url: str, headers: Mapping[str, str], *, token: bool) -> Fetch
     )
 
 
-def _release(owner: str, repo: str, data: object) -> Release:
-    if not isinstance(data, dict):
-        raise TypeError
-    assets = tuple(
-        Asset(
-            name=_text(entry["name"]),
-            url=_text(entry["browser_download_url"]),
-            size=_size(entry["size"]),
-            sha256=_digest(entry.get("digest")),
-        )
-        for entry in _list(data["assets"])
-    )
-    return Release(owner=owner, repo=repo, tag=_text(data["tag_name"]), assets=assets)
-
-
-def _list(data: object) -> list[dict[str, object]]:
-    if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
-        raise TypeError
-    return data
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError
-    return value
-
-
-def _size(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise TypeError
-    return value
-
-
-def _digest(value: object) -> str | None:
-    """Read ``sha256:…``; other algorithms and old releases give ``None``, nonsense is an error."""
-    if value is None:
-        return None
-    text = _text(value)
-    match = _DIGEST.fullmatch(text)
-    if match is None and text.startswith("sha256:"):
-        raise ValueError(text)
-    return match[1].lower() if match else None
+def _asset(told: _ToldAsset) -> Asset:
+    """Read ``sha256:…``; other algorithms and old releases give no hash, nonsense is an error."""
+    match = _DIGEST.fullmatch(told.digest or "")
+    if match is None and (told.digest or "").startswith("sha256:"):
+        raise ValueError(told.digest)
+    sha256 = match[1].lower() if match else None
+    return Asset(name=told.name, url=told.browser_download_url, size=told.size, sha256=sha256)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from contextlib import closing
 from typing import Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -18,8 +19,7 @@ from msgspec import Struct
 
 from scripts.errors import FetchError
 from scripts.model import NoProgress, Progress
-from scripts.net.retrying import AttemptError, retry, retry_after
-from scripts.net.session import Transport, proxies_for
+from scripts.net.session import AttemptError, Transport, proxies_for, retry, retry_after
 from scripts.net.sources import allowed, origin, shown
 from scripts.osal.text import count
 
@@ -105,6 +105,19 @@ class Reply:
         self._pace.add(len(block))
         return block
 
+    def whole(self, most: int) -> bytes | None:
+        """Return a short body; ``None`` where it has more bytes than that.
+
+        Raises:
+            AttemptError: as ``read``.
+        """
+        body = b""
+        while block := self.read(1 << 16):
+            body += block
+            if len(body) > most:
+                return None
+        return body
+
     def close(self) -> None:
         """Give the connection up."""
         self._response.close()
@@ -126,11 +139,8 @@ def hash_url(
     """
 
     def ask(session: requests.Session) -> HashedUrl:
-        reply = open_url(session, url, transport, loopback=True)
-        try:
+        with closing(open_url(session, url, transport, loopback=True)) as reply:
             return _hash(reply, url, most, progress or NoProgress())
-        finally:
-            reply.close()
 
     return retry(url, transport, ask)
 
@@ -143,17 +153,12 @@ def read_url(url: str, transport: Transport, *, most: int, headers: dict[str, st
     """
 
     def ask(session: requests.Session) -> bytes:
-        reply = open_url(session, url, transport, headers=headers)
-        try:
-            body = b""
-            while part := reply.read(1 << 16):
-                body += part
-                if len(body) > most:
-                    msg = f"the answer is longer than {most} bytes"
-                    raise FetchError("too-long", msg, context=(shown(url),))
-            return body
-        finally:
-            reply.close()
+        with closing(open_url(session, url, transport, headers=headers)) as reply:
+            body = reply.whole(most)
+        if body is None:
+            msg = f"the answer is longer than {most} bytes"
+            raise FetchError("too-long", msg, context=(shown(url),))
+        return body
 
     return retry(url, transport, ask)
 
@@ -212,7 +217,10 @@ def _get(
             proxies=proxies_for(url),
         )
     except requests.exceptions.SSLError as error:
-        raise _tls_failure(error) from error
+        msg = f"the server's certificate is not trusted: {_reason(error)}"
+        facts = ("behind an antivirus or company proxy, its certificate belongs in the system's store",)
+        hint = "Behind an antivirus or a company proxy, add its certificate to the system's store."
+        raise AttemptError(msg, reference="untrusted-certificate", context=facts, hint=hint) from error
     except requests.exceptions.Timeout as error:
         msg = "no answer in time"
         raise AttemptError(msg, transient=True, reference="upstream-unreachable") from error
@@ -229,9 +237,8 @@ def _reply(response: requests.Response, start: int) -> Reply:
     status = response.status_code
     try:
         if status == PARTIAL_CONTENT and start:
-            return Reply(
-                response, start=start, total=_total(response.headers.get("Content-Range", ""), start)
-            )
+            total = _total(response.headers.get("Content-Range", ""), start)
+            return Reply(response, start=start, total=total)
         if status == OK:
             return Reply(response, start=0, total=count(response.headers.get("Content-Length", "")))
         raise _refusal(response)
@@ -287,16 +294,6 @@ def _hash(reply: Reply, url: str, most: int, progress: Progress) -> HashedUrl:
         msg = f"the body ended after {size:,} of {reply.total:,} bytes"
         raise AttemptError(msg, transient=True, reference="upstream-unreachable")
     return HashedUrl(sha256=digest.hexdigest(), size=size, first=first, cut=False)
-
-
-def _tls_failure(error: Exception) -> AttemptError:
-    """Say that the certificate is not trusted, and what usually is behind it."""
-    return AttemptError(
-        f"the server's certificate is not trusted: {_reason(error)}",
-        reference="untrusted-certificate",
-        context=("behind an antivirus or company proxy, its certificate belongs in the system's store",),
-        hint="Behind an antivirus or a company proxy, add its certificate to the system's store.",
-    )
 
 
 def _reason(error: BaseException) -> str:

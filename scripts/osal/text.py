@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -44,6 +45,17 @@ def count(text: str) -> int | None:
     return int(text) if len(text) <= MOST_DIGITS and text.isascii() and text.isdigit() else None
 
 
+def count_of(number: int, noun: str) -> str:
+    """Say a number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Name a few, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def without_ansi(text: str) -> str:
     """Take out what a terminal would obey."""
     return ANSI.sub("", text)
@@ -76,6 +88,16 @@ WIDE: Final = tuple(_PLACES)
 def wide_encoding(data: bytes) -> str:
     """Name the wide encoding of a text, by its mark or its zero bytes; empty where there is none."""
     return next((name for mark, name in _MARKS.items() if data.startswith(mark)), "") or _by_zeros(data)
+
+
+def decoded(data: bytes) -> str:
+    """Read a text as a program, a console or an editor wrote it: UTF-16 or UTF-32, UTF-8, else cp1252."""
+    if wide := wide_encoding(data):
+        return data.decode(wide, "replace").removeprefix("\ufeff")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
 
 
 def _by_zeros(data: bytes) -> str:

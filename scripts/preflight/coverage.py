@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scripts.model import StackKind
+from scripts.osal.text import count_of
 from scripts.preflight.libraries import ApiTable, CallSupport, Part
 from scripts.preflight.needs import Need
 from scripts.serialize import JsonRecord
@@ -54,11 +55,8 @@ class GroupedReason(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The sentence, with the number of the others."""
-        return (
-            f"{self.reason.text} (and {count_of(self.others, 'file')} alike)"
-            if self.others
-            else self.reason.text
-        )
+        more = f" (and {count_of(self.others, 'file')} alike)" if self.others else ""
+        return self.reason.text + more
 
 
 def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
@@ -71,11 +69,6 @@ def grouped(reasons: Sequence[Reason]) -> tuple[GroupedReason, ...]:
     return tuple(
         GroupedReason(reason=group[0], others=len({r.file for r in group}) - 1) for group in groups.values()
     )
-
-
-def count_of(number: int, noun: str) -> str:
-    """Say a number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 _BY_VERSION = "cuGetProcAddress"
@@ -132,7 +125,7 @@ class StackFacts(Struct, frozen=True, kw_only=True):
     reported: ReportedVersions | None = None
 
 
-class Covered(Struct, frozen=True, kw_only=True):
+class Covered(JsonRecord, frozen=True, kw_only=True):
     """One need, and what a stack does about it.
 
     Attributes:
@@ -158,6 +151,12 @@ class Covered(Struct, frozen=True, kw_only=True):
     kernelless: tuple[str, ...] = ()
     unsure: tuple[str, ...] = ()
 
+    JSON = (
+        "library=need.named.key file=need.file how=need.how from=need.chain functions=need.functions "
+        "provided_by missing aborts not_exported unknown=all_unknown calls_known=need.calls_known "
+        "functions_from cuda=need.named.cuda? own_copy=need.own backend_missing status"
+    )
+
     @property
     def working(self) -> int:
         """How many of the functions have code in the stack; the runtime's own are not counted."""
@@ -182,27 +181,20 @@ class Covered(Struct, frozen=True, kw_only=True):
             return "unknown" if own or part in {Part.COMPILER, Part.RUNTIME} else "fail"
         return "unknown" if self.unknown or self.unsure or not self.need.calls_known else "ok"
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        need = self.need
-        return {
-            "library": need.named.key,
-            "file": need.file,
-            "how": need.how,
-            "from": list(need.chain),
-            "functions": list(need.functions),
-            "provided_by": self.provided_by,
-            "missing": list(self.missing),
-            "aborts": list(self.aborts),
-            "not_exported": list(self.not_exported),
-            "unknown": [*self.unknown, *need.unknown],
-            "calls_known": need.calls_known,
-            "functions_from": "names in its data" if need.spelled and need.functions else "tables",
-            "cuda": need.named.cuda or None,
-            "own_copy": str(need.own) if need.own else None,
-            "backend_missing": [*self.absent, *self.kernelless],
-            "status": self.status,
-        }
+    @property
+    def all_unknown(self) -> tuple[str, ...]:
+        """Functions of which nothing is known, those of the CUDA runtime too."""
+        return (*self.unknown, *self.need.unknown)
+
+    @property
+    def functions_from(self) -> str:
+        """Where its functions were read."""
+        return "names in its data" if self.need.spelled and self.need.functions else "tables"
+
+    @property
+    def backend_missing(self) -> tuple[str, ...]:
+        """HIP libraries that do not serve it here."""
+        return (*self.absent, *self.kernelless)
 
 
 def cover(needs: Sequence[Need], stack: StackFacts) -> tuple[Covered, ...]:
@@ -260,11 +252,8 @@ def _call(need: Need, function: str, stack: StackFacts) -> CallSupport:
     """Ask the table; without one, what the staged file exports."""
     if stack.api is not None:
         call = stack.api.lookup(need.named.api, function)
-        return (
-            CallSupport.IMPLEMENTED
-            if call is CallSupport.NOT_SUPPORTED and _by_version(need, function, stack)
-            else call
-        )
+        newer = call is CallSupport.NOT_SUPPORTED and _by_version(need, function, stack)
+        return CallSupport.IMPLEMENTED if newer else call
     exports = stack.exports.get(need.named.key)
     if exports and not function.startswith("#") and function not in exports:
         return CallSupport.NOT_EXPORTED

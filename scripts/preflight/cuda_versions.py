@@ -14,8 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from scripts.preflight.coverage import Reason, ReportedVersions, Verdict
-from scripts.preflight.libraries import Part, data_table
+from scripts.preflight.libraries import Part
 from scripts.preflight.needs import RANKS, Closure, Code, Need
+from scripts.serialize import data_table
 
 _VERSION: Final = re.compile(r"(\d{1,2})\.(\d)")
 

@@ -6,15 +6,14 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from scripts.guards import guard_of
-from scripts.osal.fs import write_atomic
-from scripts.preflight.kernels import KernelStore
-from scripts.preflight.libraries import DATA, named
+from scripts.preflight.kernels import KernelStore, keep
+from scripts.preflight.libraries import named
 from scripts.preflight.needs import Closure, FileFacts, follow
 from scripts.preflight.packaging import (
     Listing,
@@ -29,11 +28,7 @@ from scripts.preflight.packaging import (
     merged,
     recognise,
 )
-from scripts.serialize import plain
-
-if TYPE_CHECKING:
-    from scripts.preflight.kernels import KernelStore
-
+from scripts.serialize import DATA, plain
 
 FORMAT: Final = 5
 #: Programs whose answers are kept; the oldest go.
@@ -98,12 +93,7 @@ class FileCache:
         if not self.misses and len(self._used) == len(self._known):
             return
         body = {"format": FORMAT, "tables": self._tables, "files": self._used}
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(self.path, json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode())
-            self._forget_old()
-        except (OSError, ValueError):
-            return
+        keep(self.path, json.dumps(body, separators=(",", ":")).encode(), most=MAX_PROGRAMS)
 
     def _load(self) -> dict[str, list[Any]]:
         """Read the file, if it is one of ours."""
@@ -116,12 +106,6 @@ class FileCache:
             return {str(k): v for k, v in files.items() if isinstance(v, list) and len(v) == 2}  # noqa: PLR2004 - a pair
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return {}
-
-    def _forget_old(self) -> None:
-        """Keep the newest programs' answers."""
-        files = sorted(self.path.parent.glob("*.json"), key=lambda p: p.stat().st_mtime_ns)
-        for old in files[:-MAX_PROGRAMS]:
-            old.unlink(missing_ok=True)
 
 
 def _identity(path: Path) -> list[int] | None:
@@ -169,10 +153,10 @@ def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -
     packages = installed(environments(program)) if is_python(program) else ()
     shared = is_shared(program.parent) or is_python(program)
     listing = list_folder(program.parent, deep=not shared)
-    alone = (
-        shared or not look(program).format
-    )  # what lies beside a file that is no program is not that file's
-    shipped = _shipped(program, listing) if not alone else []
+    alone = shared or not look(program).format  # what lies beside a file that is no program is not its own
+    # Other programs beside it are no part of it.
+    beside = [p for p in listing.files if p != program and p.suffix.lower() != ".exe"] if not alone else []
+    shipped = [("", path) for path in beside]
     shipped += [(package.name, path) for package in packages for path in package.files]
     everything = merged(listing, _by_name(packages))
     closure = follow(program, look, everything, others=[(o, p) for o, p in shipped if not named(p.name)])
@@ -182,11 +166,6 @@ def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -
     sign = guard_of(program)
     guarded = (guarded_kind(sign),) if sign is not None else ()
     return Examined(closure=closure, kinds=(*guarded, *kinds), packages=packages)
-
-
-def _shipped(program: Path, listing: Listing) -> list[tuple[str, Path]]:
-    """Return the libraries below a program that nothing may name; other programs are not part of it."""
-    return [("", path) for path in listing.files if path != program and path.suffix.lower() != ".exe"]
 
 
 def _by_name(packages: tuple[Package, ...]) -> Listing:

@@ -9,22 +9,22 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from scripts.binary.image import FileBytes, Image, read_image
-from scripts.preflight.coverage import count_of
+from scripts.osal.text import count_of
 from scripts.preflight.kernels import KernelFate, KernelStore, demangled
-from scripts.preflight.libraries import data_table, named
+from scripts.preflight.libraries import named
 from scripts.preflight.needs import Closure
 from scripts.preflight.unusable import FileKernels, plain_name
-from scripts.serialize import JsonRecord
+from scripts.serialize import JsonRecord, data_table
 
 #: So many bytes of the files that may mention a kernel are searched, and so many of their functions are kept.
 MAX_SEARCHED: Final = 1 << 28
@@ -38,38 +38,17 @@ _OVERLAP: Final = 4096
 _TEXT: Final = re.compile(rb"(?<=\0)[A-Za-z_][A-Za-z0-9_$]{%d,2000}(?=\0)" % (SHORTEST - 1))
 
 
-class Avoidance(JsonRecord, frozen=True, kw_only=True):
-    """How a program does without some kernels.
+class AvoidRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A row of ``avoid.toml``.
 
     Attributes:
-        id: of the row in ``avoid.toml``.
-        file: the library that holds the kernels, and ``kernels`` how many of the missing ones it is about.
+        id: its name.
+        files: the libraries that it is about, and ``kernels`` in them.
         avoids: what is not used then.
         set: environment variables.
         do: an option or setting of the program's own.
         source: who shows that it works so.
     """
-
-    id: str
-    file: str
-    kernels: int
-    avoids: str
-    source: str
-    set: Mapping[str, str] = {}
-    do: str = ""
-
-    JSON = "id file kernels avoids set do source"
-
-    @property
-    def sentence(self) -> str:
-        """Say it, with what can be pasted."""
-        options = " ".join(f"--set={name}={value}" for name, value in self.set.items())
-        how = f"`invoke wrap {options} …`" if options else self.do
-        return f"To do without {self.avoids} ({count_of(self.kernels, 'kernel')} in {self.file}): {how}"
-
-
-class _Way(Struct, frozen=True, kw_only=True):
-    """A row of the table."""
 
     id: str
     files: re.Pattern[str]
@@ -80,6 +59,24 @@ class _Way(Struct, frozen=True, kw_only=True):
     do: str = ""
 
 
+class Avoidance(JsonRecord, frozen=True, kw_only=True):
+    """How a program does without some kernels: ``kernels`` of those that ``file`` misses."""
+
+    row: AvoidRow
+    file: str
+    kernels: int
+
+    JSON = "id=row.id file kernels avoids=row.avoids set=row.set do=row.do source=row.source"
+
+    @property
+    def sentence(self) -> str:
+        """Say it, with what can be pasted."""
+        row = self.row
+        options = " ".join(f"--set={name}={value}" for name, value in row.set.items())
+        how = f"`invoke wrap {options} …`" if options else row.do
+        return f"To do without {row.avoids} ({count_of(self.kernels, 'kernel')} in {self.file}): {how}"
+
+
 def avoidances(files: Sequence[FileKernels]) -> tuple[Avoidance, ...]:
     """Return how the kernels that files miss can be avoided, what avoids most first."""
     found: list[Avoidance] = []
@@ -87,23 +84,11 @@ def avoidances(files: Sequence[FileKernels]) -> tuple[Avoidance, ...]:
         name = file.path.name
         rows = [row for row in _ways() if row.files.fullmatch(name)] if file.tally.missing else []
         counts = _counts(rows, [demangled(fate.name) for fate in file.tally.missing] if rows else [])
-        found += [
-            Avoidance(
-                id=row.id,
-                file=name,
-                kernels=counts[row.id],
-                avoids=row.avoids,
-                source=row.source,
-                set=row.set,
-                do=row.do,
-            )
-            for row in rows
-            if row.id in counts
-        ]
-    return tuple(sorted(found, key=lambda one: (-one.kernels, one.id)))
+        found += [Avoidance(row=r, file=name, kernels=counts[r.id]) for r in rows if r.id in counts]
+    return tuple(sorted(found, key=lambda one: (-one.kernels, one.row.id)))
 
 
-def _counts(rows: Sequence[_Way], names: Sequence[str]) -> dict[str, int]:
+def _counts(rows: Sequence[AvoidRow], names: Sequence[str]) -> dict[str, int]:
     """Count by row the kernels that belong to it: each to the first that fits."""
     counts: dict[str, int] = {}
     for name in names:
@@ -114,18 +99,10 @@ def _counts(rows: Sequence[_Way], names: Sequence[str]) -> dict[str, int]:
 
 
 @cache
-def _ways() -> tuple[_Way, ...]:
+def _ways() -> tuple[AvoidRow, ...]:
     """Read the table."""
-    return tuple(
-        _Way(
-            **{
-                **row,
-                "files": re.compile(row["files"], re.IGNORECASE),
-                "kernels": re.compile(row["kernels"], re.IGNORECASE),
-            }
-        )
-        for row in data_table("avoid.toml")["way"]
-    )
+    rows = data_table("avoid.toml")["way"]
+    return convert(rows, tuple[AvoidRow, ...], dec_hook=lambda _, text: re.compile(text, re.IGNORECASE))
 
 
 def with_mentioned(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from scripts.osal.fs import write_atomic
-from scripts.preflight.libraries import DATA
+from scripts.serialize import DATA, data_table
 
 TABLES: Final = DATA / "ptx"
 #: Raise it when what is kept changes its form or its meaning.
@@ -37,13 +36,18 @@ class PtxImage(Struct, frozen=True, kw_only=True):
     instructions: int
 
 
-class GoneKernel(Struct, frozen=True, kw_only=True, array_like=True):
-    """A kernel that is dropped: the first instruction that is not taken, and its line in the text."""
+class DroppedFunction(Struct, frozen=True, kw_only=True, array_like=True):
+    """A function that is dropped: the first instruction that is not taken, and its line in the text."""
 
     name: str
     instruction: str
     why: str
     line: int
+
+    @property
+    def text(self) -> str:
+        """Instruction and reason in a few words."""
+        return f"{self.instruction}: {self.why}" if self.why else self.instruction
 
 
 class ImageOutcome(Struct, frozen=True, kw_only=True):
@@ -63,7 +67,7 @@ class ImageOutcome(Struct, frozen=True, kw_only=True):
     image: int
     lost: str = ""
     why: str = ""
-    gone: tuple[GoneKernel, ...] = ()
+    gone: tuple[DroppedFunction, ...] = ()
     differs: dict[str, tuple[str, ...]] = {}
     refused: int = 0
 
@@ -108,6 +112,17 @@ def tables_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def keep(path: Path, body: bytes, *, most: int) -> None:
+    """Write an answer, and forget the oldest but so many in its folder; failing to is no failure."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, body)
+        for old in sorted(path.parent.glob("*.json"), key=lambda p: p.stat().st_mtime_ns)[:-most]:
+            old.unlink(missing_ok=True)
+    except (OSError, ValueError):
+        return
+
+
 class KernelStore:
     """Reports by the content of a file's PTX, so that a library is checked once, wherever it lies."""
 
@@ -143,7 +158,8 @@ class KernelStore:
     def put(self, device: str, report: KernelReport) -> None:
         """Keep a report; failing to write it is no failure."""
         self._seen[device] = report
-        self._write(device, msgspec.json.encode(_Kept(format=FORMAT, tables=tables_digest(), report=report)))
+        kept = _Kept(format=FORMAT, tables=tables_digest(), report=report)
+        keep(self._path(device), msgspec.json.encode(kept), most=MAX_REPORTS)
 
     def note(self, key: str) -> tuple[str, ...] | None:
         """Return names that were kept under a key; ``None`` where there are none or they are damaged."""
@@ -154,27 +170,10 @@ class KernelStore:
 
     def put_note(self, key: str, names: tuple[str, ...]) -> None:
         """Keep names; failing to write them is no failure."""
-        self._write(key, msgspec.json.encode(names))
-
-    def _write(self, key: str, body: bytes) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(self._path(key), body)
-            self._forget_old()
-        except (OSError, ValueError):
-            return
+        keep(self._path(key), msgspec.json.encode(names), most=MAX_REPORTS)
 
     def _path(self, device: str) -> Path:
         return self._folder / f"{device[:40]}.json"
-
-    def _forget_old(self) -> None:
-        """Keep the newest reports."""
-        with os.scandir(self._folder) as entries:
-            files = [
-                (entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.endswith(".json")
-            ]
-        for _, path in sorted(files)[:-MAX_REPORTS]:
-            Path(path).unlink(missing_ok=True)
 
 
 class KernelFate(Struct, frozen=True, kw_only=True):
@@ -215,7 +214,6 @@ def fates(report: KernelReport, table: str) -> Iterator[KernelFate]:
             for name in names:
                 differs.setdefault(name, []).append(rule)
         for name in image.kernels:
-            own = tuple(differs.get(name, ()))
             if outcome.lost:
                 yield KernelFate(name=name, state=outcome.lost, target=image.target, cause=outcome.why)
             elif name in gone:
@@ -229,7 +227,8 @@ def fates(report: KernelReport, table: str) -> Iterator[KernelFate]:
                     line=one.line,
                 )
             else:
-                yield KernelFate(name=name, state="fine", target=image.target, differs=own)
+                differ = tuple(differs.get(name, ()))
+                yield KernelFate(name=name, state="fine", target=image.target, differs=differ)
 
 
 class KernelTally(Struct, frozen=True, kw_only=True):
@@ -300,21 +299,30 @@ def ptx_source(table: str) -> str:
     return f"{meta['repository']}@{meta['commit']} ({meta['tag']})"
 
 
+def rules_file() -> dict[str, Any]:
+    """Return the rules beside the grammars."""
+    return data_table("ptx/rules.toml")
+
+
+def releases() -> tuple[str, ...]:
+    """Return the releases that have a table, oldest first."""
+    return tuple(rules_file()["releases"])
+
+
+def having(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the releases that have a rule."""
+    order = releases()
+    first = order.index(rule["since"]) if "since" in rule else 0
+    return order[first : order.index(rule["until"]) if "until" in rule else None]
+
+
 @cache
 def differences(table: str) -> dict[str, tuple[str, bool]]:
     """Return what a release does otherwise without a word: id to sentence, and whether values are wrong."""
-    import tomllib  # noqa: PLC0415 - most programs have nothing of the kind
-
-    rules = tomllib.loads((TABLES / "rules.toml").read_text(encoding="utf-8"))
-    order = rules["releases"]
-    here = order.index(table.removeprefix("zluda-"))
-    found = {}
-    for rule in rules["differs"]:
-        first = order.index(rule["since"]) if "since" in rule else 0
-        end = order.index(rule["until"]) if "until" in rule else len(order)
-        if first <= here < end:
-            found[rule["id"]] = (rule["why"], rule["wrong"])
-    return found
+    here = table.removeprefix("zluda-")
+    return {
+        rule["id"]: (rule["why"], rule["wrong"]) for rule in rules_file()["differs"] if here in having(rule)
+    }
 
 
 def demangled(name: str) -> str:

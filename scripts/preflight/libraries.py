@@ -9,9 +9,11 @@ from functools import cache, cached_property
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
-DATA: Final = Path(__file__).resolve().parents[1] / "data"
+from scripts.serialize import DATA, data_table
+
 DRIVER: Final = "nvcuda"
 #: Letters that stand for themselves: no character that repeats, chooses or groups comes after the last.
 _LITERAL: Final = re.compile(r"(?:[\w-]|\\\.)+(?![?*{|])(?<!\\)")
@@ -100,7 +102,7 @@ class Named(Struct, frozen=True, kw_only=True):
         return f"{self.library.title} {number}".strip() if self.library.numbered else self.library.title
 
 
-class Alternative(Struct, frozen=True, kw_only=True):
+class Alternative(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What serves on a Radeon without translation, and how its users are recognised."""
 
     id: str
@@ -119,11 +121,7 @@ def libraries() -> tuple[Library, ...]:
 @cache
 def alternatives() -> tuple[Alternative, ...]:
     """Read what serves without translation."""
-    rows = data_table("libraries.toml")["alternative"]
-    return tuple(
-        Alternative(**{**row, "packages": tuple(row["packages"]), "files": tuple(row["files"])})
-        for row in rows
-    )
+    return msgspec.convert(data_table("libraries.toml")["alternative"], tuple[Alternative, ...])
 
 
 @cache
@@ -179,14 +177,6 @@ def runtime_calls(functions: tuple[str, ...]) -> RuntimeCalls:
     return RuntimeCalls(driver=tuple(driver), unknown=tuple(unknown))
 
 
-@cache
-def data_table(name: str) -> dict[str, Any]:
-    """Read one of the tables in ``data``."""
-    import tomllib  # noqa: PLC0415 - only here, once for each table
-
-    return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
-
-
 def _library(row: dict[str, object]) -> Library:
     """Compile one row."""
     patterns = {
@@ -204,7 +194,7 @@ def _cuda(library: Library, number: str) -> str:
         return number[: library.digits]
     if library.cuda is None:
         return number
-    return library.cuda.get(number, number if library.cuda and number not in library.cuda else "")
+    return library.cuda.get(number, number) if library.cuda else ""
 
 
 def _longer(library: Library, function: str) -> bool:

@@ -8,14 +8,14 @@ copy of the program's own shows where the loader looks, wherever it lies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from scripts.binary.imports import asked_name, search_path
-from scripts.preflight.libraries import Named, Part, libraries, named
+from scripts.preflight.libraries import Named, Part, named
 from scripts.preflight.needs import Closure, Need, Visited
 from scripts.serialize import JsonRecord
 
@@ -55,11 +55,7 @@ class Places(Struct, frozen=True, kw_only=True):
 
 
 def places_of(
-    closure: Closure,
-    provided: Collection[str],
-    *,
-    python: bool,
-    exists: Callable[[Path], bool] = Path.exists,
+    closure: Closure, provided: Collection[str], *, python: bool
 ) -> tuple[tuple[Place, ...], tuple[str, ...]]:
     """Return the places of everything a stack provides, and what no place serves.
 
@@ -67,7 +63,6 @@ def places_of(
         closure: what was read.
         provided: the libraries the stack has, as pins.lock names them.
         python: the program is an interpreter: its extensions look into their own folders first.
-        exists: whether a file or folder is there.
     """
     by_path = {visited.path: visited for visited in closure.visited}
     found: dict[tuple[str, Path], Place] = {}
@@ -78,7 +73,7 @@ def places_of(
             continue
         name = asked_name(need.file)
         why = _system_only(need, asker)
-        folders = () if why else tuple(_folders(need, name, asker, closure, python=python, exists=exists))
+        folders = () if why else tuple(_folders(need, name, asker, closure, python=python))
         for folder in folders:
             place = Place(library=need.named.key, name=name, folder=folder, asker=asker.path.name)
             found.setdefault((name.casefold(), folder), place)
@@ -106,13 +101,11 @@ def _system_only(need: Need, asker: Visited) -> str:
     return asker.path.name if strict else ""
 
 
-def _folders(
-    need: Need, name: str, asker: Visited, closure: Closure, *, python: bool, exists: Callable[[Path], bool]
-) -> Iterator[Path]:
+def _folders(need: Need, name: str, asker: Visited, closure: Closure, *, python: bool) -> Iterator[Path]:
     """Yield the folders in which this file's loader meets the name before any other."""
     if asker.facts.format == "elf":
         spelled = [asker.path.parent] if need.how == "string" else []
-        yield from list(_linux(name, asker, closure, exists)) or spelled
+        yield from list(_linux(name, asker, closure)) or spelled
         return
     home = closure.program.path.parent
     near = dict.fromkeys((asker.path.parent, home) if not python else (asker.path.parent,))
@@ -121,20 +114,25 @@ def _folders(
     yield from dict.fromkeys(reached) or own or near
 
 
-def _linux(name: str, asker: Visited, closure: Closure, exists: Callable[[Path], bool]) -> Iterator[Path]:
+def _linux(name: str, asker: Visited, closure: Closure) -> Iterator[Path]:
     """Yield the folder of the copy that RPATH or RUNPATH finds, else the first one where it would look."""
-    facts, program = asker.facts, closure.program
-    inherited = program.facts.rpath if not program.facts.runpath else ()
     folders = (
-        *search_path(asker.path, (*facts.rpath, *facts.runpath)),
-        *search_path(program.path, inherited),
+        *search_path(asker.path, (*asker.facts.rpath, *asker.facts.runpath)),
+        *_by_rpath(closure.program),
     )
-    there = [folder for folder in folders if exists(folder)]
-    yield from ([folder for folder in there if exists(folder / name)] or there)[:1]
+    there = [folder for folder in folders if folder.exists()]
+    yield from ([folder for folder in there if (folder / name).exists()] or there)[:1]
+
+
+def _by_rpath(file: Visited) -> Iterator[Path]:
+    """Yield the folders of a file's RPATH, which counts for what it loads too, unless it has RUNPATH."""
+    return search_path(file.path, file.facts.rpath if not file.facts.runpath else ())
 
 
 _PLAIN_LOADS = frozenset({"LoadLibraryA", "LoadLibraryW"})
 _OTHER_LOADS = frozenset({"LoadLibraryExA", "LoadLibraryExW", "SetDefaultDllDirectories", "AddDllDirectory"})
+#: Functions that say how a program loads libraries later.
+LOADERS: Final = _PLAIN_LOADS | _OTHER_LOADS | {"SetDllDirectoryA", "SetDllDirectoryW"}
 
 
 class Loading(Struct, frozen=True, kw_only=True):
@@ -156,20 +154,13 @@ class Loading(Struct, frozen=True, kw_only=True):
     own_copies: tuple[str, ...] = ()
 
 
-def loading_of(
-    closure: Closure,
-    provided: Collection[str],
-    *,
-    hidden: bool,
-    exists: Callable[[Path], bool] = Path.is_file,
-) -> Loading:
+def loading_of(closure: Closure, provided: Collection[str], *, hidden: bool) -> Loading:
     """Say how the program loads the driver.
 
     Args:
         closure: what was read.
         provided: the libraries the stack has, as pins.lock names them.
         hidden: the program is of a kind that hides what it uses, so that nothing seen is no proof.
-        exists: whether a file is there.
     """
     if not closure.needs:
         return Loading()
@@ -185,7 +176,7 @@ def loading_of(
         bare_load=bare or silent,
         system_only=() if at_start else (*strict, *_runtimes(closure)),
         nvrtc=nvrtc or silent,
-        own_copies=tuple(dict.fromkeys(_own_copies(closure, provided, exists))),
+        own_copies=tuple(dict.fromkeys(_own_copies(closure, provided))),
     )
 
 
@@ -208,10 +199,9 @@ def _bare(need: Need, asker: Visited) -> bool:
     return need.how == "string" and plain and not asker.facts.static_runtime
 
 
-def _own_copies(closure: Closure, provided: Collection[str], exists: Callable[[Path], bool]) -> list[str]:
+def _own_copies(closure: Closure, provided: Collection[str]) -> list[str]:
     """Name the program's own copies that would win over a search path."""
     by_path = {v.path: v for v in closure.visited}
-    rpath = closure.program.facts.rpath if not closure.program.facts.runpath else ()
     found = []
     for need in closure.needs:
         if need.named.library.part is not Part.PLAIN or need.named.key not in provided:
@@ -220,10 +210,9 @@ def _own_copies(closure: Closure, provided: Collection[str], exists: Callable[[P
         if asker is None or asker.facts.format != "elf":
             found += [need.own.name] if need.own is not None else []
             continue
-        # DT_RPATH beats LD_LIBRARY_PATH, unless the file also has DT_RUNPATH; the program's is inherited.
-        own = asker.facts.rpath if not asker.facts.runpath else ()
-        folders = (*search_path(asker.path, own), *search_path(closure.program.path, rpath))
-        found += [need.file for folder in folders if exists(folder / need.file)][:1]
+        # DT_RPATH beats LD_LIBRARY_PATH; the program's is inherited.
+        folders = (*_by_rpath(asker), *_by_rpath(closure.program))
+        found += [need.file for folder in folders if (folder / need.file).is_file()][:1]
     return found
 
 
@@ -294,7 +283,8 @@ def missing_cuda_library(name: str, *, stack: str, provided: Collection[str]) ->
     meant = named(name)
     if meant is None:
         return None
-    served = meant.key in provided or (not meant.number and _any_number(meant, provided))
+    any_number = not meant.number and any(key.rstrip("0123456789") == meant.library.id for key in provided)
+    served = meant.key in provided or any_number
     others = () if served else tuple(sorted(_others(meant, provided)))
     return MissingCudaLibrary(
         name=name,
@@ -318,12 +308,8 @@ def package_of(meant: Named) -> str:
     return library.package + (f"-cu{meant.cuda}" if int(meant.cuda) < _NO_SUFFIX else "")
 
 
-def _any_number(meant: Named, provided: Collection[str]) -> bool:
-    return any(key.rstrip("0123456789") == meant.library.id for key in provided)
-
-
 def _others(meant: Named, provided: Collection[str]) -> list[str]:
     """Return by title which versions of a library are there."""
-    title = next((one.title for one in libraries() if one.id == meant.library.id), meant.library.id)
-    numbers = [key.removeprefix(meant.library.id) for key in provided if key.startswith(meant.library.id)]
-    return [f"{title} {number}" for number in numbers if number.isdigit()]
+    library = meant.library
+    numbers = [key.removeprefix(library.id) for key in provided if key.startswith(library.id)]
+    return [f"{library.title} {number}" for number in numbers if number.isdigit()]

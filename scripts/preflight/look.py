@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from scripts.binary.fatbin import (
     MAGIC,
@@ -24,6 +24,7 @@ from scripts.binary.payload import Opener, Unopened, outside, ptx_groups, read_c
 from scripts.binary.strings import MAX_NAMES, Swept, sweep, words
 from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import DRIVER, Part, heads, library_of, named
+from scripts.preflight.loading import LOADERS
 from scripts.preflight.needs import STATIC_RUNTIME, Ask, Code, FileFacts
 from scripts.preflight.packaging import byte_signs, tail_signs
 from scripts.preflight.ptx_check import read_kernels
@@ -145,7 +146,7 @@ class _Tally(Struct):
     modules: int = 0
     unknown: int = 0
     why: str = ""
-    lost: int = 0
+    kernels_lost: int = 0
     uncounted: str = ""
 
     def unseen(self, why: str) -> None:
@@ -173,7 +174,7 @@ class _Tally(Struct):
                 if isinstance(kernels, Unopened):
                     self.uncounted = self.uncounted or kernels.reason
                 else:
-                    self.lost += kernels
+                    self.kernels_lost += kernels
 
 
 def _summary(
@@ -201,37 +202,18 @@ def _summary(
             tally.unseen("it is of a kind that is not known")
         elif kinds["lto"]:
             tally.unseen("it is meant for linking while the program runs")
-    return Code(
+    code = Code(
         section=section,
         relocatable=section.startswith(RELOCATABLE),
         ptx=tuple(sorted((*target, n) for target, n in ptx.items())),
         sass=tuple(sorted((*target, n) for target, n in sass.items())),
-        modules=tally.modules,
-        sass_only=tally.sass_only,
-        kernels_lost=None if tally.uncounted else tally.lost,
-        uncounted=tally.uncounted,
-        stubs=tally.stubs,
-        special=tally.special,
-        unknown=tally.unknown,
-        why=tally.why,
         complete=complete,
         limit=limit,
+        **asdict(tally),
     )
+    return replace(code, kernels_lost=None) if code.uncounted else code
 
 
-#: Functions that say how a program loads libraries later.
-LOADERS: Final = frozenset(
-    {
-        "LoadLibraryA",
-        "LoadLibraryW",
-        "LoadLibraryExA",
-        "LoadLibraryExW",
-        "SetDefaultDllDirectories",
-        "AddDllDirectory",
-        "SetDllDirectoryA",
-        "SetDllDirectoryW",
-    }
-)
 _NO_STRINGS: Final = (
     ".rsrc",
     ".reloc",
@@ -292,9 +274,6 @@ def _device(source: FileBytes, found: DeviceCode, kernels: KernelStore | None) -
 
 def _facts(image: Image, source: FileBytes, swept: Swept, kernels: KernelStore | None) -> FileFacts:
     """Put together what the readers found."""
-    faults = image.faults
-    if not swept.complete:
-        faults = (*faults, swept.limit)
     found = code_of(source, image.sections, swept.hits)
     signs = [name for name, hits in swept.hits.items() if hits and name not in _CODE_MARKS]
     return FileFacts(
@@ -312,7 +291,7 @@ def _facts(image: Image, source: FileBytes, swept: Swept, kernels: KernelStore |
         device=_device(source, found, kernels),
         signs=(*signs, *tail_signs(source)),
         flags=_flags(image),
-        faults=faults,
+        faults=(*image.faults, swept.limit) if swept.limit else image.faults,
     )
 
 

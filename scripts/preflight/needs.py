@@ -234,11 +234,6 @@ def _visit(found: _Findings, file: ReachedFile) -> Iterator[AskedName]:
             yield AskedName(name=ask.library, found=copies[0] if copies else None, rank=step)
 
 
-def _how(ask: Ask, rank: int) -> str:
-    """Say how a library is asked for; below a file that nothing names, everything is the package's."""
-    return ask.how if rank < RANKS["package"] else "package"
-
-
 def _need(
     found: _Findings, here: Visited, ask: Ask, meant: Named, copies: tuple[Path, ...], *, rank: int
 ) -> None:
@@ -248,7 +243,7 @@ def _need(
     need = Need(
         named=meant,
         file=ask.library,
-        how=_how(ask, rank),
+        how=ask.how if rank < RANKS["package"] else "package",
         chain=here.chain,
         asker=here.path,
         functions=linked or ask.functions,

@@ -8,15 +8,15 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Struct, field
 
 from scripts.guards import REFERENCE, WHY, GuardSign
 from scripts.osal.fs import read_bounded
 from scripts.osal.paths import home_folder
-from scripts.preflight.libraries import DATA
-from scripts.serialize import JsonRecord
+from scripts.serialize import JsonRecord, data_table
 
 if TYPE_CHECKING:
     from scripts.binary.image import FileBytes
@@ -24,40 +24,14 @@ if TYPE_CHECKING:
 
 MAX_FILES: Final = 20_000
 MAX_DEPTH: Final = 6
-#: Folders that many programs share: what lies beside a program there is not the program's.
-SHARED: Final = frozenset(
-    {
-        *(
-            "bin",
-            "sbin",
-            "lib",
-            "lib64",
-            "usr",
-            "local",
-            "opt",
-            "tmp",
-            "temp",
-            "home",
-            "users",
-            "desktop",
-            "downloads",
-        ),
-        *("documents", "windows", "system32", "syswow64", "program files", "program files (x86)", "scripts"),
-        *("site-packages", "dist-packages"),
-    }
-)
 _NATIVE: Final = (".dll", ".pyd", ".exe", ".node", ".ofx", ".xll", ".plugin", ".ptx", ".cubin", ".fatbin")
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """Libraries by lower-case name, and what lies beside the program (folders end with ``/``).
-
-    ``complete`` is false where a limit ended the listing.
-    """
+    """Libraries by lower-case name, and what lies beside the program (folders end with ``/``)."""
 
     by_name: dict[str, tuple[Path, ...]] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
-    complete: bool = True
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -66,25 +40,21 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 
 def list_folder(folder: Path, *, deep: bool) -> Listing:
-    """List a folder; ``deep`` also lists folders below, never through links.
-
-    What cannot be listed is left out and makes the listing incomplete.
-    """
+    """List a folder; ``deep`` also lists folders below, within limits and never through links."""
     found: dict[str, list[Path]] = {}
     beside: list[str] = []
-    left, complete = MAX_FILES, True
+    left = MAX_FILES
     pending = [(folder, 0)]
     while pending:
         here, depth = pending.pop()
         try:
             entries = sorted(os.scandir(here), key=lambda e: e.name)
         except OSError:
-            complete = False
             continue
         for entry in entries:
             left -= 1
             if left < 0:
-                return Listing(by_name=_frozen(found), beside=tuple(beside), complete=False)
+                return Listing(by_name=_frozen(found), beside=tuple(beside))
             is_folder = _is_folder(entry)
             if depth <= 1:
                 name = f"{here.name}/{entry.name}" if depth else entry.name
@@ -93,12 +63,13 @@ def list_folder(folder: Path, *, deep: bool) -> Listing:
                 pending.append((Path(entry.path), depth + 1))
             elif not is_folder and is_native(entry.name):
                 found.setdefault(entry.name.lower(), []).append(Path(entry.path))
-    return Listing(by_name=_frozen(found), beside=tuple(beside), complete=complete)
+    return Listing(by_name=_frozen(found), beside=tuple(beside))
 
 
 def is_shared(folder: Path) -> bool:
     """Whether many programs live in a folder, so that its content says nothing about one of them."""
-    return folder.name.lower() in SHARED or folder == folder.parent or folder == home_folder()
+    shared = data_table("kinds.toml")["shared"]
+    return folder.name.lower() in shared or folder == folder.parent or folder == home_folder()
 
 
 def is_native(name: str) -> bool:
@@ -113,8 +84,7 @@ def merged(*listings: Listing) -> Listing:
     for listing in listings:
         for name, paths in listing.by_name.items():
             found.setdefault(name, []).extend(paths)
-    beside = tuple(name for listing in listings for name in listing.beside)
-    return Listing(by_name=_frozen(found), beside=beside, complete=all(x.complete for x in listings))
+    return Listing(by_name=_frozen(found), beside=tuple(n for listing in listings for n in listing.beside))
 
 
 def _frozen(found: dict[str, list[Path]]) -> dict[str, tuple[Path, ...]]:
@@ -130,14 +100,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-#: Distributions whose native files use CUDA: names on PyPI, compared in their normal form.
-KNOWN: Final = (
-    r"torch|torchvision|torchaudio|cupy(-cuda\d+x|-cuda\d+)?|onnxruntime-gpu|ctranslate2|bitsandbytes",
-    r"llama-cpp-python|tensorflow(-gpu)?|jaxlib|jax-cuda\d+-(pjrt|plugin)|xformers|flash-attn|triton(-windows)?",
-    r"numba|numba-cuda|pycuda|cuda-(python|bindings|core)|faiss-gpu(-cu\d+)?|paddlepaddle-gpu|mxnet-cu\d+",
-    r"tensorrt(-.*)?|nvidia-.*|xgboost|lightgbm|catboost|opencv-contrib-python|spconv-cu\d+|auto-gptq|exllamav2",
-    r"vllm|sgl-kernel|deepspeed|taichi|warp-lang|open3d|pynvml|nvidia-ml-py|insightface|whisper-ctranslate2",
-)
 _PYTHON: Final = re.compile(r"python(w)?(\d(\.\d+)?t?)?(_d)?(\.exe)?", re.IGNORECASE)
 MAX_RECORD: Final = 1 << 23
 #: Bytes of a `pyvenv.cfg`, and many times what one has.
@@ -184,11 +146,12 @@ def roots_of(program: Path) -> tuple[Path, ...]:
 def installed(folders: Sequence[Path]) -> tuple[Package, ...]:
     """Return the distributions that are known to use CUDA, by what their RECORD lists."""
     found: dict[str, Package] = {}
+    known = "|".join(data_table("kinds.toml")["packages"])
     for folder in folders:
         for info in sorted(folder.glob("*.dist-info")):
             name, _, version = info.name.removesuffix(".dist-info").rpartition("-")
             normal = re.sub(r"[-_.]+", "-", name).lower()
-            if normal not in found and re.fullmatch("|".join(KNOWN), normal):
+            if normal not in found and re.fullmatch(known, normal):
                 files = tuple(_native(folder, info))
                 found[normal] = Package(name=normal, version=version, files=files)
     return tuple(found.values())
@@ -224,7 +187,7 @@ def _settings(path: Path) -> dict[str, str]:
 TAIL: Final = 1 << 17
 
 
-class Kind(Struct, frozen=True, kw_only=True):
+class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kind; ``effect`` is ``unknown``, ``refuses`` or ``note``."""
 
     id: str
@@ -236,7 +199,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     sections: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
     strings: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = field(default=(), name="except")
     needs_both: bool = False
 
 
@@ -257,17 +220,7 @@ class Recognised(JsonRecord, frozen=True, kw_only=True):
 @cache
 def kinds() -> tuple[Kind, ...]:
     """Read the table."""
-    import tomllib  # noqa: PLC0415 - only here, once
-
-    rows = tomllib.loads((DATA / "kinds.toml").read_text(encoding="utf-8"))["kind"]
-    return tuple(_kind(row) for row in rows)
-
-
-def _kind(row: dict[str, Any]) -> Kind:
-    """Take one row; ``except`` is no name in Python."""
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-    excluded = values.pop("except", ())
-    return Kind(**values, excluded=excluded)
+    return msgspec.convert(data_table("kinds.toml")["kind"], tuple[Kind, ...])
 
 
 def guarded_kind(sign: GuardSign) -> Recognised:
@@ -320,17 +273,13 @@ def recognise(
         called = any(fnmatch.fnmatch(program.lower(), p) for p in kind.names)
         if excluded or (kind.needs_both and not (beside and inside)):
             continue
-        sign = (
-            (f"the file {beside} beside it" if not beside.endswith("/") else f"the folder {beside} beside it")
-            if beside
-            else f"its section {section}"
-            if section
-            else "a mark in its bytes"
-            if inside
-            else "its name"
-            if called
-            else ""
+        signs_of_it = (
+            (beside, f"the {'folder' if beside.endswith('/') else 'file'} {beside} beside it"),
+            (section, f"its section {section}"),
+            (inside, "a mark in its bytes"),
+            (called, "its name"),
         )
+        sign = next((text for there, text in signs_of_it if there), "")
         if sign:
             found.append(Recognised(kind=kind, sign=sign))
     return tuple(found)

@@ -24,26 +24,13 @@ from typing import Final
 from msgspec import Struct
 
 from scripts.binary.image import FileBytes
-from scripts.binary.payload import PtxGroup, PtxReader, Unopened
-from scripts.preflight.kernels import ContainerKernels, GoneKernel, ImageOutcome, KernelReport, PtxImage
+from scripts.binary.payload import MAX_TEXT, Opener, PtxGroup, Unopened
+from scripts.preflight.kernels import ContainerKernels, DroppedFunction, ImageOutcome, KernelReport, PtxImage
 from scripts.preflight.ptx_scan import Form, PtxFunction, PtxScan, scan_ptx
 from scripts.preflight.ptx_table import PtxTable, Rule, all_rules, linked, of_system, ptx_tables
 
 #: How often what a function calls is looked up again: once is enough without recursion.
 _PASSES: Final = 8
-
-
-class Refusal(Struct, frozen=True, kw_only=True):
-    """Why a function is dropped: its first instruction that is not taken, and where that is."""
-
-    instruction: str
-    why: str
-    line: int = 0
-
-    @property
-    def text(self) -> str:
-        """Both in a few words."""
-        return f"{self.instruction}: {self.why}" if self.why else self.instruction
 
 
 class TextVerdict(Struct, frozen=True, kw_only=True):
@@ -61,7 +48,7 @@ class TextVerdict(Struct, frozen=True, kw_only=True):
     """
 
     unusable: str = ""
-    dropped: dict[str, Refusal] = {}
+    dropped: dict[str, DroppedFunction] = {}
     directives: int = 0
     fails: dict[str, int] = {}
     ends: str = ""
@@ -151,9 +138,9 @@ def _unusable(scan: PtxScan, table: PtxTable) -> str:
         return f"a bare {scan.odd}" if scan.odd == "_" else f"the character {scan.odd}"
     if not scan.head:
         return "its head is not .version and .target sm_N"
-    if scan.target_more and not (scan.target_more == "debug" and table.has("debug")):
+    if scan.target_more and not (scan.target_more == "debug" and table.reads_more):
         return f".target …, {scan.target_more}"
-    if scan.bits == 32 and not table.has("bits-32"):  # noqa: PLR2004 - the size of an address
+    if scan.bits == 32 and not table.reads_more:  # noqa: PLR2004 - the size of an address
         return ".address_size 32"
     return ""
 
@@ -166,19 +153,17 @@ def _linking(scan: PtxScan) -> str:
     return next((name for name in called if name in declared and not of_system(name)), "")
 
 
-def _dropped(scan: PtxScan, table: PtxTable, bad: Sequence[dict[Form, str]]) -> dict[str, Refusal]:
+def _dropped(scan: PtxScan, table: PtxTable, bad: Sequence[dict[Form, str]]) -> dict[str, DroppedFunction]:
     """Return the functions that are left out. A call needs its callee read before, and by name."""
-    dropped: dict[str, Refusal] = {}
+    dropped: dict[str, DroppedFunction] = {}
     read: set[str] = set()
     for function, forms in zip(scan.functions, bad, strict=True):
         header = _header(function, table)
         if header:
-            dropped[function.name] = Refusal(instruction=header, why="", line=function.line)
+            dropped[function.name] = _gone(function, header, "")
             continue
-        if function.defined:
-            refusal = _body(scan, function, table, read, forms)
-            if refusal is not None:
-                dropped[function.name] = refusal
+        if function.defined and (gone := _body(scan, function, table, read, forms)) is not None:
+            dropped[function.name] = gone
         read.add(function.name)
     return dropped
 
@@ -193,25 +178,29 @@ def _header(function: PtxFunction, table: PtxTable) -> str:
 
 def _body(
     scan: PtxScan, function: PtxFunction, table: PtxTable, read: AbstractSet[str], bad: Mapping[Form, str]
-) -> Refusal | None:
+) -> DroppedFunction | None:
     """Name what a function's body has that is not taken: the first by place."""
     if function.unified:
         loads = [form for form in function.forms if form.opcode == "ld" and table.unified(form)]
         bad = {**dict.fromkeys(loads[:1], ".unified not implemented"), **bad}
     if bad:
         form = next(form for form in function.forms if form in bad)  # in the order of their first places
-        return Refusal(instruction=form.text, why=bad[form], line=scan.line_of(function, form))
+        return _gone(function, form.text, bad[form], scan.line_of(function, form))
     for rule in table.rules("special"):
         if rule.effect == "function":
             for name in sorted(function.special):
                 if rule.pattern.fullmatch(name):
-                    return Refusal(instruction=f"%{name}", why="special register", line=function.line)
+                    return _gone(function, f"%{name}", "special register")
     for name in function.calls:
         if name.startswith("%"):
-            return Refusal(instruction="call", why="through a register", line=function.line)
+            return _gone(function, "call", "through a register")
         if name not in read:
-            return Refusal(instruction="call", why=f"{name} is not known before", line=function.line)
+            return _gone(function, "call", f"{name} is not known before")
     return None
+
+
+def _gone(function: PtxFunction, instruction: str, why: str, line: int = 0) -> DroppedFunction:
+    return DroppedFunction(name=function.name, instruction=instruction, why=why, line=line or function.line)
 
 
 def _later(kept: list[PtxFunction], scan: PtxScan, table: PtxTable) -> Iterator[tuple[str, int]]:
@@ -234,7 +223,7 @@ def _later(kept: list[PtxFunction], scan: PtxScan, table: PtxTable) -> Iterator[
 def _undefined(
     scan: PtxScan,
     kept: list[PtxFunction],
-    dropped: dict[str, Refusal],
+    dropped: dict[str, DroppedFunction],
     gone: list[str],
 ) -> Iterator[str]:
     """Yield the names that functions use and that are left out or lie in another file."""
@@ -267,12 +256,12 @@ def _met(scan: PtxScan, function: PtxFunction, rules: Sequence[tuple[int, Rule]]
 
 def read_kernels(source: FileBytes, groups: Sequence[PtxGroup]) -> KernelReport:
     """Unpack and check the PTX of one file for every release with a table. One text is held at a time."""
-    reader, tables = PtxReader(source), ptx_tables()
+    opener, tables = Opener(source, budget=MAX_TEXT), ptx_tables()
     containers: list[ContainerKernels] = []
     unread: dict[str, None] = {}
     texts = 0
     for group in groups:
-        read = _container(reader, group, tables, unread)
+        read = _container(opener, group, tables, unread)
         texts += len(read.images)
         if read.images:
             containers.append(read)
@@ -281,14 +270,14 @@ def read_kernels(source: FileBytes, groups: Sequence[PtxGroup]) -> KernelReport:
 
 
 def _container(
-    reader: PtxReader, group: PtxGroup, tables: Sequence[PtxTable], unread: dict[str, None]
+    opener: Opener, group: PtxGroup, tables: Sequence[PtxTable], unread: dict[str, None]
 ) -> ContainerKernels:
     """Read texts from the last to the first until every release has one that it takes as a whole."""
     images: list[PtxImage] = []
     best: dict[str, tuple[int, TextVerdict]] = {}
     open_ = list(tables)
     for entry in reversed(group.entries):
-        text = reader.text(entry)
+        text = opener.text(entry)
         if isinstance(text, Unopened):
             unread[text.reason] = None
             continue
@@ -335,11 +324,7 @@ def _outcome(image: PtxImage, number: int, verdict: TextVerdict) -> ImageOutcome
         lost, why = "ends", verdict.ends
     elif verdict.fails:
         lost, why = "module", next(iter(verdict.fails))
-    gone = [
-        GoneKernel(name=name, instruction=refusal.instruction, why=refusal.why, line=refusal.line)
-        for name, refusal in verdict.dropped.items()
-        if name in set(image.kernels)
-    ]
+    kernels = set(image.kernels)
     differs: dict[str, list[str]] = {}
     for name, rules in verdict.differs.items():
         for rule in rules:
@@ -348,7 +333,7 @@ def _outcome(image: PtxImage, number: int, verdict: TextVerdict) -> ImageOutcome
         image=number,
         lost=lost,
         why=why,
-        gone=tuple(gone),
+        gone=tuple(one for name, one in verdict.dropped.items() if name in kernels),
         differs={rule: tuple(names) for rule, names in differs.items()},
         refused=verdict.refused,
     )

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 from msgspec import Struct
 
-from scripts.preflight.kernels import TABLES
+from scripts.preflight.kernels import TABLES, having, releases, rules_file
 from scripts.preflight.ptx_scan import Form
 
-RULES: Final = TABLES / "rules.toml"
 #: So many answers are kept; real files have hundreds.
 MAX_KNOWN: Final = 1 << 16
 #: Directives that the parser reads inside a function.
@@ -48,8 +46,8 @@ class Rule(Struct, frozen=True, kw_only=True):
         releases: those that have it.
     """
 
-    why: str
     pattern: re.Pattern[str]
+    why: str = ""
     needs: str = ""
     opcodes: frozenset[str] = frozenset()
     id: str = ""
@@ -124,9 +122,10 @@ class PtxTable:
         """Return the rules of one part of the file that hold for this release."""
         return self._rules[part]
 
-    def has(self, feature: str) -> bool:
-        """Whether this release or an earlier one brought a feature of the head: ``bits-32``, ``debug``."""
-        return self.release != "v6-preview.69" if feature in {"bits-32", "debug"} else False
+    @property
+    def reads_more(self) -> bool:
+        """Whether its parser reads addresses of 32 bits and ``debug`` in a text's head."""
+        return self.release != "v6-preview.69"
 
     def refusal(self, form: Form) -> str:
         """Say why the parser does not take a form; empty where it does. Types of operands are not checked."""
@@ -199,49 +198,29 @@ def _pattern(row: Mapping[str, Any]) -> _Pattern:
     )
 
 
-@cache
-def _rules_file() -> dict[str, Any]:
-    return tomllib.loads(RULES.read_text(encoding="utf-8"))
-
-
-def releases() -> tuple[str, ...]:
-    """Return the releases that have a table, oldest first."""
-    return tuple(_rules_file()["releases"])
-
-
 def linked() -> frozenset[str]:
     """Return the functions of other files that the linker finds."""
-    return frozenset(_rules_file()["linked"])
+    return frozenset(rules_file()["linked"])
 
 
 @cache
-def _system() -> re.Pattern[str]:
-    return re.compile(_rules_file()["system"])
-
-
 def of_system(function: str) -> bool:
     """Whether NVIDIA's driver brings a function."""
-    return _system().fullmatch(function) is not None
+    return re.fullmatch(rules_file()["system"], function) is not None
 
 
 @cache
 def all_rules(part: str) -> tuple[Rule, ...]:
     """Return the rules of one part of the file, each with the releases that have it."""
-    order, found = releases(), []
-    for row in _rules_file()[part]:
-        first = order.index(row["since"]) if "since" in row else 0
-        end = order.index(row["until"]) if "until" in row else len(order)
-        pattern = re.compile(row["pattern"], re.MULTILINE | re.ASCII)
-        texts = {key: row[key] for key in ("why", "needs", "id", "effect") if key in row}
-        found.append(
-            Rule(
-                **{"why": "", **texts},
-                pattern=pattern,
-                opcodes=frozenset(row.get("opcodes", ())),
-                releases=frozenset(order[first:end]),
-            )
+    return tuple(
+        Rule(
+            **{key: row[key] for key in ("why", "needs", "id", "effect") if key in row},
+            pattern=re.compile(row["pattern"], re.MULTILINE | re.ASCII),
+            opcodes=frozenset(row.get("opcodes", ())),
+            releases=frozenset(having(row)),
         )
-    return tuple(found)
+        for row in rules_file()[part]
+    )
 
 
 def _used(pattern: _Pattern, given: Sequence[str]) -> set[str] | None:

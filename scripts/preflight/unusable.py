@@ -11,7 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.model import StackKind
-from scripts.preflight.coverage import UNREACHED, Reason, StackFacts, Verdict, count_of
+from scripts.osal.text import count_of, listed
+from scripts.preflight.coverage import UNREACHED, Reason, StackFacts, Verdict
 from scripts.preflight.kernels import (
     KernelFate,
     KernelReport,
@@ -110,9 +111,8 @@ def _causes(one: KernelTally) -> str:
         causes = states.setdefault(fate.state, {})
         causes[fate.cause] = causes.get(fate.cause, 0) + 1
     for state, causes in sorted(states.items(), key=lambda pair: -sum(pair[1].values())):
-        listed = sorted(causes, key=lambda cause: (-causes[cause], cause))
-        text = ", ".join(f"`{cause}`" if state == "dropped" else cause for cause in listed[:SHOWN])
-        text += f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+        order = sorted(causes, key=lambda cause: (-causes[cause], cause))
+        text = listed([f"`{cause}`" if state == "dropped" else cause for cause in order], SHOWN)
         said.append(f"they use {text}" if state == "dropped" else f"{_WHOLE[state]} ({text})")
     return "; ".join(said)
 

@@ -17,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.model import StackKind
-from scripts.preflight.coverage import UNREACHED, Covered, Reason, StackFacts, Verdict, count_of, cover
+from scripts.osal.text import count_of, listed
+from scripts.preflight.coverage import UNREACHED, Covered, Reason, StackFacts, Verdict, cover
 from scripts.preflight.cuda_versions import version_reasons
 from scripts.preflight.examine import Examined
 from scripts.preflight.kernels import KernelStore
@@ -139,9 +140,11 @@ def _spelled(item: Covered) -> str:
         return "what it calls is hidden"
     text = f"its data has the names of {count_of(len(item.need.functions), 'function')}"
     if item.missing:
-        text += f", of which {len(item.missing)} would always get NOT_SUPPORTED ({_list(item.missing)})"
+        text += (
+            f", of which {len(item.missing)} would always get NOT_SUPPORTED ({listed(item.missing, SHOWN)})"
+        )
     if item.aborts:
-        text += f", and {len(item.aborts)} would end the process ({_list(item.aborts)})"
+        text += f", and {len(item.aborts)} would end the process ({listed(item.aborts, SHOWN)})"
     return f"{text}; whether it calls them, or others, is hidden"
 
 
@@ -151,7 +154,7 @@ def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     if item.not_exported and item.provided_by:
         yield _not_exported(item)
     if item.aborts:
-        text = f"{asker} calls {_list(item.aborts)}, which end the process ({item.provided_by})"
+        text = f"{asker} calls {listed(item.aborts, SHOWN)}, which end the process ({item.provided_by})"
         yield _reason(Verdict.PARTIAL, 70, text, asker, item.aborts)
     if item.missing:
         weight = 60 if need.how == "import" else 40
@@ -162,7 +165,7 @@ def _calls(item: Covered, stack: StackFacts) -> Iterator[Reason]:
         text = f"{count} of {need.named.title} unknown for {stack.id}: {why}"
         yield _reason(Verdict.UNKNOWN, 20, text, asker, item.unknown)
     if need.unknown:
-        text = f"what the CUDA runtime asks of the driver for {_list(need.unknown)} is unknown"
+        text = f"what the CUDA runtime asks of the driver for {listed(need.unknown, SHOWN)} is unknown"
         yield _reason(Verdict.UNKNOWN, 20, text, asker, need.unknown)
 
 
@@ -172,22 +175,22 @@ def _backends(item: Covered, stack: StackFacts) -> Iterator[Reason]:
     if item.absent:
         driver = item.need.named.library.id == "nvcuda"
         hip = stack.hip or "HIP"
-        text = f"{title}: {_list(item.absent)}, which {item.provided_by} needs, is not in {hip}"
+        text = f"{title}: {listed(item.absent, SHOWN)}, which {item.provided_by} needs, is not in {hip}"
         refuses = Verdict.REFUSES if driver else Verdict.PARTIAL
         then = "install what is missing: `invoke doctor` says how"
         yield replace(_reason(refuses, 80 if driver else 55, text, asker), then=then)
     if item.kernelless:
-        text = f"{title}: {_list(item.kernelless)} has no kernels for {stack.gfx}"
+        text = f"{title}: {listed(item.kernelless, SHOWN)} has no kernels for {stack.gfx}"
         yield _reason(Verdict.PARTIAL, 75, text, asker)
     if item.unsure:
-        text = f"whether {_list(item.unsure)} is there is unknown here; {title} needs it"
+        text = f"whether {listed(item.unsure, SHOWN)} is there is unknown here; {title} needs it"
         yield _reason(Verdict.UNKNOWN, 10, text, asker)
 
 
 def _not_exported(item: Covered) -> Reason:
     """A name that is not there stops a Windows file that imports it before its first line."""
     need = item.need
-    what = f"{_list(item.not_exported)} of {need.named.title} is not in {item.provided_by}"
+    what = f"{listed(item.not_exported, SHOWN)} of {need.named.title} is not in {item.provided_by}"
     if need.at_start and need.how == "import" and need.file.lower().endswith(".dll"):
         text = f"{need.asker.name} does not load (0xC0000139): {what}"
         return _reason(Verdict.REFUSES, 90, text, need.asker.name, item.not_exported)
@@ -204,7 +207,7 @@ def _missing_sentence(item: Covered) -> str:
         what = f"{total} and would always get NOT_SUPPORTED"
     else:
         what = f"{total}, and for {count} of them would always get NOT_SUPPORTED"
-    return f"{need.asker.name}{via} asks for {what}: {_list(item.missing)}"
+    return f"{need.asker.name}{via} asks for {what}: {listed(item.missing, SHOWN)}"
 
 
 def _unprovided(item: Covered, stack: StackFacts) -> Iterator[Reason]:
@@ -286,12 +289,6 @@ def _reason(effect: Verdict, weight: int, text: str, file: str, functions: tuple
     return Reason(
         effect=effect, weight=weight, text=text, file=file, functions=functions, count=len(functions)
     )
-
-
-def _list(names: Sequence[str]) -> str:
-    """Name a few, and how many more there are."""
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 class Better(JsonRecord, frozen=True, kw_only=True):

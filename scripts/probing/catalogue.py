@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from scripts.errors import UsageError
+from scripts.serialize import data_table
 
-TABLE: Final = Path(__file__).resolve().parents[1] / "data" / "probes.toml"
 SECONDS: Final = 120.0
 
 
-class Probe(Struct, frozen=True, kw_only=True):
+class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One row of the table.
 
     Attributes:
@@ -68,19 +66,11 @@ class ProbeGroup(Struct, frozen=True, kw_only=True):
 @cache
 def groups() -> tuple[ProbeGroup, ...]:
     """Read the table."""
-    with TABLE.open("rb") as stream:
-        document: Mapping[str, Any] = tomllib.load(stream)
-    return tuple(_group(name, table) for name, table in document["groups"].items())
-
-
-def _group(name: str, table: Mapping[str, Any]) -> ProbeGroup:
-    probes = tuple(_probe(name, probe, row) for probe, row in table["probes"].items())
-    return ProbeGroup(name=name, reference=table["reference"], tolerance=table["tolerance"], probes=probes)
-
-
-def _probe(group: str, name: str, row: Mapping[str, Any]) -> Probe:
-    values = {**row, "calls": tuple(row["calls"]), "seconds": float(row.get("seconds", SECONDS))}
-    return Probe(name=name, group=group, **values)
+    found = []
+    for group, table in data_table("probes.toml")["groups"].items():
+        rows = [{"name": name, "group": group, **row} for name, row in table["probes"].items()]
+        found.append({**table, "name": group, "probes": rows})
+    return convert(found, tuple[ProbeGroup, ...])
 
 
 @cache

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from scripts.evidence.document import IDLE
+from scripts.evidence.evidence_io import Filed
 from scripts.evidence.merging import (
     PROBES,
     Observation,
@@ -17,8 +18,8 @@ from scripts.evidence.merging import (
     what_stands,
     why_not,
 )
-from scripts.evidence.regressions import Filed
 from scripts.model import CapabilityResult, Outcome
+from scripts.osal.text import listed
 from scripts.preflight.needs import Need
 from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord
@@ -77,9 +78,7 @@ class ProbeWarning(JsonRecord, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """Say what failed and why it concerns the program."""
         if self.shared:
-            more = len(self.shared) - NAMED
-            names = ", ".join(self.shared[:NAMED]) + (f" and {more} more" if more > 0 else "")
-            return f"{self.failed.sentence}; the program's files ask for {names} too"
+            return f"{self.failed.sentence}; the program's files ask for {listed(self.shared, NAMED)} too"
         if self.library:
             return f"{self.failed.sentence}; the program loads {self.library}, and its calls are hidden"
         policy = self.failed.policy
@@ -135,8 +134,7 @@ def _warning(
     shared = tuple(call for call in failed.calls if _plain(call) in asked)
     if shared:
         return ProbeWarning(failed=failed, shared=shared)
-    loaded = (need.named.title for need in needs if _may_call(need, failed.calls))
-    library = next(loaded, "")
+    library = next((need.named.title for need in needs if _may_call(need, failed.calls)), "")
     return ProbeWarning(failed=failed, library=library) if library else None
 
 

@@ -157,7 +157,7 @@ def from_json(data: Any) -> ProbeMatrix:  # noqa: ANN401 - JSON of any shape
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         msg = f"it is no matrix of format {FORMAT}"
         raise ValueError(msg)
-    return convert({key: value for key, value in data.items() if key != "format"}, ProbeMatrix)
+    return convert(data, ProbeMatrix)
 
 
 #: Best first; a wrong number is the worst, because it goes unnoticed.

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from scripts.evidence.document import IDLE, Provenance
-from scripts.evidence.merging import Cell
+from scripts.evidence.merging import Cell, CellKey
 from scripts.model import Level, Outcome
 from scripts.serialize import JsonRecord
 
@@ -37,9 +37,9 @@ class BuiltCell(Struct, frozen=True, kw_only=True, array_like=True):
     conflict: bool
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> CellKey:
         """What it is about."""
-        return self.gpu, self.stack, self.application, self.capability
+        return CellKey(self.gpu, self.stack, self.application, self.capability)
 
     @property
     def rank(self) -> int:
@@ -142,15 +142,7 @@ def _change(old: BuiltCell | None, new: BuiltCell | None) -> MatrixChange | None
     cell = new or old
     if cell is None or (old and new and (old.word, old.conflict) == (new.word, new.conflict)):
         return None
-    return MatrixChange(
-        kind=_kind(old, new),
-        gpu=cell.gpu,
-        stack=cell.stack,
-        application=cell.application,
-        capability=cell.capability,
-        before=_stood(old),
-        now=_stood(new),
-    )
+    return MatrixChange(kind=_kind(old, new), **cell.key._asdict(), before=_stood(old), now=_stood(new))
 
 
 def _kind(old: BuiltCell | None, new: BuiltCell | None) -> ChangeKind:

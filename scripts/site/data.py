@@ -85,9 +85,8 @@ class SiteContent(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def families(self) -> dict[str, str]:
         """The family of each GPU."""
-        found = {
-            fact.gpu: fact.vendor.upper() or OTHER_FAMILY for fact in self.matrix.documents if fact.counts
-        }
+        counted = (fact for fact in self.matrix.documents if fact.counts)
+        found = {fact.gpu: fact.vendor.upper() or OTHER_FAMILY for fact in counted}
         return {**found, **{model.gfx: model.family for model in self.models}}
 
     @cached_property
@@ -101,12 +100,11 @@ class SiteContent(Struct, frozen=True, kw_only=True, dict=True):
     def cells(self) -> tuple[Cell, ...]:
         """All cells in the order of the page: by GPU, stack, program, capability."""
         gpu_at, stack_at = _places(self.gpus), _places(self.stack_ids)
-        return tuple(
-            sorted(
-                self.matrix.cells,
-                key=lambda c: (gpu_at[c.gpu], stack_at[c.stack], c.application, c.capability),
-            )
-        )
+
+        def place(cell: Cell) -> tuple[int, int, str, str]:
+            return gpu_at[cell.gpu], stack_at[cell.stack], cell.application, cell.capability
+
+        return tuple(sorted(self.matrix.cells, key=place))
 
     @cached_property
     def cells_of(self) -> dict[str, tuple[Cell, ...]]:

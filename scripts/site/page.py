@@ -18,7 +18,7 @@ from scripts.evidence.document import IDLE, Provenance
 from scripts.evidence.merging import Cell
 from scripts.evidence.store import IngestFault
 from scripts.model import Level, Outcome
-from scripts.osal.text import printable
+from scripts.osal.text import count_of, listed, printable
 from scripts.site.changes import ChangeKind, MatrixChange, count_kinds
 from scripts.site.data import SiteContent
 
@@ -60,7 +60,7 @@ def index_page(
             count=_count(len(content.cells)),
             changes=_changes(changes),
             commands="\n".join(escaped(command) for command in commands),
-            documents=_plural(len(content.matrix.documents), "document"),
+            documents=count_of(len(content.matrix.documents), "document"),
         )
         .encode("utf-8")
     )
@@ -75,11 +75,11 @@ def _summary(content: SiteContent) -> str:
     """Say how much is known, what does not count, and what could not be read."""
     counted = [fact for fact in content.matrix.documents if fact.counts]
     measured = sum(fact.provenance is Provenance.MEASURED for fact in counted)
-    about = f"{_plural(len(counted), 'document')} about {_plural(len(content.cells_of), 'GPU')}"
+    about = f"{count_of(len(counted), 'document')} about {count_of(len(content.cells_of), 'GPU')}"
     seen = f"{measured:,} measured with this project's tool, {len(counted) - measured:,} reported by others"
     others = Counter(fact.why_not for fact in content.matrix.documents if not fact.counts)
     more = "".join(
-        f" {_plural(count, 'document')} more {WHY_NOT[why]}: not in the tables."
+        f" {count_of(count, 'document')} more {WHY_NOT[why]}: not in the tables."
         for why, count in sorted(others.items())
     )
     return f"<p>{about}: {seen}.{more}</p>{_faults(content.matrix.faults)}"
@@ -94,7 +94,7 @@ def _faults(faults: Sequence[IngestFault]) -> str:
         for fault in faults[:MOST_FAULTS]
     )
     more = f"<li>and {len(faults) - MOST_FAULTS:,} more</li>" if len(faults) > MOST_FAULTS else ""
-    summary = f"{_plural(len(faults), 'file')} that cannot be read as a document"
+    summary = f"{count_of(len(faults), 'file')} that cannot be read as a document"
     return f"\n<details><summary>{summary}</summary><ul>{rows}{more}</ul></details>"
 
 
@@ -102,10 +102,7 @@ def _gpu_row(gpu: str, content: SiteContent) -> str:
     """Return the row of one GPU: its names, and how much stands at which level."""
     mine = content.cells_of.get(gpu, ())
     names = content.names.get(gpu, [])
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    called = (
-        f"{', '.join(names[:MOST_NAMES])}{more}" if names else COMPARED.get(content.families.get(gpu, ""), "")
-    )
+    called = listed(names, MOST_NAMES) or COMPARED.get(content.families.get(gpu, ""), "")
     newest = max((cell.newest for cell in mine), default="") or "no date"
     return _row(
         (
@@ -140,17 +137,14 @@ def _sum_word(cell: Cell) -> str:
 
 def _cell_row(cell: Cell) -> str:
     """Return the row of one cell."""
-    link = f'<a href="{_route("cell", *cell.key)}">{_plural(cell.count, "document")}</a>'
+    link = f'<a href="{_route("cell", *cell.key)}">{count_of(cell.count, "document")}</a>'
     return _row(
         (
             ("GPU", _link("gpu", cell.gpu)),
             ("Stack", _link("stack", cell.stack, cell.stack or "not named")),
             ("Asked", _asked(cell)),
             ("Shown", _shown(cell)),
-            (
-                "Seen",
-                f'<span class="seen">{cell.seen or "no date"}</span> {link}',
-            ),
+            ("Seen", f'<span class="seen">{cell.seen or "no date"}</span> {link}'),
         )
     )
 
@@ -206,7 +200,7 @@ def _rank(cell: Cell) -> int:
 
 def _count(total: int) -> str:
     part = f", the first {FIRST_ROWS} are shown" if total > FIRST_ROWS else ""
-    return f"{total:,} of {_plural(total, 'result')}{part}."
+    return f"{total:,} of {count_of(total, 'result')}{part}."
 
 
 def _changes(changes: tuple[MatrixChange, ...] | None) -> str:
@@ -240,7 +234,3 @@ def _link(page: str, name: str, text: str = "") -> str:
 def _route(page: str, *names: str) -> str:
     """Return the address of a page inside the page, as ``encodeURIComponent`` would write it."""
     return escape("/".join(("#", page, *(quote(name, safe="!~*'()") for name in names))))
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

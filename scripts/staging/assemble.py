@@ -22,7 +22,7 @@ from scripts.host.hip_libraries import runtime_marks, unversioned
 from scripts.model import Artifact, ArtifactFormat, HipSource, Progress, Runtime, RuntimeFile, Stack
 from scripts.osal.fs import free_space, hash_file, is_link, long_path, make_read_only
 from scripts.serialize import plain
-from scripts.staging.runtimes import FORMAT, bound_runtime, digest_of, load_runtime
+from scripts.staging.runtimes import FORMAT, digest_of, load_runtime
 from scripts.store.cache import Cache, clear_away, publish, write_manifest
 
 if TYPE_CHECKING:
@@ -118,31 +118,20 @@ def _part_files(artifact: Artifact, tree: UnpackedTree, folder: str) -> Iterator
     if artifact.members:
         for member in artifact.members:
             name = str(PurePosixPath(folder, member.name))
-            entry = tree.member(member)
-            yield _planned(
-                tree,
-                entry,
-                RuntimeFile(
-                    name=name,
-                    sha256=entry.sha256,
-                    size=entry.size,
-                    provides=member.provides,
-                    needs=member.needs,
-                    origin=artifact.id,
-                ),
-            )
+            planned = _planned(tree, tree.member(member), name, artifact)
+            file = replace(planned.file, provides=member.provides, needs=member.needs)
+            yield replace(planned, file=file)
         return
     for entry in tree.files:
         if entry.link or not PurePosixPath(entry.path).is_relative_to(tree.root):
             continue
         name = str(PurePosixPath(folder) / PurePosixPath(entry.path).relative_to(tree.root))
-        yield _planned(
-            tree, entry, RuntimeFile(name=name, sha256=entry.sha256, size=entry.size, origin=artifact.id)
-        )
+        yield _planned(tree, entry, name, artifact)
 
 
-def _planned(tree: UnpackedTree, entry: TreeFile, file: RuntimeFile) -> PlannedFile:
-    """Say where a file's bytes are."""
+def _planned(tree: UnpackedTree, entry: TreeFile, name: str, artifact: Artifact) -> PlannedFile:
+    """Say what a file will be, and where its bytes are."""
+    file = RuntimeFile(name=name, sha256=entry.sha256, size=entry.size, origin=artifact.id)
     return PlannedFile(file=file, source=tree.path / entry.path)
 
 
@@ -151,9 +140,8 @@ def _refuse_clash(stack: str, one: RuntimeFile, other: RuntimeFile) -> None:
     if one.sha256 != other.sha256:
         msg = f"two parts of {stack} bring different files named {other.name}"
         context = (f"{one.origin}: {one.sha256}", f"{other.origin}: {other.sha256}")
-        raise IntegrityError(
-            "parts-clash", msg, context=context, hint="correct the stack's parts in pins.lock"
-        )
+        hint = "correct the stack's parts in pins.lock"
+        raise IntegrityError("parts-clash", msg, context=context, hint=hint)
 
 
 #: What makes a package importable for Python; every package has its own, and HIP has no use for it.
@@ -206,13 +194,9 @@ def hip_roots(paths: Iterable[str]) -> tuple[str, ...]:
             if any(fnmatchcase(below, mark) for mark in marks):
                 found.add("/".join(parts[:depth]))
                 break
-    inner = {root for root in found for other in found if root != other and _is_below(root, other)}
+    pairs = ((root, other) for root in found for other in found if root != other)
+    inner = {root for root, other in pairs if not other or root.startswith(f"{other}/")}
     return tuple(sorted(found - inner))
-
-
-def _is_below(root: str, other: str) -> bool:
-    """Whether one folder lies in another."""
-    return not other or root.startswith(f"{other}/")
 
 
 def _below(tree: UnpackedTree, root: str) -> UnpackedTree:
@@ -263,7 +247,7 @@ def _assemble_locked(plan: RuntimePlan, digest: str, cache: Cache, progress: Pro
     publish(final, fill)
     files = plain(plan.runtime_files)
     write_manifest(final, {"format": FORMAT, "digest": digest, "files": files})
-    return bound_runtime(plan.stack, digest, final, plan.runtime_files)
+    return Runtime(stack=plan.stack, digest=digest, path=final, files=plan.runtime_files)
 
 
 def _require_space(plan: RuntimePlan, folder: Path) -> None:
@@ -271,12 +255,8 @@ def _require_space(plan: RuntimePlan, folder: Path) -> None:
     have = free_space(folder)
     if have < plan.bytes:
         msg = f"not enough free space to assemble {plan.stack}: {plan.bytes:,} bytes needed, {have:,} free"
-        raise HostError(
-            "no-space",
-            msg,
-            context=(str(folder),),
-            hint="free some space, or move the store with CUDA_AMD_CACHE",
-        )
+        hint = "free some space, or move the store with CUDA_AMD_CACHE"
+        raise HostError("no-space", msg, context=(str(folder),), hint=hint)
 
 
 def _bring(planned: PlannedFile, destination: Path, *, link: bool) -> None:
@@ -287,12 +267,8 @@ def _bring(planned: PlannedFile, destination: Path, *, link: bool) -> None:
     if got != planned.file.sha256:
         msg = f"{planned.file.name} changed in the store while it was taken over"
         context = (f"from {planned.source}", f"expected {planned.file.sha256}", f"got {got}")
-        raise StagedFileError(
-            "staged-file-changed",
-            msg,
-            context=context,
-            hint="run `invoke verify --deep` to see what else changed",
-        )
+        hint = "run `invoke verify --deep` to see what else changed"
+        raise StagedFileError("staged-file-changed", msg, context=context, hint=hint)
 
 
 def _linked(source: Path, destination: Path) -> bool:

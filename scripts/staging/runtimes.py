@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -56,16 +56,11 @@ def load_runtime(cache: Cache, digest: str, *, stack: str) -> Runtime | None:
     folder = cache.runtime_path(digest)
     try:
         data = read_manifest(folder)
-        files = tuple(RuntimeFile(**{**row, "needs": tuple(row["needs"])}) for row in data["files"])
+        files = msgspec.convert(data["files"], tuple[RuntimeFile, ...])
         intact = data["format"] == FORMAT and digest_of(files) == digest and folder.is_dir()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return bound_runtime(stack, digest, folder, files) if intact else None
-
-
-def bound_runtime(stack: str, digest: str, folder: Path, files: tuple[RuntimeFile, ...]) -> Runtime:
-    """Bind the pieces of a runtime together."""
-    return Runtime(stack=stack, digest=digest, path=folder, files=files)
+    return Runtime(stack=stack, digest=digest, path=folder, files=files) if intact else None
 
 
 def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
@@ -192,12 +187,8 @@ def _texts(generation: Generation) -> tuple[str, ...]:
 def _unreadable(path: Path, why: str) -> HistoryError:
     """Say what is wrong with the history and the harmless way out."""
     hint = "move the file away and run `invoke setup`: the store keeps everything that was verified"
-    return HistoryError(
-        "generations-unreadable",
-        "the list of generations cannot be read",
-        context=(str(path), why),
-        hint=hint,
-    )
+    msg = "the list of generations cannot be read"
+    return HistoryError("generations-unreadable", msg, context=(str(path), why), hint=hint)
 
 
 @contextmanager
@@ -234,12 +225,8 @@ def activate(
     with changing(stage):
         history = read_history(stage)
         now = history.active
-        if now is not None and (now.stack, now.digest, now.options, now.lock) == (
-            stack,
-            digest,
-            options,
-            lock,
-        ):
+        wanted = (stack, digest, options, lock)
+        if now is not None and (now.stack, now.digest, now.options, now.lock) == wanted:
             if document in {"", now.document}:
                 return now
             shown = replace(now, document=document)
@@ -247,14 +234,13 @@ def activate(
             _write(stage, History(current=history.current, generations=rows))
             return shown
         number = max((g.number for g in history.generations), default=0) + 1
-        activated = utc_now().isoformat()
         new = Generation(
             number=number,
             stack=stack,
             digest=digest,
             options=options,
             lock=lock,
-            activated=activated,
+            activated=utc_now().isoformat(),
             reason=reason,
             document=document,
         )
@@ -271,33 +257,20 @@ def go_back(stage: Path, *, to: int | None = None) -> tuple[Generation, Generati
     with changing(stage):
         history = read_history(stage)
         left = history.active
-        target = (
-            history.previous if to is None else next((g for g in history.generations if g.number == to), None)
-        )
+        numbered = {g.number: g for g in history.generations}
+        target = history.previous if to is None else numbered.get(to)
         if left is None or target is None:
             known = ", ".join(f"{g.number} ({g.stack})" for g in history.generations) or "none"
-            msg = (
-                "there is no earlier generation to go back to"
-                if to is None
-                else f"there is no generation {to}"
-            )
-            raise UsageError(
-                "no-such-generation",
-                msg,
-                context=(f"generations: {known}",),
-                hint="see which stacks there are: invoke stacks",
-            )
+            msg = "there is no " + ("earlier generation to go back to" if to is None else f"generation {to}")
+            hint = "see which stacks there are: invoke stacks"
+            raise UsageError("no-such-generation", msg, context=(f"generations: {known}",), hint=hint)
         _write(stage, History(current=target.number, generations=history.generations))
         return left, target
 
 
 def _write(stage: Path, history: History) -> None:
     """Replace the file in one step."""
-    body = {
-        "format": HISTORY_FORMAT,
-        "current": history.current,
-        "generations": [plain(g) for g in history.generations],
-    }
+    body = {"format": HISTORY_FORMAT, **plain(history)}
     write_atomic(stage / "generations.json", (json.dumps(body, indent=1) + "\n").encode())
 
 
@@ -315,25 +288,21 @@ def known_stages(state_root: Path) -> tuple[Path, ...]:
 
 def remember_stage(state_root: Path, stage: Path) -> None:
     """Add a checkout to the index; already known is nothing to do."""
-    if stage in known_stages(state_root):
-        return
-    state_root.mkdir(parents=True, exist_ok=True)
-    with _changing(state_root):
-        stages = sorted({str(stage), *map(str, known_stages(state_root))})
-        write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())
+    if stage not in known_stages(state_root):
+        state_root.mkdir(parents=True, exist_ok=True)
+        _change_index(state_root, lambda known: {*known, stage})
 
 
 def forget_stage(state_root: Path, stage: Path) -> None:
     """Take a checkout out of the index."""
-    if not (state_root / NAME).exists():
-        return
-    with _changing(state_root):
-        stages = sorted(str(s) for s in known_stages(state_root) if s != stage)
-        write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())
+    if (state_root / NAME).exists():
+        _change_index(state_root, lambda known: known - {stage})
 
 
-def _changing(state_root: Path) -> AbstractContextManager[object]:
-    """Keep other processes from changing the index meanwhile."""
+def _change_index(state_root: Path, change: Callable[[set[Path]], set[Path]]) -> None:
+    """Write the index anew; other processes wait meanwhile."""
     from filelock import FileLock  # noqa: PLC0415 - slow to import, and most runs only read
 
-    return FileLock(state_root / f".{NAME}.lock", timeout=60)
+    with FileLock(state_root / f".{NAME}.lock", timeout=60):
+        stages = sorted(map(str, change({*known_stages(state_root)})))
+        write_atomic(state_root / NAME, (json.dumps({"stages": stages}, indent=1) + "\n").encode())

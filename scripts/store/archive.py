@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from scripts.errors import IntegrityError, WorkspaceError
+from scripts.errors import IntegrityError
 from scripts.model import Artifact, ArtifactFormat, NoProgress, Progress
 from scripts.net.sources import last_component
 from scripts.osal import fs
 from scripts.osal.fs import paths_below
 from scripts.store.cache import Cache, clear_away, in_use, not_writable, publish
-from scripts.store.entries import Limits, Unpacked, copy_in
-from scripts.store.fetch import no_space
+from scripts.store.entries import Limits, copy_in
+from scripts.store.fetch import no_space, require_space
 from scripts.store.trees import (
     Change,
     TreeFile,
@@ -85,7 +85,7 @@ def unpack(
             tree = _make(artifact, cache, blob, progress, limits or Limits(), hashed=hashed)
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                raise no_space(artifact, cache.root) from error
+                raise no_space(artifact.id, cache.root) from error
             raise not_writable(cache.tree_path(sha256), error) from error
     require_intact(tree, verify_tree(tree, deep=False))
     return tree
@@ -121,7 +121,7 @@ def supplied_files(artifact: Artifact, folder: Path, *, progress: Progress | Non
         raise IntegrityError(
             "supplied-files-differ",
             msg,
-            context=_lines((*findings, *strangers)),
+            context=tuple(finding.line for finding in (*findings, *strangers)),
             hint=artifact.note or "Bring the files whose SHA-256 the lock names.",
         )
     return tree
@@ -144,7 +144,8 @@ def _make(
             finally:
                 if hashing is not None:
                     _require_blob(artifact, blob, hashing.result())
-        tree = _tree(artifact, final, unpacked)
+        listed = tuple(sorted(unpacked, key=lambda file: file.path))
+        tree = UnpackedTree(path=final, root=artifact.root, files=listed)
         _require_members(artifact, tree)
         return tree
 
@@ -178,7 +179,7 @@ def _is_changed(artifact: Artifact, blob: Path) -> bool:
 
 def _unpack_into(
     artifact: Artifact, blob: Path, work: Path, progress: Progress, limits: Limits
-) -> list[Unpacked]:
+) -> list[TreeFile]:
     """Write the artifact's files into ``work``; the readers are loaded by who has something to unpack."""
     from scripts.store import zip_reader  # noqa: PLC0415 - see above
     from scripts.store.tar_reader import unpack_tar_gz  # noqa: PLC0415 - see above
@@ -187,30 +188,23 @@ def _unpack_into(
     bounded = limits.for_archive(packed)
     if artifact.format in _ZIPS:
         contents = zip_reader.read_contents(blob, bounded)
-        _require_space(artifact, work, contents.size)
+        require_space(artifact.id, work.parent, contents.size, "archive and tree")
         with progress.task(f"unpack {artifact.id}", contents.size) as advance:
             return zip_reader.unpack_zip(contents, blob, work, advance)
-    _require_space(artifact, work, packed)
+    require_space(artifact.id, work.parent, packed, "archive and tree")
     with progress.task(f"unpack {artifact.id}", None) as advance:
         if artifact.format is ArtifactFormat.TAR_GZ:
             return unpack_tar_gz(blob, work, bounded, advance)
         return _raw(artifact, blob, work, advance)
 
 
-def _raw(artifact: Artifact, blob: Path, work: Path, advance: Callable[[int], None]) -> list[Unpacked]:
+def _raw(artifact: Artifact, blob: Path, work: Path, advance: Callable[[int], None]) -> list[TreeFile]:
     """Take the blob itself as the only file, under its member's path or its URL's last component."""
     names = [member_path(artifact.root, member) for member in artifact.members]
     name = (names or [n for url in artifact.urls if (n := last_component(url))] or [artifact.id])[0]
     done = copy_in(blob, name, work, size=blob.stat().st_size)
     advance(done.size)
     return [done]
-
-
-def _require_space(artifact: Artifact, work: Path, need: int) -> None:
-    """Refuse early what does not fit."""
-    free = fs.free_space(work)
-    if need > free:
-        raise no_space(artifact, work.parent, need=need, free=free)
 
 
 def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
@@ -226,28 +220,10 @@ def _require_blob(artifact: Artifact, blob: Path, sha256: str) -> None:
     )
 
 
-def _tree(artifact: Artifact, path: Path, unpacked: list[Unpacked]) -> UnpackedTree:
-    """Describe what was unpacked, sorted by path."""
-    listed = (TreeFile(path=f.path, sha256=f.sha256, size=f.size, link=f.link) for f in unpacked)
-    return UnpackedTree(
-        path=path, root=artifact.root, files=tuple(sorted(listed, key=lambda file: file.path))
-    )
-
-
 def _require_members(artifact: Artifact, tree: UnpackedTree) -> None:
     """Refuse an archive whose pinned members are missing or differ."""
-    findings = member_findings(artifact, tree)
-    if findings:
-        raise _member_error(artifact, findings)
-
-
-def _member_error(artifact: Artifact, findings: tuple[TreeFinding, ...]) -> WorkspaceError:
-    """Name every member that is not as pinned."""
-    msg = f"{artifact.id} does not hold what the lock says; nothing was unpacked"
-    hint = "compare the lock's members with the archive's listing: the archive is the pinned one"
-    return IntegrityError("member-mismatch", msg, context=_lines(findings), hint=hint)
-
-
-def _lines(findings: tuple[TreeFinding, ...]) -> tuple[str, ...]:
-    """Write findings, one a line."""
-    return tuple(f"{finding.change}: {finding.path} ({finding.detail})" for finding in findings)
+    lines = tuple(finding.line for finding in member_findings(artifact, tree))
+    if lines:
+        msg = f"{artifact.id} does not hold what the lock says; nothing was unpacked"
+        hint = "compare the lock's members with the archive's listing: the archive is the pinned one"
+        raise IntegrityError("member-mismatch", msg, context=lines, hint=hint)

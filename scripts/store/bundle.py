@@ -24,7 +24,7 @@ from scripts.osal import fs
 from scripts.serialize import parse_json
 from scripts.store.cache import TREES, Cache, not_writable
 from scripts.store.entries import Limits
-from scripts.store.fetch import present
+from scripts.store.fetch import present, require_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,14 +131,16 @@ def take_bundle(
         match = _NAME.fullmatch(member.name)
         artifact = wanted.get(match[1]) if match else None
         if artifact is None:
-            raise _foreign(path, member.name)
+            msg = f"the bundle holds something that this pins.lock does not name: {member.name[:100]!r}"
+            hint = "use the pins.lock of the machine where the bundle was made; nothing of it was taken"
+            raise ArchiveError("bundle-foreign", msg, context=(str(path),), hint=hint)
         if not member.stored or artifact.size not in {None, member.size}:
             raise _unreadable(path, f"{member.name} has {member.size:,} bytes, pinned {artifact.size}")
         found[member.name] = artifact
     cache.ensure()
     absent = {name: artifact for name, artifact in found.items() if not present(artifact, cache)}
     members = tuple(member for member in contents.members if member.name in absent)
-    _require_space(cache, sum(member.size for member in members))
+    require_space("the bundle", cache.root, sum(member.size for member in members))
     chosen = replace(contents, members=members, folders=frozenset({BLOBS.rstrip("/")}))
     try:
         _take(path, cache, chosen, absent, progress)
@@ -216,22 +218,6 @@ def _require(artifact: Artifact, where: Path, sha256: str) -> None:
     context = (f"file:     {where}", f"expected: {artifact.sha256}", f"got:      {sha256}")
     hint = "fetch and bundle it again on the other machine; if this happens twice, check its disk"
     raise IntegrityError("bundle-changed", msg, context=context, hint=hint)
-
-
-def _require_space(cache: Cache, need: int) -> None:
-    """Refuse early what does not fit."""
-    free = fs.free_space(cache.root)
-    if need > free:
-        msg = f"not enough space for the bundle in {cache.root}"
-        context = (f"needed: {need:,} bytes", f"free:   {free:,} bytes")
-        hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
-        raise FetchError("no-space", msg, context=context, hint=hint)
-
-
-def _foreign(path: Path, name: str) -> ArchiveError:
-    msg = f"the bundle holds something that this pins.lock does not name: {name[:100]!r}"
-    hint = "use the pins.lock of the machine where the bundle was made; nothing of it was taken"
-    return ArchiveError("bundle-foreign", msg, context=(str(path),), hint=hint)
 
 
 def _unreadable(path: Path, why: str) -> ArchiveError:

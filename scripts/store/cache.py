@@ -25,7 +25,6 @@ from msgspec import Struct, field
 from scripts.errors import ConflictError, HostError, UsageError, WorkspaceError
 from scripts.model import NoProgress, Progress
 from scripts.osal import fs
-from scripts.osal import fs as files
 
 BLOBS: Final = "blobs-v1"
 TREES: Final = "trees-v1"
@@ -49,7 +48,7 @@ class EntryKind(StrEnum):
 
 
 class CacheEntry(Struct, frozen=True, kw_only=True):
-    """One thing in the store; ``key`` is its SHA-256 (a leftover's file name), ``mtime`` in seconds.
+    """One thing in the store; ``key`` is its SHA-256 (a leftover's file name).
 
     ``files`` are its files' sizes by device and number: a runtime's are second names of its trees' files.
     """
@@ -58,7 +57,6 @@ class CacheEntry(Struct, frozen=True, kw_only=True):
     key: str
     path: Path
     bytes: int
-    mtime: float
     files: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
@@ -83,9 +81,9 @@ class Cache(Struct, frozen=True):
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            if not files.has_own_cachedir_tag(self.root):
+            if not fs.has_own_cachedir_tag(self.root):
                 self._refuse_foreign_folder()
-                files.write_cachedir_tag(self.root)
+                fs.write_cachedir_tag(self.root)
             for bucket in (BLOBS, TREES, RUNTIMES, LOCKS):
                 (self.root / bucket).mkdir(exist_ok=True)
         except OSError as error:
@@ -137,12 +135,8 @@ class Cache(Struct, frozen=True):
 
     def entries(self) -> tuple[CacheEntry, ...]:
         """List what is in the store, in a stable order."""
-        return tuple(
-            sorted(
-                (*self._blobs(), *self._folders(TREES), *self._folders(RUNTIMES)),
-                key=lambda entry: (entry.kind, entry.key),
-            )
-        )
+        found = (*self._blobs(), *self._folders(TREES), *self._folders(RUNTIMES))
+        return tuple(sorted(found, key=lambda entry: (entry.kind, entry.key)))
 
     def remove(self, entry: CacheEntry) -> None:
         """Take one entry away, waiting for whoever is making it.
@@ -160,8 +154,8 @@ class Cache(Struct, frozen=True):
         with self.making(entry.path):
             try:
                 if entry.kind in {EntryKind.TREE, EntryKind.RUNTIME}:
-                    files.remove(manifest_path(entry.path))
-                files.remove_tree(entry.path)
+                    fs.remove(manifest_path(entry.path))
+                fs.remove_tree(entry.path)
             except PermissionError as error:
                 raise in_use(entry.path, error) from error
 
@@ -176,17 +170,17 @@ class Cache(Struct, frozen=True):
         self._require_tag()
         try:
             for bucket in (TREES, RUNTIMES, BLOBS, LOCKS):
-                files.remove_tree(self.root / bucket)
-            files.remove(self.root / files.CACHEDIR_TAG)
+                fs.remove_tree(self.root / bucket)
+            fs.remove(self.root / fs.CACHEDIR_TAG)
         except PermissionError as error:
             raise in_use(self.root, error) from error
-        if not any(self.root.iterdir()) and not files.is_link(self.root):
+        if not any(self.root.iterdir()) and not fs.is_link(self.root):
             self.root.rmdir()
 
     def _refuse_foreign_folder(self) -> None:
         """Refuse a folder that holds anything but a tag another run is just writing."""
-        strangers = [p.name for p in self.root.iterdir() if not p.name.startswith(f".{files.CACHEDIR_TAG}")]
-        if not strangers or files.has_own_cachedir_tag(self.root):
+        strangers = [p.name for p in self.root.iterdir() if not p.name.startswith(f".{fs.CACHEDIR_TAG}")]
+        if not strangers or fs.has_own_cachedir_tag(self.root):
             return
         msg = f"{self.root} is not empty and not a store of ours"
         raise UsageError(
@@ -198,7 +192,7 @@ class Cache(Struct, frozen=True):
 
     def _require_tag(self) -> None:
         """Refuse to delete in a folder that does not say that it is a cache."""
-        if not files.has_own_cachedir_tag(self.root):
+        if not fs.has_own_cachedir_tag(self.root):
             msg = f"{self.root} has no CACHEDIR.TAG of ours, so nothing in it is deleted"
             hint = "check that CUDA_AMD_CACHE points at the store; remove other folders by hand"
             raise ConflictError("cache-tag-missing", msg, hint=hint)
@@ -275,30 +269,24 @@ def _key_in(name: str) -> str:
 def _children(folder: Path) -> list[Path]:
     """List a folder in a stable order; a missing one is empty, a link is not followed."""
     try:
-        return [] if files.is_link(folder) or not folder.is_dir() else sorted(folder.iterdir())
+        return [] if fs.is_link(folder) or not folder.is_dir() else sorted(folder.iterdir())
     except OSError:
         return []
 
 
 def _entry(kind: EntryKind, path: Path) -> CacheEntry:
     """Measure one entry; what vanishes while we look counts as empty."""
-    try:
-        mtime = path.lstat().st_mtime
-    except OSError:
-        mtime = 0.0
     found = dict(_sizes(path))
-    return CacheEntry(
-        kind=kind, key=path.name, path=path, bytes=sum(found.values()), mtime=mtime, files=found
-    )
+    return CacheEntry(kind=kind, key=path.name, path=path, bytes=sum(found.values()), files=found)
 
 
 def _sizes(path: Path) -> Iterator[tuple[tuple[int, int], int]]:
     """Yield device and number, and the size, of a file or of everything below a folder."""
     try:
-        if files.is_link(path) or not path.is_dir():
+        if fs.is_link(path) or not path.is_dir():
             yield _measured(path)
             return
-        for folder, _, names in os.walk(files.long_path(path)):
+        for folder, _, names in os.walk(fs.long_path(path)):
             for name in names:
                 yield _measured(Path(folder, name))
     except OSError:
@@ -314,7 +302,7 @@ def _measured(path: Path) -> tuple[tuple[int, int], int]:
 def write_manifest(folder: Path, body: object) -> None:
     """Declare a folder complete."""
     data = json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-    files.write_atomic(manifest_path(folder), data + b"\n")
+    fs.write_atomic(manifest_path(folder), data + b"\n")
 
 
 def read_manifest(folder: Path) -> Any:  # noqa: ANN401 - parsed JSON, checked by the caller
@@ -324,7 +312,7 @@ def read_manifest(folder: Path) -> Any:  # noqa: ANN401 - parsed JSON, checked b
         ValueError, OSError: there is none, it is too large, or it is not JSON.
     """
     try:
-        return json.loads(files.read_bounded(manifest_path(folder), _MOST_MANIFEST))
+        return json.loads(fs.read_bounded(manifest_path(folder), _MOST_MANIFEST))
     except RecursionError as error:
         raise ValueError(str(error)) from error
 

@@ -7,7 +7,9 @@ import posixpath
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from isal import isal_zlib
 from msgspec import Struct
@@ -16,6 +18,14 @@ from msgspec.structs import replace
 from scripts.errors import ArchiveError
 from scripts.osal import fs
 from scripts.osal.paths import MAX_NAMES, MAX_PATH, refusal, refused
+from scripts.store.trees import TreeFile
+
+
+class ByteStream(Protocol):
+    """Something that hands out bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to ``size`` bytes; empty at the end."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -55,15 +65,6 @@ class Limits(Struct, frozen=True, kw_only=True):
             raise archive_error("archive-bomb", f"{name!r} grows from {packed:,} to {size:,} bytes")
 
 
-class Unpacked(Struct, frozen=True, kw_only=True):
-    """One file as it was written; ``link`` is a symbolic link's target, relative to its folder."""
-
-    path: str
-    sha256: str
-    size: int
-    link: str = ""
-
-
 def write_member(
     name: str,
     destination: Path,
@@ -72,7 +73,7 @@ def write_member(
     size: int,
     executable: bool,
     crc: int | None = None,
-) -> Unpacked:
+) -> TreeFile:
     """Write one member and hash it on the way; it must have exactly ``size`` bytes (and the ``crc``).
 
     The file is read-only when this returns.
@@ -94,7 +95,7 @@ def write_member(
         raise refused(name, "less-than-declared", f"holds {written:,} of the declared {size:,} bytes")
     if crc is not None and check != crc:
         raise refused(name, "wrong-crc", "does not match its checksum")
-    return Unpacked(path=name, sha256=digest.hexdigest(), size=size)
+    return TreeFile(path=name, sha256=digest.hexdigest(), size=size)
 
 
 def refuse_mode(name: str, mode: int) -> None:
@@ -143,13 +144,12 @@ class Link(Struct, frozen=True, kw_only=True):
                 parts.append(part)
         target = "/".join(parts)
         if outside or refusal(target) is not None:
-            raise refused(
-                name, "link-outside", f"is a link that leaves the archive ({raw_target[:MAX_PATH]!r})"
-            )
+            sentence = f"is a link that leaves the archive ({raw_target[:MAX_PATH]!r})"
+            raise refused(name, "link-outside", sentence)
         return cls(name=name, target=target, hard=hard)
 
 
-def make_links(links: list[Link], folder: Path, written: list[Unpacked], limits: Limits) -> list[Unpacked]:
+def make_links(links: list[Link], folder: Path, written: list[TreeFile], limits: Limits) -> list[TreeFile]:
     """Make the links below ``folder`` and return ``written`` with them at its end.
 
     Hard links become copies. Symbolic links do too on Windows, which reserves them to administrators.
@@ -163,9 +163,8 @@ def make_links(links: list[Link], folder: Path, written: list[Unpacked], limits:
     for link in links:
         source = made.get(ends[link.name])
         if source is None or source.link:
-            raise refused(
-                link.name, "link-dangling", f"is a link to {link.target!r}, which is no file in here"
-            )
+            sentence = f"is a link to {link.target!r}, which is no file in here"
+            raise refused(link.name, "link-dangling", sentence)
         fs.long_path(folder / link.name).parent.mkdir(parents=True, exist_ok=True)
         if link.hard or sys.platform == "win32":
             total += source.size
@@ -176,7 +175,7 @@ def make_links(links: list[Link], folder: Path, written: list[Unpacked], limits:
         else:
             text = posixpath.relpath(link.target, posixpath.dirname(link.name) or ".")
             (folder / link.name).symlink_to(text)
-            made[link.name] = Unpacked(path=link.name, sha256=source.sha256, size=source.size, link=text)
+            made[link.name] = TreeFile(path=link.name, sha256=source.sha256, size=source.size, link=text)
     return list(made.values())
 
 
@@ -193,14 +192,16 @@ def _ends(leads: dict[str, str]) -> dict[str, str]:
     return ends
 
 
-def copy_in(source: Path, name: str, folder: Path, *, size: int, executable: bool = False) -> Unpacked:
+def copy_in(source: Path, name: str, folder: Path, *, size: int, executable: bool = False) -> TreeFile:
     """Copy a file to the path ``name`` below ``folder``, hashing it on the way."""
     fs.long_path(folder / name).parent.mkdir(parents=True, exist_ok=True)
-    return write_member(name, folder / name, _blocks(source), size=size, executable=executable)
+    with fs.long_path(source).open("rb", buffering=0) as file:
+        blocks = iter(partial(file.read, fs.CHUNK), b"")
+        return write_member(name, folder / name, blocks, size=size, executable=executable)
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    """Hand out a file in blocks."""
-    with fs.long_path(path).open("rb", buffering=0) as file:
-        while block := file.read(fs.CHUNK):
-            yield block
+def blocks_of(stream: ByteStream, size: int, block_size: int) -> Iterator[bytes]:
+    """Hand out the next ``size`` bytes in blocks, fewer if the stream ends."""
+    while size and (block := stream.read(min(size, block_size))):
+        size -= len(block)
+        yield block

@@ -126,7 +126,9 @@ def fetch(
             fs.remove(blob)
         usable = _usable(places, offline=options.offline)
         if not usable:
-            raise _offline(artifact)
+            msg = f"{artifact.id} is not in the store, and nothing is downloaded offline"
+            hint = "run once without --offline, or give --mirror=FOLDER with the file in it"
+            raise FetchError("offline-missing", msg, context=artifact.urls, hint=hint)
         _require_space(artifact, cache)
         blob.parent.mkdir(exist_ok=True)
         # Talking to servers takes a tenth of a second to import; most runs have everything already.
@@ -159,17 +161,20 @@ def _require_space(artifact: Artifact, cache: Cache) -> None:
     if artifact.size is None:
         return
     tree = max(artifact.size, sum(member.size or 0 for member in artifact.members))
-    need, free = artifact.size + tree, fs.free_space(cache.root)
+    require_space(artifact.id, cache.root, artifact.size + tree, "archive and tree")
+
+
+def require_space(what: str, place: Path, need: int, parts: str = "") -> None:
+    """Refuse early what does not fit; ``parts`` says what the bytes are for."""
+    free = fs.free_space(place)
     if need > free:
-        raise no_space(artifact, cache.root, need=need, free=free)
+        facts = (f"needed: {need:,} bytes{f', {parts}' if parts else ''}", f"free:   {free:,} bytes")
+        raise no_space(what, place, facts)
 
 
-def no_space(
-    artifact: Artifact, place: Path, *, need: int | None = None, free: int | None = None
-) -> FetchError:
+def no_space(what: str, place: Path, facts: tuple[str, ...] = ()) -> FetchError:
     """Describe a volume that is too full."""
-    facts = () if need is None else (f"needed: {need:,} bytes, archive and tree", f"free:   {free:,} bytes")
-    msg = f"not enough space for {artifact.id} in {place}"
+    msg = f"not enough space for {what} in {place}"
     hint = "free some space (`invoke cache.prune` helps), or set CUDA_AMD_CACHE to a larger disk"
     return FetchError("no-space", msg, context=facts, hint=hint)
 
@@ -181,10 +186,3 @@ def _storage(blob: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise not_writable(blob.parent, error) from error
-
-
-def _offline(artifact: Artifact) -> FetchError:
-    """Describe an artifact that is missing while nothing may be downloaded."""
-    msg = f"{artifact.id} is not in the store, and nothing is downloaded offline"
-    hint = "run once without --offline, or give --mirror=FOLDER with the file in it"
-    return FetchError("offline-missing", msg, context=artifact.urls, hint=hint)

@@ -11,7 +11,7 @@ import gzip
 import io
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -21,7 +21,8 @@ from scripts.osal import fs
 from scripts.osal.paths import PathNames, refused
 from scripts.osal.text import count
 from scripts.store import entries
-from scripts.store.entries import Limits, Link, Unpacked, archive_error, make_links
+from scripts.store.entries import Limits, Link, archive_error, make_links
+from scripts.store.trees import TreeFile
 
 _BLOCK: Final = tarfile.BLOCKSIZE
 _READ: Final = 256 * 1024
@@ -59,13 +60,13 @@ class _Tar(Struct):
     limits: Limits
     advance: Callable[[int], None]
     names: PathNames
-    written: list[Unpacked] = field(default_factory=list)
+    written: list[TreeFile] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     total: int = 0
     count: int = 0
 
 
-def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[int], None]) -> list[Unpacked]:
+def unpack_tar_gz(blob: Path, folder: Path, limits: Limits, advance: Callable[[int], None]) -> list[TreeFile]:
     """Write every member of the tar below ``folder`` and return what was written, in the tar's order.
 
     ``advance`` is given unpacked bytes. Links are made last, so that nothing can be written through one.
@@ -130,7 +131,7 @@ def _member(tar: _Tar, info: tarfile.TarInfo, extended: dict[str, str]) -> None:
     destination = tar.folder / name
     fs.long_path(destination.parent).mkdir(parents=True, exist_ok=True)
     executable = entries.is_executable(info.mode)
-    data = _data(tar.stream, size)
+    data = entries.blocks_of(tar.stream, size, _READ)
     tar.written.append(entries.write_member(name, destination, data, size=size, executable=executable))
     _exactly(tar.stream, -size % _BLOCK)
     tar.advance(size)
@@ -166,14 +167,6 @@ def _exactly(stream: _Counted, size: int) -> bytes:
     if len(data) != size:
         raise archive_error("archive-damaged", "it ends in the middle of a member")
     return data
-
-
-def _data(stream: _Counted, size: int) -> Iterator[bytes]:
-    """Hand out the next ``size`` bytes, fewer if the stream ends."""
-    left = size
-    while left and (block := stream.read(min(left, _READ))):
-        left -= len(block)
-        yield block
 
 
 def _pax(data: bytes) -> dict[str, str]:

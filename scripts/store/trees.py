@@ -57,13 +57,12 @@ class UnpackedTree(Struct, frozen=True, kw_only=True):
             IntegrityError: the artifact has no such file.
         """
         path = member_path(self.root, member)
-        for file in self.files:
-            if file.path == path:
-                return file
-        msg = f"there is no {path!r} in {self.path}"
-        raise IntegrityError(
-            "member-missing", msg, hint="correct the lock: it names a file that the artifact does not hold"
-        )
+        found = next((file for file in self.files if file.path == path), None)
+        if found is None:
+            msg = f"there is no {path!r} in {self.path}"
+            hint = "correct the lock: it names a file that the artifact does not hold"
+            raise IntegrityError("member-missing", msg, hint=hint)
+        return found
 
 
 class Change(StrEnum):
@@ -80,6 +79,11 @@ class TreeFinding(Struct, frozen=True, kw_only=True):
     path: str
     change: Change
     detail: str
+
+    @property
+    def line(self) -> str:
+        """How it is shown."""
+        return f"{self.change}: {self.path} ({self.detail})"
 
 
 def member_path(root: str, member: Member) -> str:
@@ -119,7 +123,7 @@ def require_intact(tree: UnpackedTree, findings: tuple[TreeFinding, ...]) -> Non
     """
     if not findings:
         return
-    lines = tuple(f"{finding.change}: {finding.path} ({finding.detail})" for finding in findings)
+    lines = tuple(finding.line for finding in findings)
     missing = [finding for finding in findings if finding.change is Change.MISSING]
     if missing:
         msg = f"{len(missing)} verified file(s) have vanished from {tree.path}"

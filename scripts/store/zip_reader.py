@@ -19,7 +19,8 @@ from scripts.osal import fs
 from scripts.osal.fs import parallel_map
 from scripts.osal.paths import PathNames, refused
 from scripts.store import entries
-from scripts.store.entries import Limits, Unpacked, archive_error
+from scripts.store.entries import Limits, archive_error
+from scripts.store.trees import TreeFile
 
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC: Final = b"PK\x03\x04"
@@ -59,7 +60,7 @@ class ZipContents(Struct, frozen=True, kw_only=True):
 
 def unpack_zip(
     contents: ZipContents, blob: Path, folder: Path, advance: Callable[[int], None]
-) -> list[Unpacked]:
+) -> list[TreeFile]:
     """Write every member of the zip below ``folder`` and return what was written, in the zip's order.
 
     ``advance`` is given unpacked bytes. Memory stays at a few blocks for each thread.
@@ -70,7 +71,7 @@ def unpack_zip(
     for name in contents.folders:
         fs.long_path(folder / name).mkdir(parents=True, exist_ok=True)
 
-    def write(member: _Member) -> Unpacked:
+    def write(member: _Member) -> TreeFile:
         done = _write(member, blob, folder)
         advance(done.size)
         return done
@@ -179,11 +180,11 @@ def _member(info: zipfile.ZipInfo, name: str, end: int) -> _Member:
     )
 
 
-def _write(member: _Member, blob: Path, folder: Path) -> Unpacked:
+def _write(member: _Member, blob: Path, folder: Path) -> TreeFile:
     """Write one member from its own view of the archive."""
     with fs.long_path(blob).open("rb", buffering=0) as file:
         _seek_data(file, member)
-        raw = _raw(file, member)
+        raw = entries.blocks_of(file, member.packed, _READ)
         return entries.write_member(
             member.name,
             folder / member.name,
@@ -207,14 +208,6 @@ def _seek_data(file: BinaryIO, member: _Member) -> None:
     if start + member.packed > member.end:
         raise refused(member.name, "overlap", "shares its data with another member")
     file.seek(start)
-
-
-def _raw(file: BinaryIO, member: _Member) -> Iterator[bytes]:
-    """Hand out the packed bytes."""
-    left = member.packed
-    while left and (block := file.read(min(left, _READ))):
-        left -= len(block)
-        yield block
 
 
 def _inflate(blocks: Iterator[bytes], member: _Member) -> Iterator[bytes]:

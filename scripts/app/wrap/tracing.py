@@ -24,8 +24,7 @@ from scripts.evidence.tracelog import Load, TableCheck, TableFault, TraceReader,
 from scripts.launch.environ import EnvChange
 from scripts.launch.injection import LOG_DIR, LOG_NAME, Via, ViaChoice, plan_trace
 from scripts.osal.fs import read_bounded, write_atomic
-from scripts.osal.text import file_stamp
-from scripts.preflight.coverage import count_of
+from scripts.osal.text import count_of, file_stamp
 from scripts.preflight.kernels import ptx_source
 from scripts.preflight.ptx_check import PtxChecker, TextVerdict
 from scripts.preflight.ptx_scan import scan_ptx

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
-from scripts.preflight.coverage import Verdict, count_of, grouped
+from scripts.osal.text import count_of
+from scripts.preflight.coverage import Verdict, grouped
 from scripts.preflight.cuda_versions import versions_sentence, wanted_versions
 from scripts.preflight.kernels import demangled
 from scripts.preflight.verdict import SYSTEMS
@@ -144,7 +145,7 @@ def _kernels(result: PreflightResult, out: Out) -> None:
         taken = count_of(unchecked, "instruction")
         out.line(f"  types of operands are not checked: {taken} taken by form alone")
     for way in result.avoid if result.details else result.avoid[:AVOIDED]:
-        out.line(f"  {way.sentence}{f' [{way.source}]' if result.details else ''}")
+        out.line(f"  {way.sentence}{f' [{way.row.source}]' if result.details else ''}")
 
 
 def _loaded(result: PreflightResult) -> list[Code]:
