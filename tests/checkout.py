@@ -16,8 +16,8 @@ from tests.typist import Typist
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("scripts", "native", "evidence", "tasks.py", "noxfile.py", "pins.lock", "requirements.lock")
-#: A person's settings must not decide a test.
-HIDDEN = ("CUDA_", "HIP_", "ROCM", "ROCR_", "ZLUDA", "FORCE_COLOR", "GITHUB_", "INVOKE_")
+#: A person's settings must not decide a test, nor how long it takes.
+HIDDEN = ("CUDA_", "HIP_", "ROCM", "ROCR_", "ZLUDA", "FORCE_COLOR", "GITHUB_", "INVOKE_", "PYTHONDONTWRITE")
 
 TYPIST = Typist()
 
@@ -105,7 +105,7 @@ def make_checkout(folder: Path, *, cache: Path | None = None) -> Checkout:
 def _copy(name: str, root: Path) -> None:
     source = ROOT / name
     if source.is_dir():
-        unwanted = shutil.ignore_patterns("__pycache__")
+        unwanted = shutil.ignore_patterns("*.pyc.*")  # bytecode that another process is about to finish
         shutil.copytree(source, root / name, ignore=unwanted, dirs_exist_ok=True)
     else:
         shutil.copy(source, root / name)
