@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,12 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from tests.typist import Typist
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("scripts", "native", "evidence", "tasks.py", "noxfile.py", "pins.lock", "requirements.lock")
-#: A person's settings must not decide a test.
-HIDDEN = ("CUDA_", "HIP_", "ROCM", "ROCR_", "ZLUDA", "FORCE_COLOR", "GITHUB_", "INVOKE_")
+#: A person's settings must not decide a test, nor how long it takes.
+HIDDEN = ("CUDA_", "HIP_", "ROCM", "ROCR_", "ZLUDA", "FORCE_COLOR", "GITHUB_", "INVOKE_", "PYTHONDONTWRITE")
+
+#: Where what was compiled is kept from one run of the tests to the next.
+COMPILED = Path(platformdirs.user_cache_dir("cuda-on-amd tests", appauthor=False)) / "compiled"
 
 TYPIST = Typist()
 
@@ -105,16 +111,22 @@ def make_checkout(folder: Path, *, cache: Path | None = None) -> Checkout:
 def _copy(name: str, root: Path) -> None:
     source = ROOT / name
     if source.is_dir():
-        unwanted = shutil.ignore_patterns("__pycache__")
+        unwanted = shutil.ignore_patterns("*.pyc.*")  # bytecode that another process is about to finish
         shutil.copytree(source, root / name, ignore=unwanted, dirs_exist_ok=True)
     else:
         shutil.copy(source, root / name)
 
 
 def compiler() -> dict[str, str]:
-    """On Windows no compiler is at hand: what was cross-built before the tests is handed out instead."""
-    if sys.platform != "win32":
+    """Name a compiler that compiles our C once: what the same sources gave before is handed out again.
+
+    On Windows no compiler is at hand: what was cross-built before the tests is handed out instead.
+    """
+    if sys.platform == "win32":
+        script = ROOT / "tools" / "prebuilt_cc.py"
+        return {"CC": f'"{sys.executable}" "{script}" "{os.environ["CUDA_AMD_TEST_BIN"]}\\cpu-reference"'}
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if found is None or os.environ.get("CC"):
         return {}
-    built = os.environ["CUDA_AMD_TEST_BIN"]
-    script = Path(__file__).resolve().parents[1] / "tools" / "prebuilt_cc.py"
-    return {"CC": f'"{sys.executable}" "{script}" "{built}\\cpu-reference"'}
+    words = [sys.executable, "-I", "-S", str(ROOT / "tools" / "kept_cc.py"), str(COMPILED), found]
+    return {"CC": shlex.join(words)}

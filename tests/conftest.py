@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from tests.checkout import Checkout, make_checkout
+from tests.proof_files import is_proof_file
 from tools import calibration_counts, doctor_counts, placement_counts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +29,10 @@ hypothesis.settings.register_profile(
     "workspace", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("workspace")
+
+# The tests start hundreds of interpreters; without bytecode each of them compiles the same modules again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _guard_on = False
 _allowed: list[str] = []
@@ -110,6 +115,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files of slow proofs unread where none of their tests is wanted: reading them takes seconds."""
+    if "not proof" in config.getoption("markexpr") and collection_path.match("test_*.py"):
+        return is_proof_file(collection_path) or None
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.doctor.diagnose import Finding, diagnose
 from scripts.doctor.event import read_event
-from scripts.doctor.knowledge import Cause, knowledge
+from scripts.doctor.knowledge import knowledge
 from scripts.doctor.machine import Facts
 from tests.doctor_cases import cases, ordinary, reports
 
@@ -41,8 +41,13 @@ def test_a_missing_library_is_named_in_the_words_of_its_system(name: str) -> Non
     assert not any("DLL" in sentence for finding in linux for sentence in said(finding))
 
 
-def test_no_report_from_linux_is_told_of_dlls_and_no_hole_stays_open() -> None:
-    for case in (*cases(), *reports()):
+CORPORA = {"cases": cases, "reports": reports}
+every_corpus = pytest.mark.parametrize("corpus", ["cases", pytest.param("reports", marks=pytest.mark.proof)])
+
+
+@every_corpus
+def test_no_report_from_linux_is_told_of_dlls_and_no_hole_stays_open(corpus: str) -> None:
+    for case in CORPORA[corpus]():
         linux = read_event(case.text).context.system == "linux"
         for finding in diagnose(case.text, case.facts):
             for sentence in said(finding):
@@ -50,8 +55,9 @@ def test_no_report_from_linux_is_told_of_dlls_and_no_hole_stays_open() -> None:
                 assert not (linux and re.search(r"\bDLLs?\b", sentence)), (case.id, finding.rule)
 
 
-def test_to_whom_amds_own_software_runs_nothing_is_wrapped_first() -> None:
-    native = [case for case in (*cases(), *reports()) if read_event(case.text).native]
+@every_corpus
+def test_to_whom_amds_own_software_runs_nothing_is_wrapped_first(corpus: str) -> None:
+    native = [case for case in CORPORA[corpus]() if read_event(case.text).native]
     assert len(native) > 100
     for case in native:
         for finding in diagnose(case.text, case.facts):
@@ -59,13 +65,18 @@ def test_to_whom_amds_own_software_runs_nothing_is_wrapped_first() -> None:
 
 
 @pytest.mark.parametrize("system", ["linux", "windows", ""])
-@pytest.mark.parametrize("cause", knowledge().causes, ids=lambda cause: cause.id)
-def test_light_steps_come_first_and_nothing_is_made_up(cause: Cause, system: str) -> None:
-    texts = [case.text for case in (*cases(), *reports()) if case.accepts(cause.reference)][:3]
-    for text in texts:
+def test_light_steps_come_first_and_nothing_is_made_up(system: str) -> None:
+    for text in texts_of_every_cause():
         for finding in diagnose(text, Facts(os=system, amd=True)):
             assert not HEAVY.search(finding.fix[0]), (finding.rule, finding.fix[0])
             assert not any(MADE_UP.search(sentence) for sentence in said(finding)), finding.rule
+
+
+def texts_of_every_cause() -> list[str]:
+    """Return up to three texts for each cause that has any, each text once."""
+    every = (*cases(), *reports())
+    found = [[case.text for case in every if case.accepts(c.reference)][:3] for c in knowledge().causes]
+    return list(dict.fromkeys(text for texts in found for text in texts))
 
 
 #: What is no evidence, with a failure's words in it.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import scripts
 import scripts.__main__ as front_door
+from tests.proof_files import is_proof_file
 
 PACKAGE = Path(scripts.__file__).parent
 ROW = {room: row for row, rooms in enumerate(scripts.LAYERS) for room in rooms}
@@ -186,16 +187,19 @@ def test_a_small_module_with_one_importer_belongs_to_it() -> None:
     assert not small, f"join them to their importers: {sorted(small)}"
 
 
-def is_proof(path: Path) -> bool:
-    """Whether all tests of a file are slow proofs."""
-    return any("mark.proof" in ast.unparse(node) for node in nodes(path) if marks_file(node))
+def marks_file_as_proof(node: ast.AST) -> bool:
+    """Whether a statement marks all tests of its file as slow proofs."""
+    named = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+    return named and "mark.proof" in ast.unparse(node)
 
 
-def marks_file(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+def test_files_of_slow_proofs_are_known_by_their_text() -> None:
+    """The short run does not import them, so that each of them and no other has to be found."""
+    for path in Path(__file__).parent.glob("test_*.py"):
+        assert is_proof_file(path) == any(map(marks_file_as_proof, nodes(path))), path.name
 
 
 def test_the_short_run_touches_every_room() -> None:
-    files = [path for path in Path(__file__).parent.glob("test_*.py") if not is_proof(path)]
+    files = [path for path in Path(__file__).parent.glob("test_*.py") if not is_proof_file(path)]
     touched = {room for path in files for room, _line in ours(path)}
     assert set(ROW) - touched == set(), "only slow proofs look at these rooms"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +76,9 @@ def texts() -> Iterator[Text]:
         yield from strings(path)
 
 
-TEXTS = tuple(texts())
+@functools.cache
+def every_text() -> tuple[Text, ...]:
+    return tuple(texts())
 
 
 def commands(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -107,7 +110,7 @@ def test_commands_are_found_in_sentences(text: str, expected: list[tuple[str, li
 
 
 def test_every_task_and_option_that_is_mentioned_exists() -> None:
-    mentions = [(text.where, task, options) for text in TEXTS for task, options in commands(text.text)]
+    mentions = [(text.where, task, options) for text in every_text() for task, options in commands(text.text)]
     assert len(mentions) > 100, "the texts were not read"
     wrong = [
         f"{where}: {task} {' '.join(f'--{name}' for name in options)}"
@@ -123,7 +126,7 @@ def test_every_session_that_is_mentioned_exists() -> None:
     }
     mentions = [
         (text.where, name)
-        for text in TEXTS
+        for text in every_text()
         for m in SESSION.finditer(text.text)
         for name in m["names"].split()
     ]
@@ -134,7 +137,7 @@ def test_every_session_that_is_mentioned_exists() -> None:
 def test_every_page_that_is_mentioned_exists() -> None:
     pages = [
         (text.where, m[0])
-        for text in TEXTS
+        for text in every_text()
         for m in PAGE.finditer(text.text)
         if not re.search(
             r"[\w.-]+/[\w.-]+ $", text.text[max(0, m.start() - 80) : m.start()]

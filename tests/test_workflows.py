@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import re
@@ -35,6 +36,7 @@ PROPOSING = {"contents": "write", "pull-requests": "write"}
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
 
 
+@functools.cache
 def read(path: Path) -> dict[str, Any]:
     """Read a workflow; YAML 1.1 takes the key ``on`` for a truth value."""
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
