@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ OUTPUT = (
 
 
 def test_every_finding_is_one_iteration(tmp_path: Path) -> None:
-    rows = described(tmp_path, GOOD).iterations(OUTPUT)
+    rows = described(tmp_path, GOOD).iterations(OUTPUT, os.environ)
     assert rows == ({"sps": 1000.5, "learn_s": 2.0}, {"sps": 20.0, "learn_s": 2.5})
 
 
@@ -67,7 +68,7 @@ def test_every_finding_is_one_iteration(tmp_path: Path) -> None:
 )
 def test_output_that_cannot_be_read_is_an_error_not_a_guess(tmp_path: Path, output: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        described(tmp_path, GOOD).iterations(output)
+        described(tmp_path, GOOD).iterations(output, os.environ)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +80,14 @@ def test_output_that_cannot_be_read_is_an_error_not_a_guess(tmp_path: Path, outp
     ],
 )  # fmt: skip
 def test_the_last_answer_counts_and_nan_never_passes(tmp_path: Path, output: str, right: bool) -> None:
-    assert described(tmp_path, GOOD).answer.judge(output)[0] is right
+    assert described(tmp_path, GOOD).answer.judge(output, os.environ)[0] is right
 
 
 def test_an_answer_may_be_a_text(tmp_path: Path) -> None:
     text = GOOD.replace("value = 0.25\ntolerance = 0.01", 'equals = "0.25"')
     answer = described(tmp_path, text).answer
-    assert answer.judge("final loss 0.25") == (True, "0.25")
-    assert answer.judge("final loss 0.250") == (False, "0.250")
+    assert answer.judge("final loss 0.25", os.environ) == (True, "0.25")
+    assert answer.judge("final loss 0.250", os.environ) == (False, "0.250")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_a_pattern_that_never_ends_is_stopped_and_named(
     monkeypatch.setattr(workloads, "SEARCH_SECONDS", 2.0)
     own = described(tmp_path, GOOD.replace(r"step \d+: ([0-9.,]+) it/s", "((?:s+)+)x"))
     with pytest.raises(ValueError, match="takes more than 2 s"):
-        own.iterations("s" * 60)
+        own.iterations("s" * 60, os.environ)
     own = described(tmp_path, GOOD.replace("final loss ([0-9.eE+-]+|nan)", "((?:s+)+)x"))
     with pytest.raises(ValueError, match="takes more than 2 s"):
-        own.answer.judge("s" * 60)
+        own.answer.judge("s" * 60, os.environ)

@@ -267,7 +267,7 @@ def test_wrap_writes_over_nothing_that_it_reads(
     assert (path.read_bytes(), path.stat().st_mode) == before
 
 
-@pytest.mark.parametrize("victim", ["program", "lock", "history", "library", "journal", "store"])
+@pytest.mark.parametrize("victim", ["program", "lock", "history", "library", "journal", "store", "folder"])
 def test_validate_writes_over_nothing_that_it_reads(tmp_path: Path, victim: str) -> None:
     environ = {"CUDA_AMD_CACHE": str(tmp_path / "store"), "CUDA_AMD_STATE": str(tmp_path / "state")}
     ws = workspace_from_environ(environ, root=tmp_path)
@@ -284,7 +284,7 @@ def test_validate_writes_over_nothing_that_it_reads(tmp_path: Path, victim: str)
         path.write_bytes(b"before")
         path.chmod(0o755)
     with pytest.raises(UsageError) as caught:
-        validate(ws, exe=str(files["program"]), report=str(files[victim]))
+        validate(ws, exe=str(files["program"]), report=str(files.get(victim, tmp_path.anchor)))
     assert caught.value.reference == "bad-output"
     assert {path.read_bytes() for path in files.values()} == {b"before"}
 

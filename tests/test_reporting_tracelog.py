@@ -5,8 +5,8 @@ The lines have the shape that vosen/ZLUDA@87531d3 writes (``zluda_trace``, ``doc
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scripts.cli.views.wrap import trace_lines
 from scripts.evidence import tracelog
 from scripts.evidence.tracelog import TraceReader, TraceSummary, is_failure, library_of
+from tests.bombs import steps_of
 
 LOG = """\
 cuInit(Flags: 0) -> CUDA_SUCCESS
@@ -220,17 +221,8 @@ def test_what_a_log_makes_grow_is_capped_and_read_in_linear_time(
         monkeypatch.setattr(tracelog, cap, BIG)
     steps = []
     for size in (10 * BIG, 20 * BIG):
-        reader, lines, counted = TraceReader(), list(bomb(name, size)), [0]
-
-        def count(_frame: object, _event: str, _value: object, counted: list[int] = counted) -> None:
-            counted[0] += 1
-
-        sys.setprofile(count)
-        try:
-            reader.read("log", lines)
-        finally:
-            sys.setprofile(None)
-        steps.append(counted[0])
+        reader, lines = TraceReader(), list(bomb(name, size))
+        steps.append(steps_of(partial(reader.read, "log", lines)))
         summary = reader.summary(folder="", logs=(), errors={})
         assert summary.modules == {"loads": size, "remarks": 1}.get(name, 0)
         listed = (summary.failures, summary.refused, reader.loads, *(load.remarks for load in reader.loads))

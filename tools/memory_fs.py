@@ -227,7 +227,6 @@ class MemoryFs(LightFs):
             inode=node.inode,
             device=1,
             owner=os.geteuid() if sys.platform != "win32" else None,
-            read_only=not node.mode & stat.S_IWUSR,
         )
 
     def names(self, folder: Path) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attemp
     command = planned(ws, staged, str(program), words[1:], cwd=str(workload.folder))
     captured = capture(command, timeout=workload.timeout)
     text = captured.stdout.decode("utf-8", "replace") + "\n" + captured.stderr.decode("utf-8", "replace")
-    record, iterations = _read_own(workload, text, captured)
+    record, iterations = _read_own(ws, workload, text, captured)
     result = _judge(record, captured, workload.name, application=True)
     if not captured.timed_out and is_loaders(captured.returncode, ws.platform):
         started = program if program.is_absolute() else command.program
@@ -176,11 +176,11 @@ def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attemp
 
 
 def _read_own(
-    workload: OwnWorkload, text: str, captured: Captured
+    ws: Workspace, workload: OwnWorkload, text: str, captured: Captured
 ) -> tuple[Record, tuple[Mapping[str, float], ...]]:
     """Say in a record's words what a program of the user's printed; no answer is a fault, not a wrong one."""
     try:
-        right, answer = workload.answer.judge(text)
+        right, answer = workload.answer.judge(text, ws.environ)
     except ValueError as error:
         return Record(data={}, fault=str(error)), ()
     if answer is None:
@@ -188,7 +188,7 @@ def _read_own(
     if not right:
         return Record(data={"outcome": "incorrect", "detail": f"answer: {answer}"}), ()
     try:
-        iterations = workload.iterations(text)
+        iterations = workload.iterations(text, ws.environ)
     except ValueError as error:
         # What a timeout or a crash cut off is reported as that.
         ended = captured.timed_out or captured.returncode != 0

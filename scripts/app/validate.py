@@ -110,6 +110,9 @@ def validate(
     """
     created = utc_now()
     copy = output_paths(ws, exe, (), report=report).get("report")
+    if copy is not None and copy.is_dir():
+        hint = "name a file"
+        raise UsageError("bad-output", "--report names a folder", context=(str(copy),), hint=hint)
     program = named_program(ws, exe) if exe else None
     lock = lock_of(ws)
     if stack:

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import sys
 import tomllib
@@ -123,14 +122,14 @@ class Finder(Struct, frozen=True, kw_only=True):
     regex: re.Pattern[str] | None = None
     key: str = ""
 
-    def find(self, output: str) -> list[str]:
-        """Return what is found, in order.
+    def find(self, output: str, environ: Mapping[str, str]) -> list[str]:
+        """Return what is found, in order; a process that searches gets ``environ``.
 
         Raises:
             ValueError: the pattern takes too long.
         """
         if self.regex is not None:
-            return _search(self.regex.pattern, output)
+            return _search(self.regex.pattern, output, environ)
         lines = (line for line in output.splitlines() if line.lstrip().startswith("{"))
         values = [_object(line).get(self.key) for line in lines]
         return [str(v) for v in values if isinstance(v, (int, float, str)) and not isinstance(v, bool)]
@@ -144,13 +143,13 @@ class WorkloadAnswer(Struct, frozen=True, kw_only=True):
     value: float = math.nan
     tolerance: float = 0.0
 
-    def judge(self, output: str) -> tuple[bool, str | None]:
+    def judge(self, output: str, environ: Mapping[str, str]) -> tuple[bool, str | None]:
         """Say whether the answer is right, and what it was; ``None`` where there is none.
 
         Raises:
             ValueError: its pattern takes too long.
         """
-        found = self.finder.find(output)
+        found = self.finder.find(output, environ)
         if not found:
             return False, None
         if self.equals is not None:
@@ -172,14 +171,15 @@ class OwnWorkload(Struct, frozen=True, kw_only=True):
     finders: Mapping[str, Finder]
     answer: WorkloadAnswer
 
-    def iterations(self, output: str) -> tuple[dict[str, float], ...]:
+    def iterations(self, output: str, environ: Mapping[str, str]) -> tuple[dict[str, float], ...]:
         """Read every metric; the n-th finding of each is its n-th iteration.
 
         Raises:
             ValueError: none is found, one more often than another, one is no number, or a pattern takes
                 too long.
         """
-        found = {name: [number_of(text) for text in f.find(output)] for name, f in self.finders.items()}
+        texts = {name: finder.find(output, environ) for name, finder in self.finders.items()}
+        found = {name: list(map(number_of, words)) for name, words in texts.items()}
         counts = {name: len(values) for name, values in found.items()}
         if len(set(counts.values())) != 1:
             msg = f"its metrics are not found equally often: {counts}"
@@ -300,11 +300,11 @@ def _is_word(word: object) -> bool:
     return isinstance(word, str) and "\0" not in word
 
 
-def _search(pattern: str, output: str) -> list[str]:
+def _search(pattern: str, output: str, environ: Mapping[str, str]) -> list[str]:
     """Return the first group of every match in every line."""
     line = [sys.executable, "-I", "-S", "-c", _SEARCH]
     request = json.dumps([pattern, output]).encode()
-    done = run_captured(line, env=os.environ, timeout=SEARCH_SECONDS, stdin=request)
+    done = run_captured(line, env=environ, timeout=SEARCH_SECONDS, stdin=request)
     if done.timed_out:
         msg = f"the pattern {pattern!r} takes more than {SEARCH_SECONDS:g} s for the program's output"
         raise ValueError(msg)

@@ -57,7 +57,6 @@ class Seen(NamedTuple):
     inode: int
     device: int
     owner: int | None
-    read_only: bool = False
 
     def same_file(self, other: Seen | None) -> bool:
         """Say whether both looks met one and the same file, whatever its name."""
@@ -266,7 +265,6 @@ def _seen(found: os.stat_result) -> Seen:
         inode=found.st_ino,
         device=found.st_dev,
         owner=found.st_uid if sys.platform != "win32" else None,
-        read_only=not found.st_mode & stat.S_IWUSR,
     )
 
 

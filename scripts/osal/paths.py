@@ -156,10 +156,6 @@ MAX_NAMES: Final = 100_000
 _SHOWN: Final = 200
 _HERE: Final = re.compile(r"^(?:\./)+")
 
-_RESERVED: Final = re.compile(
-    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?", re.IGNORECASE
-)
-
 
 class NameRefusal(Struct, frozen=True):
     """One rule: a reference, what it says, and when it applies to a name or to one of its components."""
@@ -193,9 +189,7 @@ COMPONENT: Final = (
     NameRefusal(
         "name-trailing", "has a component that ends with a dot or space", lambda c: c[-1:] in {".", " "}
     ),
-    NameRefusal(
-        "name-reserved", "uses a name reserved by Windows", lambda c: _RESERVED.fullmatch(c) is not None
-    ),
+    NameRefusal("name-reserved", "uses a name reserved by Windows", lambda c: device_of(c) != ""),
     NameRefusal("name-wildcard", "uses a character Windows forbids", lambda c: any(x in '<>"|?*' for x in c)),
     NameRefusal(
         "name-long-component",

@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, NamedTuple
 from unicodedata import normalize
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from msgspec import Struct, field
 
 from scripts.osal.redaction_rules import ORDINARY, SENSITIVE_KEY, SHARED_FOLDERS, VERSION_KEY, VERSION_TEXT
-from scripts.osal.redaction_secrets import Span, View, everywhere, secrets_in, with_spans
+from scripts.osal.redaction_secrets import Span, View, secrets_in, with_spans
 from scripts.osal.text import WIDE, wide_encoding
 
 _SEP: Final = r"(?:[\\/]|%5[cC]|%2[fF]){1,4}"
@@ -192,6 +192,59 @@ def _literals(forms: Iterable[str]) -> tuple[str, ...]:
     """Return for each form its longest run of ASCII; nothing where one has none worth looking for."""
     runs = {max(re.findall(r"[\x20-\x7e]+", form), key=len, default="").lower() for form in forms}
     return () if any(len(run) < 2 for run in runs) else tuple(sorted(runs))  # noqa: PLR2004 - one is everywhere
+
+
+#: The last code point of Unicode.
+_LAST: Final = 0x10FFFF
+#: A character that is written as its number, in a URL, a program, JSON or HTML; without a group: one that is
+#: not seen.
+_ESCAPE: Final = re.compile(
+    r"%(?P<ascii>[2-7][0-9a-f]|0[9ad])|%u(?P<script>[0-9a-f]{4})"
+    r"|(?P<url>%[cd][0-9a-f]%[89ab][0-9a-f]|%e[0-9a-f](?:%[89ab][0-9a-f]){2}|%f[0-4](?:%[89ab][0-9a-f]){3})"
+    r"|\\(?:x(?P<x>[0-9a-f]{2})|(?-i:u)(?P<u>[0-9a-f]{4})|(?-i:U)(?P<wide>00[01][0-9a-f]{5}))"
+    r"|\\u\{0{0,8}(?P<braces>[0-9a-f]{1,6})\}"
+    r"|&#x0{0,8}(?P<html>[0-9a-f]{1,6});|&#0{0,8}(?P<decimal>[0-9]{1,7});"
+    r"|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]",
+    re.IGNORECASE,
+)
+
+
+def everywhere(text: str, find: Callable[[View], Iterable[Span]]) -> Iterator[Span]:
+    """Find in a text as it stands, and in each line with escapes or unseen signs as if it had none."""
+    yield from find(View(text))
+    escape = _ESCAPE.search(text)
+    while escape is not None:
+        start, end = text.rfind("\n", 0, escape.start()) + 1, text.find("\n", escape.end())
+        end = len(text) if end < 0 else end
+        plain, places = _decoded(text[start:end])
+        yield from ((start + places[a], start + places[b], put) for a, b, put in find(View(plain)))
+        escape = _ESCAPE.search(text, end)
+
+
+def _decoded(line: str) -> tuple[str, list[int]]:
+    """Return a line with its escapes read, and where each of its characters stood."""
+    plain: list[str] = []
+    places: list[int] = []
+    at = 0
+    for match in _ESCAPE.finditer(line):
+        plain.append(line[at : match.start()])
+        places += range(at, match.start())
+        at = match.end()
+        character = _character(match)
+        plain.append(character)
+        places += [match.start()] * len(character)
+    places += range(at, len(line) + 1)
+    return "".join([*plain, line[at:]]), places
+
+
+def _character(match: re.Match[str]) -> str:
+    """Return what an escape stands for; nothing for a sign that is not seen."""
+    how = match.lastgroup
+    if how is None:
+        return ""
+    if how == "url":
+        return unquote(match[how])
+    return chr(min(int(match[how], 10 if how == "decimal" else 16), _LAST))
 
 
 class Redactor(Struct, frozen=True, kw_only=True, dict=True):

@@ -22,7 +22,6 @@ from scripts.errors import ConflictError, JournalError
 from scripts.osal.file_operations import FileKind, Fs
 from scripts.osal.fs import LockFile
 from scripts.osal.processes import StartTime, User, process_start_time, running
-from scripts.placement import journal as journal_read
 from scripts.placement import journal as journals
 from scripts.placement.inspect import Left, UndoAction, UndoReport, is_ours, judge, look_at, stored_in
 from scripts.placement.journal import Journal, JournalStep
@@ -70,9 +69,9 @@ def load(layout: Layout, fs: Fs) -> Journal | None:
         JournalError: it cannot be trusted, or originals are kept here that no journal names.
     """
     seen = fs.look(layout.journal)
-    if seen and seen.size > journal_read.LONGEST:
+    if seen and seen.size > journals.LONGEST:
         _unsafe(layout, f"holds a journal of {seen.size:,} bytes")
-    journal = journal_read.parse(fs.read(layout.journal)) if seen else None
+    journal = journals.parse(fs.read(layout.journal)) if seen else None
     if journal is None and any(fs.names(layout.state / name) for name in ("originals", "trash")):
         msg = f"{layout.state} holds files but no readable journal"
         hint = f"move the files in its folder 'originals' back by hand as {layout.readme} says"
