@@ -15,6 +15,7 @@ from typing import Any
 
 import platformdirs
 
+from scripts.app.context import Workspace
 from tests.typist import Typist
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,6 +97,22 @@ class Checkout:
         value = json.loads(done.stdout)
         assert isinstance(value, dict)
         return value
+
+
+def workspace_in(
+    folder: Path, *, environ: Mapping[str, str] | None = None, platform: str = sys.platform
+) -> Workspace:
+    """A workspace that has everything in one folder."""
+    return Workspace(
+        root=folder,
+        lock_path=folder / "pins.lock",
+        custom_lock=False,
+        cache_root=folder / "cache",
+        stage=folder / "stage",
+        state_root=folder / "state",
+        environ=environ or {},
+        platform=platform,
+    )
 
 
 def make_checkout(folder: Path, *, cache: Path | None = None) -> Checkout:

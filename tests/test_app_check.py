@@ -8,11 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.app.check import CheckResult, check_program, check_staged
-from scripts.app.context import Staged, Workspace
+from scripts.app.context import Staged
 from scripts.cli.console import Out
 from scripts.cli.views.measuring import show_check as show
 from scripts.errors import StagedFileError
 from scripts.model import Host, Lock, Outcome, Runtime, RuntimeFile, Stack, StackKind
+from tests.checkout import workspace_in
 from tests.python_programs import write_python_program
 
 GOOD = "cufft11   : OK\nnvcuda    : OK (/x/libcuda.so.1)\ncublas12  : OK\n"
@@ -33,15 +34,7 @@ def staged(folder: Path, body: str) -> Staged:
 
 
 def checked(folder: Path, body: str, *, seconds: float = 60.0) -> CheckResult:
-    ws = Workspace(
-        root=folder,
-        lock_path=folder / "pins.lock",
-        custom_lock=False,
-        cache_root=folder / "cache",
-        stage=folder / "stage",
-        state_root=folder / "state",
-        environ={"PATH": "/usr/bin:/bin"},
-    )
+    ws = workspace_in(folder, environ={"PATH": "/usr/bin:/bin"})
     return check_staged(ws, staged(folder, body), seconds=seconds)
 
 

@@ -26,21 +26,14 @@ from scripts.evidence.document import (
 )
 from scripts.evidence.evidence_io import dump, report_folder, write_document
 from scripts.model import CapabilityResult, Level, NoProgress, Outcome
+from tests.checkout import workspace_in
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 GPU = GpuKey(name="AMD Radeon RX 9060 XT", gfx="gfx1200", vendor="amd")
 
 
 def workspace(root: Path, **environ: str) -> Workspace:
-    return Workspace(
-        root=root,
-        lock_path=root / "pins.lock",
-        custom_lock=False,
-        cache_root=root / "cache",
-        stage=root / "stage",
-        state_root=root / "state",
-        environ=environ,
-    )
+    return workspace_in(root, environ=environ)
 
 
 def document(day: int, stack: str = "zluda", *, simulated: bool = False) -> Document:

@@ -20,6 +20,7 @@ from scripts.errors import UsageError
 from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
 from scripts.model import Host
+from tests.checkout import workspace_in
 from tests.windows_machines import RAPHAEL, XTX, Recorded
 
 SAMPLES = Path(__file__).parent / "data" / "hipinfo"
@@ -30,16 +31,7 @@ GIVEN = {
 
 
 def workspace(folder: Path, platform: str = "win32") -> Workspace:
-    return Workspace(
-        root=folder,
-        lock_path=folder / "pins.lock",
-        custom_lock=False,
-        cache_root=folder / "cache",
-        stage=folder / "stage",
-        state_root=folder / "state",
-        environ={},
-        platform=platform,
-    )
+    return workspace_in(folder, platform=platform)
 
 
 @pytest.fixture

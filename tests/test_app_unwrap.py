@@ -22,6 +22,7 @@ from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind
 from scripts.placement.status import PlacementStatus, TargetState
 from scripts.preflight.loading import Places
 from scripts.staging.runtimes import History
+from tests.checkout import workspace_in
 from tests.placement_harness import World, tree
 
 FILES = {
@@ -55,15 +56,7 @@ def make_staged(root: Path, *, kind: StackKind = StackKind.TRANSLATION, name: st
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Workspace:
-    return Workspace(
-        root=tmp_path,
-        lock_path=tmp_path / "pins.lock",
-        custom_lock=False,
-        cache_root=tmp_path / "cache",
-        stage=tmp_path / "stage",
-        state_root=tmp_path / "state",
-        environ={},
-    )
+    return workspace_in(tmp_path)
 
 
 def program(root: Path) -> World:

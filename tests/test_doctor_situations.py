@@ -16,6 +16,7 @@ from scripts.doctor.machine import Facts, MachineState, StageFact
 from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
 from scripts.model import Host
+from tests.checkout import workspace_in
 from tests.windows_machines import RAPHAEL, XTX, Keys, Recorded, adapter, place
 
 NAVI23 = adapter("1002:73ff:c1", "AMD Radeon RX 6600", 0, location=place(3))
@@ -56,16 +57,7 @@ class Pc:
 
 
 def workspace(folder: Path, pc: Pc) -> Workspace:
-    return Workspace(
-        root=folder,
-        lock_path=folder / "pins.lock",
-        custom_lock=False,
-        cache_root=folder / "cache",
-        stage=folder / "stage",
-        state_root=folder / "state",
-        environ=pc.environ,
-        platform="win32",
-    )
+    return workspace_in(folder, environ=pc.environ, platform="win32")
 
 
 SITUATIONS = {

@@ -33,7 +33,7 @@ from scripts.doctor.program_libraries import Maker, maker_of
 from scripts.errors import HostError, LaunchError, UsageError
 from scripts.host.gpu import AMD
 from scripts.model import Gpu, Host
-from tests.checkout import Checkout
+from tests.checkout import Checkout, workspace_in
 from tests.pe_version_file import library
 from tests.small_stack import SmallStack
 from tests.wrapping import runtime_in, staged_over
@@ -69,15 +69,7 @@ RADEON = Host(
 
 
 def workspace(root: Path, **environ: str) -> Workspace:
-    return Workspace(
-        root=root,
-        lock_path=root / "pins.lock",
-        custom_lock=False,
-        cache_root=root / "cache",
-        stage=root / "stage",
-        state_root=root / "state",
-        environ=environ,
-    )
+    return workspace_in(root, environ=environ)
 
 
 def examined(checkout: Checkout, *options: str) -> dict[str, Any]:

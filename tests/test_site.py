@@ -26,7 +26,7 @@ from scripts.evidence.merging import CellKey
 from scripts.model import Level, Outcome
 from scripts.site.changes import build_of, changes_between, dump_build, read_build
 from scripts.site.data import MOST_DOCUMENTS, detail_file, listed_observations
-from tests.checkout import ROOT
+from tests.checkout import ROOT, workspace_in
 from tests.site_matrices import (
     HOSTILE,
     content,
@@ -293,15 +293,7 @@ def workspace(root: Path) -> Workspace:
 
 def workspace_at(root: Path) -> Workspace:
     """The workspace of a checkout that exists."""
-    return Workspace(
-        root=root,
-        lock_path=root / "pins.lock",
-        custom_lock=False,
-        cache_root=root / "cache",
-        stage=root / "stage",
-        state_root=root / "state",
-        environ={},
-    )
+    return workspace_in(root)
 
 
 @pytest.fixture

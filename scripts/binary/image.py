@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
+
+from scripts.serialize import data_table
 
 BLOCK: Final = 4096
 #: Small reads that march on by no more than this are cheaper read through than skipped.
@@ -150,8 +153,6 @@ class Unreadable(Struct, frozen=True, kw_only=True):
 
 #: So much of a file is enough.
 HEAD: Final = 512
-_UNPACK: Final = "unpack it and name the program in it"
-_INSTALL: Final = "install it and name the program that it installs"
 _OPENED: Final = "name the program that opens it"
 _TAR: Final = 257
 _FAT_BINARY_COUNT: Final = 0x20
@@ -164,52 +165,14 @@ class Sniffed(NamedTuple):
     then: str = ""
 
 
-_SIGNS: Final[tuple[tuple[bytes, Sniffed], ...]] = (
-    (b"PK\x03\x04", Sniffed("a ZIP archive, or a format made of one (.jar, .whl, .apk)", _UNPACK)),
-    (b"7z\xbc\xaf\x27\x1c", Sniffed("a 7-Zip archive", _UNPACK)),
-    (b"Rar!\x1a\x07", Sniffed("a RAR archive", _UNPACK)),
-    (b"\x1f\x8b", Sniffed("a gzip archive", _UNPACK)),
-    (b"\xfd7zXZ\0", Sniffed("an xz archive", _UNPACK)),
-    (b"\x28\xb5\x2f\xfd", Sniffed("a zstd archive", _UNPACK)),
-    (b"BZh", Sniffed("a bzip2 archive", _UNPACK)),
-    (b"MSCF", Sniffed("a cabinet archive", _UNPACK)),
-    (b"!<arch>\ndebian", Sniffed("a Debian package", _INSTALL)),
-    (
-        b"!<arch>\n",
-        Sniffed("a library for linking, not one to load", "name the program that was linked with it"),
-    ),
-    (b"\xed\xab\xee\xdb", Sniffed("an RPM package", _INSTALL)),
-    (
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        Sniffed("a Windows Installer package or an old document", _INSTALL),
-    ),
-    (b"L\0\0\0\x01\x14\x02\0", Sniffed("a Windows shortcut", "name the program that it points to")),
-    (b"\xcf\xfa\xed\xfe", Sniffed("a program for macOS")),
-    (b"\xce\xfa\xed\xfe", Sniffed("a program for macOS")),
-    (b"%PDF", Sniffed("a PDF document", _OPENED)),
-    (b"\x89PNG", Sniffed("a picture", _OPENED)),
-    (b"\xff\xd8\xff", Sniffed("a picture", _OPENED)),
-    (b"GIF8", Sniffed("a picture", _OPENED)),
-    (b"SQLite format 3\0", Sniffed("a database", _OPENED)),
-    (b"\x80\x02", Sniffed("a Python pickle", _OPENED)),
-    (b"GGUF", Sniffed("a model (GGUF)", _OPENED)),
-)
-#: Scripts that Windows tells by the ending of their name alone.
-_SCRIPTS: Final = {
-    ".bat": Sniffed("a batch file", "name the program that it starts"),
-    ".cmd": Sniffed("a batch file", "name the program that it starts"),
-    ".ps1": Sniffed("a PowerShell script", "name the program that it starts"),
-    ".vbs": Sniffed("a script", "name the program that it starts"),
-    ".py": Sniffed("a Python script", "name the interpreter of its environment: --exe=python"),
-    ".ipynb": Sniffed("a notebook", "name the interpreter of its environment: --exe=python"),
-    ".js": Sniffed("a script", "name the program that runs it"),
-    ".cu": Sniffed("CUDA source", "compile it and name the program that comes of it"),
-}
-
-
-_DATA: Final = Sniffed("data of a kind that is not known", _OPENED)
-_TEXT: Final = Sniffed("a text file", _OPENED)
 _CONTROLS: Final = frozenset((*range(32), 127)) - frozenset(b"\t\n\r\f\x1b")
+
+
+@cache
+def _signs() -> tuple[tuple[bytes, Sniffed], ...]:
+    """Return what files are by their first bytes."""
+    rows = data_table("signs.toml")["sign"]
+    return tuple((row["begins"].encode("latin-1"), Sniffed(row["what"], row.get("then", ""))) for row in rows)
 
 
 def sniff(head: bytes, suffix: str) -> Sniffed:
@@ -221,11 +184,15 @@ def sniff(head: bytes, suffix: str) -> Sniffed:
     if head.startswith(b"\xca\xfe\xba\xbe"):  # a Java class says its version where a program its processors
         java = int.from_bytes(head[4:8], "big") >= _FAT_BINARY_COUNT
         return Sniffed("a Java class", "name java itself") if java else Sniffed("a program for macOS")
-    known = next((what for sign, what in _SIGNS if head.startswith(sign)), None)
+    known = next((what for sign, what in _signs() if head.startswith(sign)), None)
     if known is None and head[_TAR : _TAR + 5] == b"ustar":
-        known = Sniffed("a tar archive", _UNPACK)
-    text = head.startswith((b"\xff\xfe", b"\xfe\xff")) or _CONTROLS.isdisjoint(head)
-    return known or (_SCRIPTS.get(suffix.lower(), _TEXT) if text else _DATA)
+        known = Sniffed("a tar archive", "unpack it and name the program in it")
+    if known is not None:
+        return known
+    if not head.startswith((b"\xff\xfe", b"\xfe\xff")) and not _CONTROLS.isdisjoint(head):
+        return Sniffed("data of a kind that is not known", _OPENED)
+    scripts = (row for row in data_table("signs.toml")["script"] if row["ending"] == suffix.lower())
+    return next((Sniffed(row["what"], row["then"]) for row in scripts), Sniffed("a text file", _OPENED))
 
 
 def _script(head: bytes) -> Sniffed:

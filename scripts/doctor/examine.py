@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from scripts.doctor.machine import Around, Line, MachineState, Status, interfering, same_folder
+from scripts.doctor.machine import Line, MachineState, Status, interfering, same_folder
 from scripts.host.gpu import AMD, NO_DRIVER
 from scripts.host.hip_libraries import layer_libraries
 from scripts.host.support import SupportLevel, driver_notes, driver_too_old, needs_windows_11, support
@@ -169,12 +169,7 @@ def _stage(machine: MachineState) -> Iterator[Line]:
 
 def _variables(machine: MachineState) -> Iterator[Line]:
     """Look at environment variables that interfere."""
-    around = Around(
-        windows=machine.windows,
-        amd_gpus=sum(1 for gpu in machine.host.gpus if gpu.vendor == AMD),
-        roots=[str(root.path) for root in machine.host.hip_roots],
-    )
-    said = list(interfering(machine.variables, around))
+    said = list(interfering(machine))
     if not said:
         yield _line("ok", "environment", "no variable interferes", "the environment")
     for status, text in said:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -209,37 +209,29 @@ WORTH_A_LOOK: Final = (
 )
 
 
-class Around(Struct, frozen=True, kw_only=True):
-    """What a variable is held against: the system, how many AMD GPUs there are, and the HIP folders."""
-
-    windows: bool
-    amd_gpus: int
-    roots: Sequence[str]
-
-
 class _Rule(NamedTuple):
     """Which variables it is about, how they stand, what it says, and whether it applies."""
 
     names: tuple[str, ...]
     status: str
     text: str
-    applies: Callable[[str, Around], bool] = lambda _value, _around: True
+    applies: Callable[[str, MachineState], bool] = lambda _value, _machine: True
 
 
 _FILTERS: Final = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 
 
-def _hides_all(value: str, around: Around) -> bool:
+def _hides_all(value: str, machine: MachineState) -> bool:
     numbers = [int(number) for number in re.findall(r"\d+", value)]
-    return bool(numbers) and min(numbers) >= around.amd_gpus
+    return bool(numbers) and min(numbers) >= sum(gpu.vendor == AMD for gpu in machine.host.gpus)
 
 
-def _is_on(value: str, _around: Around) -> bool:
+def _is_on(value: str, _machine: MachineState) -> bool:
     return value.strip() not in {"", "0"}
 
 
-def _stale(value: str, around: Around) -> bool:
-    return _plain(value) not in {_plain(root) for root in around.roots}
+def _stale(value: str, machine: MachineState) -> bool:
+    return not any(same_folder(value, str(root.path)) for root in machine.host.hip_roots)
 
 
 def same_folder(one: str, other: str) -> bool:
@@ -259,7 +251,7 @@ _RULES: Final = (
         ("HSA_OVERRIDE_GFX_VERSION",),
         "warn",
         "does nothing on Windows",
-        lambda _value, around: around.windows,
+        lambda _value, machine: machine.windows,
     ),
     _Rule(("HSA_OVERRIDE_GFX_VERSION",), "warn", "makes ROCm take the GPU for another one"),
     _Rule(("*_TENSILE_LIBPATH",), "warn", "sends a library to other kernels than its own"),
@@ -269,18 +261,18 @@ _RULES: Final = (
         ("CUDA_PATH",),
         "warn",
         "may lead programs to NVIDIA's libraries",
-        lambda _, around: around.amd_gpus > 0,
+        lambda _, machine: machine.concerns_hip,
     ),
     _Rule(("LD_PRELOAD",), "warn", "loads libraries into every program"),
     _Rule(("HIP_PATH*", "ROCM_PATH"), "warn", "names no HIP runtime that was found: a stale setting", _stale),
 )
 
 
-def interfering(variables: Mapping[str, str], around: Around) -> Iterator[tuple[str, str]]:
+def interfering(machine: MachineState) -> Iterator[tuple[str, str]]:
     """Yield a status and a sentence for each variable that interferes, by name."""
-    for name, value in sorted(variables.items()):
+    for name, value in sorted(machine.variables.items()):
         for rule in _RULES:
             named = any(fnmatch.fnmatchcase(name.upper(), pattern) for pattern in rule.names)
-            if value and named and rule.applies(value, around):
+            if value and named and rule.applies(value, machine):
                 yield rule.status, f"{name}={value} {rule.text}"
                 break

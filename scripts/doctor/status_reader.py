@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from scripts.doctor.log_sampling import LogSample
+from scripts.serialize import data_table
 from scripts.statuses import StatusCode, exit_status, hresult, named, tables, valued, windows_status
 
 
@@ -44,22 +45,8 @@ _LISTED: Final = (
     'timed out|insufficient|is invalid|killed|"cu|"hip'
 )
 _WORDS: Final = tuple(_LISTED.split("|"))
-#: Calls by the begin of their names; the longer begin goes first.
-_CALLS: Final = {
-    **{name: name for name in ("cusparse", "cufft", "cusolver", "curand", "cudnn", "nvrtc", "nccl", "nvml")},
-    **{name: name for name in ("cublas", "rocblas", "rocsparse", "rocfft", "miopen", "optix", "hiprtc")},
-    **{name: name for name in ("hipblas", "hipsparse", "hipfft", "hipsolver", "hiprand", "amd_comgr")},
-    "hsa_": "hsa",
-    "cuda": "cuda-runtime",
-    "cu(?:init|device|ctx|module|mem|launch|stream|event|func|link|graph|array|tex|surf|occup|ipc|lib)": (
-        "cuda-driver"
-    ),
-    "hip(?:init|get|set|malloc|free|mem|module|launch|stream|event|func|device|graph|ctx|drv|host|array)": (
-        "hip"
-    ),
-    "cl(?:enqueue|create|build|get|set|finish|flush|wait)": "opencl",
-    "vk(?:queue|create|allocate|wait|get|device|enumerate)": "vulkan",
-}
+#: Calls by the begin of their names, words that say whose number follows, and texts without a number.
+_CALLS, _LABELS, _SAID = (data_table("said.toml")[key] for key in ("calls", "labels", "said"))
 _LINK: Final = (
     r"[\s:=(\[,'\"#>`-]{0,6}(?:(?:with|an?|the|error|err|code|status|result|value|returned|return|is|was|number)"
     r"[\s:=(\[,'\"#>-]{1,4}){0,5}"
@@ -70,19 +57,6 @@ _CALL: Final = re.compile(
     rf"(?:failed|failure|error|returned|returns|answered|gave|status|result|->|\bcode|exited){_LINK}{_NUMBER}"
 )
 _QUOTED: Final = re.compile(r"\"(cu|hip)(\w{3,40})\", ?(\d{1,4})\b")
-#: Words that say whose number follows.
-_LABELS: Final = {
-    r"hiprtc": "hiprtc",
-    r"(?:hip|rocm|amd)": "hip",
-    r"nvrtc": "nvrtc",
-    r"cudnn": "cudnn",
-    r"miopen": "miopen",
-    r"(?:cublas|cublaslt)": "cublas",
-    r"nccl": "nccl",
-    r"cufft": "cufft",
-    r"cuda": "cuda-driver",
-    r"opencl": "opencl",
-}
 _LABEL: Final = re.compile(
     rf"\b({'|'.join(_LABELS)}) (?:api |runtime |driver |internal |call |rtc )?"
     rf"(?:error|failure|failed|check failed|status|err){_LINK}{_NUMBER}"
@@ -108,27 +82,6 @@ _SIGNAL: Final = re.compile(r"\bsignal[ :=#]{1,3}(\d{1,2})\b|\bsignal: ([a-z][a-
 _BUGCHECK: Final = re.compile(
     r"(?:bug ?check|stop ?code|blue ?screen|bsod|livekernelevent)\D{0,30}?(?:0x0{0,5}|:? ?)([0-9a-f]{2,3})\b"
 )
-#: What systems print where a signal or a status has no number.
-_SAID: Final = {
-    "segmentation fault": ("signal", 11),
-    "segfault at": ("signal", 11),
-    "aborted (core dumped)": ("signal", 6),
-    "bus error": ("signal", 7),
-    "illegal instruction (core": ("signal", 4),
-    "invalid opcode": ("signal", 4),
-    "floating point exception (core": ("signal", 8),
-    "access violation": ("ntstatus", 0xC0000005),
-    "access_violation": ("ntstatus", 0xC0000005),
-    "heap corruption": ("ntstatus", 0xC0000374),
-    "paging file is too small": ("win32", 1455),
-    "application control policy has blocked": ("win32", 4551),
-    "is blocked by group policy": ("win32", 1260),
-    "specified module could not be found": ("win32", 126),
-    "specified procedure could not be found": ("win32", 127),
-    "is not a valid win32 application": ("win32", 193),
-    "initialization routine failed": ("win32", 1114),
-    "illegal instruction": ("signal", 4),
-}
 _SIGNAL_WORDS: Final = {"killed": 9, "aborted": 6, "segmentation fault": 11, "illegal instruction": 4}
 _NAME: Final = re.compile(
     r"(?<![\w.])(?:(?:cuda|hip|nvrtc|hiprtc|nvml|optix|vk|dxgi)_error_\w{3,50}|(?:cuda|hip)error[a-z]{3,50}"
@@ -278,7 +231,7 @@ def _owner(begin: str, table: dict[str, str]) -> str:
     """Return the enumeration of a call or label."""
     for pattern, enumeration in table.items():
         if re.fullmatch(pattern, begin):
-            return "comgr" if enumeration == "amd_comgr" else enumeration
+            return enumeration
     return "cuda-runtime"
 
 

@@ -102,23 +102,19 @@ def read_foreign(path: Path) -> ForeignReports | None:
     folder = path if path.is_dir() else path.parent
     near = {name: folder / name for name in FILES if (folder / name).is_file() and folder / name != path}
     found = {name: data for name, file in near.items() if (data := _object(file)) is not None}
-    wanted: Mapping[str, Data] = found
     if not path.is_dir():
-        own = _object(path)
-        name = _kind(own) if own is not None else ""
-        if own is None or not name:
+        own = _object(path) or {}
+        found = {name: data for name, data in found.items() if name not in TESTS} | {_kind(own): own}
+        if not _kind(own):
             return None
-        wanted = {name: own}
-        found = {**{near: data for near, data in found.items() if near in {CONFIG, *SCANS}}, **wanted}
-    known = {
-        name: data for name, data in found.items() if _kind(data) == (SCANS[0] if name in SCANS else name)
-    }
+    kinds = dict.fromkeys(SCANS, SCANS[0])
+    known = {name: data for name, data in found.items() if _kind(data) == kinds.get(name, name)}
     if not known:
         return None
     scan = next((known[name] for name in SCANS if name in known), {})
     stamps = [file.stat().st_mtime for file in (*near.values(), path) if file.is_file()]
     return ForeignReports(
-        tests={name: known[name] for name in TESTS if name in known and name in wanted},
+        tests={name: known[name] for name in TESTS if name in known},
         config=known.get(CONFIG, {}),
         scan=scan,
         changed=datetime.fromtimestamp(max(stamps), UTC).replace(microsecond=0),

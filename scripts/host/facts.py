@@ -165,8 +165,8 @@ def read_condition(
         return {"clocks": UNKNOWN, "power": supply}
     if gpu is not None and gpu.vendor == AMD:
         return {"clocks": amd_clocks(gpu, root), "power": supply}
-    governor = _text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    frequency = _text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
+    governor = hip.text_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    frequency = hip.text_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
     clocks = f"{int(frequency) // 1000} MHz CPU" if frequency.isdecimal() else UNKNOWN
     return {"clocks": clocks, "power": f"{supply}, governor {governor}" if governor else supply}
 
@@ -191,11 +191,14 @@ def amd_clocks(gpu: Gpu, root: Path) -> str:
         return UNKNOWN
     found = []
     for card in sorted(root.glob("sys/class/drm/card*/device")):
-        pair = (_text(card / "vendor").removeprefix("0x"), _text(card / "device").removeprefix("0x"))
+        pair = (
+            hip.text_of(card / "vendor").removeprefix("0x"),
+            hip.text_of(card / "device").removeprefix("0x"),
+        )
         if ":".join(pair).lower() != gpu.pci_id.lower():
             continue
         for name, label in (("pp_dpm_sclk", "core"), ("pp_dpm_mclk", "memory")):
-            chosen = _CHOSEN.search(_text(card / name))
+            chosen = _CHOSEN.search(hip.text_of(card / name))
             if chosen:
                 found.append(f"{chosen[1]} MHz {label}")
         break
@@ -209,10 +212,14 @@ def power_supply(platform: str, root: Path) -> str:
     supplies = sorted(root.glob("sys/class/power_supply/*"))
     if not supplies:
         return "mains" if (root / "sys/class/power_supply").is_dir() else UNKNOWN
-    online = [_text(folder / "online") for folder in supplies if _text(folder / "type") == "Mains"]
+    online = [
+        hip.text_of(folder / "online") for folder in supplies if hip.text_of(folder / "type") == "Mains"
+    ]
     if online:
         return "mains" if "1" in online else "battery"
-    states = {_text(folder / "status") for folder in supplies if _text(folder / "type") == "Battery"}
+    states = {
+        hip.text_of(folder / "status") for folder in supplies if hip.text_of(folder / "type") == "Battery"
+    }
     return "battery" if "Discharging" in states else "mains"
 
 
@@ -225,11 +232,3 @@ def _windows_supply() -> str:
     if not ctypes.windll.kernel32.GetSystemPowerStatus(ctypes.byref(status)):
         return UNKNOWN
     return {0: "battery", _ON_MAINS: "mains"}.get(status[0], UNKNOWN)
-
-
-def _text(path: Path) -> str:
-    """Read one small file; nothing there is an empty text."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

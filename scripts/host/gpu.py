@@ -37,14 +37,6 @@ class Identity(Struct, frozen=True, kw_only=True):
     why_unknown: str = ""
 
 
-class _Chip(Struct, frozen=True, kw_only=True):
-    """The rows of the table that share one ``DEVICE:REVISION`` key."""
-
-    gfx: str
-    integrated: bool
-    names: tuple[str, ...]
-
-
 def identify(device: str, revision: str) -> Identity:
     """Look an AMD device up by its hexadecimal PCI device and revision.
 
@@ -55,8 +47,8 @@ def identify(device: str, revision: str) -> Identity:
     chips = _chips()
     chip = chips.get(f"{device}:{revision}") or chips.get(f"{device}:*")
     if chip is not None:
-        return Identity(name=" / ".join(chip.names), gfx=chip.gfx, integrated=chip.integrated)
-    relatives = sorted({c.gfx for key, c in chips.items() if key.startswith(f"{device}:")})
+        return chip
+    relatives = sorted({str(c.gfx) for key, c in chips.items() if key.startswith(f"{device}:")})
     if relatives:
         others = ", ".join(relatives)
         why = f"revision {revision} of AMD device {device} is not in our table (others are {others})"
@@ -118,15 +110,13 @@ def _rank(gpu: Gpu) -> tuple[int, int]:
 
 
 @cache
-def _chips() -> dict[str, _Chip]:
-    """Index the models by ``DEVICE:REVISION``."""
-    chips: dict[str, _Chip] = {}
+def _chips() -> dict[str, Identity]:
+    """Index the models by ``DEVICE:REVISION``; several products may share one."""
+    chips: dict[str, Identity] = {}
     for model in data_table(TABLE)["model"]:
         for key in model["pci"]:
-            names = chips[key].names if key in chips else ()
-            chips[key] = _Chip(
-                gfx=model["gfx"], integrated=model["integrated"], names=(*names, model["name"])
-            )
+            name = f"{chips[key].name} / {model['name']}" if key in chips else model["name"]
+            chips[key] = Identity(name=name, gfx=model["gfx"], integrated=model["integrated"])
     return chips
 
 

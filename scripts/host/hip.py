@@ -121,7 +121,7 @@ def libraries(root: Path) -> tuple[str, ...]:
 
 def root_version(root: Path) -> tuple[str | None, str]:
     """Return a root's version and, where it is unknown or roundabout, a sentence about it."""
-    text = _text(root / ".info" / "version").strip()
+    text = text_of(root / ".info" / "version")
     if match := _VERSION.match(text):
         return match[0], ""
     version = _header_version(root) or _package_version(root)
@@ -171,7 +171,7 @@ def _is_scripts(path: Path) -> bool:
 
 def _header_version(root: Path) -> str | None:
     """Read HIP's own version file, as far as its numbers are the release's."""
-    text = _text(root / "share" / "hip" / "version") or _text(root / "bin" / ".hipVersion")
+    text = text_of(root / "share" / "hip" / "version") or text_of(root / "bin" / ".hipVersion")
     facts = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     try:
         major, minor = int(facts["HIP_VERSION_MAJOR"]), int(facts["HIP_VERSION_MINOR"])
@@ -188,7 +188,7 @@ def _package_version(root: Path) -> str | None:
     if not root.name.startswith("_rocm_sdk"):
         return None
     for info in sorted(root.parent.glob(f"{root.name.lstrip('_')}-*.dist-info")):
-        for line in _text(info / "METADATA").splitlines():
+        for line in text_of(info / "METADATA").splitlines():
             if line.startswith("Version:"):
                 return line.partition(":")[2].strip()
     return None
@@ -242,10 +242,10 @@ def _names(folder: Path) -> tuple[str, ...]:
         return ()
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
     """Read a small text file; empty where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8-sig", errors="replace")
+        return path.read_text(encoding="utf-8-sig", errors="replace").strip()
     except OSError:
         return ""
 

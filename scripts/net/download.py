@@ -22,17 +22,8 @@ from scripts.osal import fs
 _GOOD_PIECE: Final = 1024 * 1024
 
 
-class DownloadJob(Struct, frozen=True, kw_only=True):
-    """What is brought, where it is collected, and how many bytes it may have at most."""
-
-    artifact: Artifact
-    partial: Partial
-    limit: int
-    transport: Transport
-
-
 def from_place(
-    job: DownloadJob, session: requests.Session, place: DownloadSource, advance: Callable[[int], None]
+    job: Download, session: requests.Session, place: DownloadSource, advance: Callable[[int], None]
 ) -> None:
     """Collect the pinned bytes from ``place``.
 
@@ -56,7 +47,7 @@ def from_place(
     _compare(job, place, received)
 
 
-def _from_file(job: DownloadJob, place: DownloadSource, advance: Callable[[int], None]) -> Received:
+def _from_file(job: Download, place: DownloadSource, advance: Callable[[int], None]) -> Received:
     """Copy a file of a mirror folder, hashing it."""
     job.partial.begin("")
     try:
@@ -70,7 +61,7 @@ def _from_file(job: DownloadJob, place: DownloadSource, advance: Callable[[int],
 
 
 def _from_url(
-    job: DownloadJob, session: requests.Session, place: DownloadSource, advance: Callable[[int], None]
+    job: Download, session: requests.Session, place: DownloadSource, advance: Callable[[int], None]
 ) -> Received:
     """Download from a URL, going on where an earlier attempt stopped if the server vouches for it."""
     partial = job.partial
@@ -89,7 +80,7 @@ def _from_url(
         return _collect(job, reply, advance)
 
 
-def _collect(job: DownloadJob, source: Reply | BinaryIO | None, advance: Callable[[int], None]) -> Received:
+def _collect(job: Download, source: Reply | BinaryIO | None, advance: Callable[[int], None]) -> Received:
     """Hash what is there, append what ``source`` gives, and return what it all is."""
     with job.partial.writer(advance) as writer:
         looked_at = False
@@ -112,7 +103,7 @@ def _collect(job: DownloadJob, source: Reply | BinaryIO | None, advance: Callabl
     return received
 
 
-def _compare(job: DownloadJob, place: DownloadSource, received: Received) -> None:
+def _compare(job: Download, place: DownloadSource, received: Received) -> None:
     """Accept the pinned bytes; remove others and say everything that helps to find out why."""
     artifact = job.artifact
     if received.sha256 == artifact.sha256:
@@ -136,7 +127,7 @@ def _refuse_web_page(artifact: Artifact, block: bytes) -> None:
         raise AttemptError(msg, context=(f"begins: {block[:96]!r}",))
 
 
-def _refuse_other_size(job: DownloadJob, source: Reply | BinaryIO) -> None:
+def _refuse_other_size(job: Download, source: Reply | BinaryIO) -> None:
     """Do not download what cannot be the pinned file."""
     total = source.total if isinstance(source, Reply) else None
     if total is None:
@@ -149,7 +140,7 @@ def _refuse_other_size(job: DownloadJob, source: Reply | BinaryIO) -> None:
         raise AttemptError(msg)
 
 
-def _too_large(job: DownloadJob, head: bytes) -> AttemptError:
+def _too_large(job: Download, head: bytes) -> AttemptError:
     """Describe a body that goes on beyond what is pinned or allowed, and remove it."""
     job.partial.discard()
     if job.artifact.size is None:
@@ -164,10 +155,13 @@ def _size_text(artifact: Artifact) -> str:
     return "unknown" if artifact.size is None else f"{artifact.size:,} bytes"
 
 
-class Download(Struct, frozen=True):
-    """One artifact on its way from one of several places."""
+class Download(Struct, frozen=True, kw_only=True):
+    """One artifact on its way from one of several places; ``limit`` is how many bytes it may have at most."""
 
-    job: DownloadJob
+    artifact: Artifact
+    partial: Partial
+    limit: int
+    transport: Transport
     progress: Progress
 
     def run(self, places: tuple[DownloadSource, ...]) -> Path:
@@ -180,13 +174,13 @@ class Download(Struct, frozen=True):
         failures: dict[DownloadSource, AttemptError] = {}
         open_places = list(places)
         try:
-            with self.job.transport.session() as session:
-                for delay in (*self.job.transport.delays, None):
+            with self.transport.session() as session:
+                for delay in (*self.transport.delays, None):
                     for place in tuple(open_places):
                         failure = self._ask(session, place)
                         if failure is None:
                             self._note_wrong_bytes(failures)
-                            return self.job.partial.keep()
+                            return self.partial.keep()
                         failures[place] = failure
                         if not failure.transient:
                             open_places.remove(place)
@@ -194,31 +188,31 @@ class Download(Struct, frozen=True):
                         break
                     self._pause(delay, [failures[place] for place in open_places])
         finally:
-            self.job.partial.tidy()
-        raise _failure(self.job.artifact, failures)
+            self.partial.tidy()
+        raise _failure(self.artifact, failures)
 
     def _ask(self, session: requests.Session, place: DownloadSource) -> AttemptError | None:
         """Ask one place, again as long as each attempt brings a good piece of the file."""
         while True:
-            before = self.job.partial.size()
+            before = self.partial.size()
             try:
                 self._receive(session, place)
             except AttemptError as error:
-                if not error.transient or self.job.partial.size() - before < _GOOD_PIECE:
+                if not error.transient or self.partial.size() - before < _GOOD_PIECE:
                     return error
-                self.progress.note(f"{self.job.artifact.id}: {error}; going on from where it stopped")
+                self.progress.note(f"{self.artifact.id}: {error}; going on from where it stopped")
             else:
                 return None
 
     def _receive(self, session: requests.Session, place: DownloadSource) -> None:
         """Bring the file from one place and compare it; a wrong resumed one is started again once."""
-        resumed = place.file is None and bool(self.job.partial.etag()) and self.job.partial.size() > 0
-        with self.progress.task(f"fetch {self.job.artifact.id}", self.job.artifact.size) as advance:
+        resumed = place.file is None and bool(self.partial.etag()) and self.partial.size() > 0
+        with self.progress.task(f"fetch {self.artifact.id}", self.artifact.size) as advance:
             try:
-                from_place(self.job, session, place, advance)
+                from_place(self, session, place, advance)
             except AttemptError as error:
                 if error.wrong_bytes and resumed:
-                    self.job.partial.discard()
+                    self.partial.discard()
                     msg = "the resumed file was damaged; starting again from its first byte"
                     raise AttemptError(msg, transient=True) from error
                 raise
@@ -226,14 +220,14 @@ class Download(Struct, frozen=True):
     def _pause(self, delay: float, failures: list[AttemptError]) -> None:
         """Wait before the next round, as long as the most patient server asks for."""
         wait = max(delay, *(failure.wait for failure in failures))
-        self.progress.note(f"{self.job.artifact.id}: {failures[-1]}; trying again in {wait:.0f} s")
-        self.job.transport.sleep(wait)
+        self.progress.note(f"{self.artifact.id}: {failures[-1]}; trying again in {wait:.0f} s")
+        self.transport.sleep(wait)
 
     def _note_wrong_bytes(self, failures: dict[DownloadSource, AttemptError]) -> None:
         """Say which earlier places had wrong bytes."""
         for place, failure in failures.items():
             if failure.wrong_bytes:
-                self.progress.note(f"{self.job.artifact.id}: {place.label} was passed over: {failure}")
+                self.progress.note(f"{self.artifact.id}: {place.label} was passed over: {failure}")
 
 
 def _failure(artifact: Artifact, failures: dict[DownloadSource, AttemptError]) -> WorkspaceError:
@@ -257,4 +251,4 @@ def _failure(artifact: Artifact, failures: dict[DownloadSource, AttemptError]) -
     )
 
 
-__all__ = ["Download", "DownloadJob", "Transport"]
+__all__ = ["Download", "Transport"]

@@ -134,13 +134,14 @@ def fetch(
         # Talking to servers takes a tenth of a second to import; most runs have everything already.
         from scripts.net import download  # noqa: PLC0415 - see above
 
-        job = download.DownloadJob(
+        job = download.Download(
             artifact=artifact,
             partial=Partial(blob),
             limit=options.max_unknown_size if artifact.size is None else artifact.size,
             transport=transport or download.Transport(ca_file=options.ca_file),
+            progress=progress,
         )
-        return download.Download(job, progress).run(usable)
+        return job.run(usable)
 
 
 def present(artifact: Artifact, cache: Cache) -> bool:

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
@@ -36,18 +36,22 @@ _READ: Final = 64 * 1024
 _MOST_THREADS: Final = 8
 
 
-class _Member(Struct, frozen=True, kw_only=True):
-    """One file of the zip, judged; its local header is at ``offset``, all of it before ``end``."""
+class _Member(NamedTuple):
+    """One file of the zip, judged, and the name it is written as; all of it lies before ``end``."""
 
     name: str
-    raw_name: bytes
-    offset: int
+    info: zipfile.ZipInfo
     end: int
-    packed: int
-    size: int
-    crc: int
-    stored: bool
-    executable: bool
+
+    @property
+    def size(self) -> int:
+        """Its bytes when it is unpacked."""
+        return self.info.file_size
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is not compressed."""
+        return self.info.compress_type == zipfile.ZIP_STORED
 
 
 class ZipContents(Struct, frozen=True, kw_only=True):
@@ -104,7 +108,7 @@ def read_contents(blob: Path, limits: Limits) -> ZipContents:
             folders.add(name)
         else:
             folders.add(name.rpartition("/")[0])
-            members.append(_member(info, name, ends[info.header_offset]))
+            members.append(_Member(name, info, ends[info.header_offset]))
     return ZipContents(members=tuple(members), folders=frozenset(folders), size=size)
 
 
@@ -165,47 +169,34 @@ def _refuse_kind(info: zipfile.ZipInfo, limits: Limits) -> None:
     limits.check_member(name, packed=info.compress_size, size=info.file_size)
 
 
-def _member(info: zipfile.ZipInfo, name: str, end: int) -> _Member:
-    """Keep what the writer needs."""
-    return _Member(
-        name=name,
-        raw_name=info.orig_filename.encode("utf-8" if info.flag_bits & _UTF8 else "cp437"),
-        offset=info.header_offset,
-        end=end,
-        packed=info.compress_size,
-        size=info.file_size,
-        crc=info.CRC,
-        stored=info.compress_type == zipfile.ZIP_STORED,
-        executable=entries.is_executable(info.external_attr >> 16),
-    )
-
-
 def _write(member: _Member, blob: Path, folder: Path) -> TreeFile:
     """Write one member from its own view of the archive."""
     with fs.long_path(blob).open("rb", buffering=0) as file:
         _seek_data(file, member)
-        raw = entries.blocks_of(file, member.packed, _READ)
+        raw = entries.blocks_of(file, member.info.compress_size, _READ)
         return entries.write_member(
             member.name,
             folder / member.name,
             raw if member.stored else _inflate(raw, member),
             size=member.size,
-            executable=member.executable,
-            crc=member.crc,
+            executable=entries.is_executable(member.info.external_attr >> 16),
+            crc=member.info.CRC,
         )
 
 
 def _seek_data(file: BinaryIO, member: _Member) -> None:
     """Go to the member's data; its local header must name the same file, and nothing may overlap."""
-    file.seek(member.offset)
+    info = member.info
+    file.seek(info.header_offset)
     header = file.read(_LOCAL_HEADER.size)
     if len(header) != _LOCAL_HEADER.size:
         raise archive_error("archive-damaged", f"{member.name!r} lies outside of the file")
     magic, name_length, extra_length = _LOCAL_HEADER.unpack(header)
-    if magic != _LOCAL_MAGIC or file.read(name_length) != member.raw_name:
+    named = info.orig_filename.encode("utf-8" if info.flag_bits & _UTF8 else "cp437")
+    if magic != _LOCAL_MAGIC or file.read(name_length) != named:
         raise refused(member.name, "two-names", "is another file in its own header than in the directory")
-    start = member.offset + _LOCAL_HEADER.size + name_length + extra_length
-    if start + member.packed > member.end:
+    start = info.header_offset + _LOCAL_HEADER.size + name_length + extra_length
+    if start + info.compress_size > member.end:
         raise refused(member.name, "overlap", "shares its data with another member")
     file.seek(start)
 
