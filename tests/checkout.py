@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
+from filelock import FileLock
 
 from scripts.app.context import Workspace
+from scripts.staging.runtimes import remember_stage
 from tests.typist import Typist
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,6 +125,23 @@ def make_checkout(folder: Path, *, cache: Path | None = None) -> Checkout:
         # Three hundred small files; most tests on Windows need only what is run as a program.
         _copy("scripts/inside" if name == "scripts" and sys.platform == "win32" else name, root)
     return Checkout(root=root, cache=cache or folder / "store", state=folder / "state")
+
+
+def make_ready(folder: Path, *, cache: Path) -> Checkout:
+    """Make a checkout where the CPU reference is active: as ``setup`` leaves it, which is run once for all.
+
+    Setting up asks the quick probes, which takes seconds. What it leaves lies beside the shared store.
+    """
+    first = cache.parent / "first set up"
+    with FileLock(cache.parent / "first set up.lock"):
+        if not (first / "done").exists():
+            shutil.rmtree(first, ignore_errors=True)  # half of one that failed
+            make_checkout(first, cache=cache).json("setup")
+            (first / "done").touch()
+    made = make_checkout(folder, cache=cache)
+    shutil.copytree(first / made.root.name / "stage", made.root / "stage", dirs_exist_ok=True)
+    remember_stage(made.state, made.root / "stage")
+    return made
 
 
 def _copy(name: str, root: Path) -> None:

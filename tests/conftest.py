@@ -13,7 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.checkout import Checkout, make_checkout
+from tests.checkout import Checkout, make_checkout, make_ready
 from tests.proof_files import is_proof_file
 from tools import calibration_counts, doctor_counts, placement_counts
 
@@ -152,10 +152,9 @@ def checkout(tmp_path: Path, shared_store: Path) -> Checkout:
 
 
 @pytest.fixture
-def ready(checkout: Checkout) -> Checkout:
+def ready(tmp_path: Path, shared_store: Path) -> Checkout:
     """A checkout where the CPU reference is active."""
-    checkout.json("setup")
-    return checkout
+    return make_ready(tmp_path, cache=shared_store)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

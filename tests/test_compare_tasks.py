@@ -24,7 +24,7 @@ from scripts.cli.console import Out
 from scripts.cli.views.measuring import show_run
 from scripts.errors import TargetError, UsageError
 from scripts.model import CapabilityResult, Level, Outcome
-from tests.checkout import ROOT, Checkout, make_checkout
+from tests.checkout import ROOT, Checkout, make_ready
 from tests.trial_records import pairs, runs_of
 
 pytestmark = pytest.mark.proof
@@ -37,9 +37,7 @@ STACK = "cpu-reference"
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Checkout:
     """One checkout with the CPU reference for all tests here; they only add reports to it."""
-    made = make_checkout(tmp_path_factory.mktemp("compare"), cache=shared_store)
-    made.json("setup")
-    return made
+    return make_ready(tmp_path_factory.mktemp("compare"), cache=shared_store)
 
 
 def place(checkout: Checkout, **environ: str) -> Workspace:

@@ -15,7 +15,7 @@ from scripts.app.context import Workspace, workspace_from_environ
 from scripts.bench.workload_record import MARK
 from scripts.cli.console import Out, TerminalProgress
 from scripts.model import Level, Outcome, StackKind
-from tests.checkout import Checkout, make_checkout
+from tests.checkout import Checkout, make_ready
 from tests.native_cpu import no_compiler
 
 pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())]
@@ -56,9 +56,7 @@ ctypes.windll.user32.MessageBoxW(None, "amdhip64_7.dll was not found", "System E
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Checkout:
     """One checkout with the CPU reference for all tests here; they only add reports to it."""
-    made = make_checkout(tmp_path_factory.mktemp("ends"), cache=shared_store)
-    made.json("setup")
-    return made
+    return make_ready(tmp_path_factory.mktemp("ends"), cache=shared_store)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from scripts.evidence.evidence_io import read_document
 from scripts.model import Outcome
 from scripts.osal.processes import Captured, Command
 from scripts.probing.catalogue import probes
-from tests.checkout import Checkout, make_checkout
+from tests.checkout import Checkout, make_ready
 from tests.native_cpu import no_compiler
 
 pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())
@@ -26,9 +26,7 @@ pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Checkout:
     """One checkout with the CPU reference for all tests here; they only add reports to it."""
-    made = make_checkout(tmp_path_factory.mktemp("probes"), cache=shared_store)
-    made.json("setup")
-    return made
+    return make_ready(tmp_path_factory.mktemp("probes"), cache=shared_store)
 
 
 @pytest.fixture

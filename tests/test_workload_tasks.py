@@ -19,7 +19,7 @@ from scripts.bench.judgement import compare as compare_runs
 from scripts.bench.trials import read_record
 from scripts.bench.workloads import workloads
 from scripts.model import CapabilityResult, Level, Outcome
-from tests.checkout import Checkout, make_checkout
+from tests.checkout import Checkout, make_ready
 from tests.python_programs import write_python_program
 from tests.test_compare_tasks import place, refused
 
@@ -30,9 +30,7 @@ FIGURE = re.compile(r"GFLOP/s|gflops|GB/s|gbps|steps/s|_sps|_us\b|_ms\b|products
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Checkout:
     """One checkout with the CPU reference for all tests here; they only add reports to it."""
-    made = make_checkout(tmp_path_factory.mktemp("workloads"), cache=shared_store)
-    made.json("setup")
-    return made
+    return make_ready(tmp_path_factory.mktemp("workloads"), cache=shared_store)
 
 
 def right(figure: float, name: str = "gflops_float32") -> Attempt:

@@ -20,7 +20,7 @@ from scripts.app.run import RunResult, run
 from scripts.bench.trials import read_record
 from scripts.bench.workloads import read_own_workload
 from scripts.model import Outcome
-from tests.checkout import ROOT, Checkout, make_checkout
+from tests.checkout import ROOT, Checkout, make_ready
 from tests.python_programs import write_python_program
 from tests.test_compare_tasks import place
 
@@ -30,9 +30,7 @@ TEMPLATES = ROOT / "docs" / "templates"
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Checkout:
     """One checkout with the CPU reference for all tests here; they only add reports to it."""
-    made = make_checkout(tmp_path_factory.mktemp("templates"), cache=shared_store)
-    made.json("setup")
-    return made
+    return make_ready(tmp_path_factory.mktemp("templates"), cache=shared_store)
 
 
 def copied(name: str, folder: Path) -> Path:
