@@ -236,7 +236,7 @@ def _can_encode(stream: object, text: str) -> bool:
 
 
 #: Below this a bar would only flicker.
-SMALL = {"bytes": 512 * 1024, "files": 50}
+SMALL = {"bytes": 512 * 1024, "files": 50, "outputs": 1}
 
 
 class TerminalProgress:
