@@ -6,7 +6,6 @@ Each step is timed and named, so that a person sees where time went and which on
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -391,7 +390,7 @@ def provide_compiler(ws: Workspace, *, yes: bool) -> None:
     ws.progress.note("Installing the C compiler ziglang with pip, once")
     with ws.progress.task("install ziglang", None):
         line = [*pip, "--require-hashes", "-r", str(ws.root / LOCK)]
-        done = run_captured(line, env=os.environ, timeout=SECONDS)
+        done = run_captured(line, timeout=SECONDS)
     if done.timed_out or done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-5:]
         msg = "pip could not install the C compiler ziglang"

@@ -113,7 +113,7 @@ def run_inherited(
 def run_captured(
     argv: Sequence[str | os.PathLike[str]],
     *,
-    env: Mapping[str, str],
+    env: Mapping[str, str] | None = None,
     timeout: float,
     cwd: Path | None = None,
     stdin: bytes | None = None,
@@ -131,7 +131,8 @@ def run_captured(
     Raises:
         LaunchError: it did not start, or ``stopped``.
     """
-    command = Command(program=Path(argv[0]), args=tuple(os.fspath(a) for a in argv[1:]), env=env, cwd=cwd)
+    args = tuple(os.fspath(word) for word in argv[1:])
+    command = Command(program=Path(argv[0]), args=args, env=env or {}, cwd=cwd)
     return capture(command, timeout=timeout, stdin=stdin, grace=grace, stop=stop)
 
 
@@ -162,9 +163,8 @@ def capture(
         tree, out, err = _start_captured(command, stdin)
         try:
             shield.lower()
-            timed_out = not _wait(
-                tree, timeout, look, whole=False, pause=(lambda: LOOK) if stop is None else (lambda: LOOK_STOP)
-            )
+            pause = LOOK if stop is None else LOOK_STOP
+            timed_out = not _wait(tree, timeout, look, whole=False, pause=lambda: pause)
             seconds = time.monotonic() - begin
             if timed_out:
                 _end(tree, grace)

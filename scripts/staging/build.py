@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
 import platform as platform_module
 import shlex
 import shutil
@@ -14,6 +13,7 @@ import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -260,7 +260,7 @@ def _run(
         LaunchError: it did not start, or ``stop`` was set.
     """
     program = shutil.which(line[0]) or line[0]
-    return run_captured((program, *line[1:]), env=os.environ, timeout=seconds, cwd=cwd, stop=stop)
+    return run_captured((program, *line[1:]), timeout=seconds, cwd=cwd, stop=stop)
 
 
 def _facts(done: Captured, seconds: float) -> tuple[str, ...]:
@@ -323,7 +323,8 @@ def build(
     ):
         try:
             for batch in (first, then):  # what forwards to a library is linked against it
-                for _ in pool.map(lambda one: _compile(source_root, out, compiler, one, extra, stop), batch):
+                lines = [command_line(compiler, output, out, extra) for output in batch]
+                for _ in pool.map(partial(_compile, source_root, stop=stop, compiler=compiler), lines, batch):
                     advance(1)
         except BaseException:
             stop.set()  # no compiler outlives a signal or a failure
@@ -335,17 +336,11 @@ def build(
 
 
 def _compile(
-    source_root: Path,
-    out: Path,
-    compiler: Compiler,
-    output: Output,
-    extra: tuple[str, ...],
-    stop: threading.Event,
+    source_root: Path, line: list[str], output: Output, *, compiler: Compiler, stop: threading.Event
 ) -> None:
     """Build one file, or say why it could not be built."""
     if stop.is_set():
         return
-    line = command_line(compiler, output, out, extra)
     try:
         done = _run(line, seconds=BUILD_TIMEOUT, cwd=source_root, stop=stop)
     except LaunchError as error:
