@@ -63,8 +63,7 @@ BANNED = {
 NARRATORS = tuple(word for word in BANNED if re.search("nobody|somebody|anybody|anew|stands", word))
 #: So many findings a room may still have: (messages and hints, banned words). Lower them, never raise them.
 ALLOWED: dict[str, tuple[int, int]] = {
-    "__main__.py": (1, 0),  # commands to paste, after "then run:"
-    "own_venv.py": (1, 0),
+    "__main__.py": (2, 0),  # two commands to paste, after "then run:"
 }
 
 

@@ -33,8 +33,8 @@ def as_typed(text: str) -> str:
     """Return a text with its lines for this workspace in the form that was typed.
 
     >>> set_form("python3 -m scripts")
-    >>> as_typed("set one up: invoke setup, or `invoke --list`; invoke nothing else")
-    'set one up: python3 -m scripts setup, or `python3 -m scripts --list`; invoke nothing else'
+    >>> as_typed("set one up: invoke setup, or `invoke --list`")
+    'set one up: python3 -m scripts setup, or `python3 -m scripts --list`'
     >>> set_form("")
     """
     if form() == WRITTEN or WRITTEN not in text:
