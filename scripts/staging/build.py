@@ -12,7 +12,7 @@ import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -323,8 +323,10 @@ def build(
     ):
         try:
             for batch in (first, then):  # what forwards to a library is linked against it
-                lines = [command_line(compiler, output, out, extra) for output in batch]
-                for _ in pool.map(partial(_compile, source_root, stop=stop, compiler=compiler), lines, batch):
+                work = partial(_compile, source_root, compiler=compiler, stop=stop)
+                started = [pool.submit(work, command_line(compiler, one, out, extra), one) for one in batch]
+                for built in as_completed(started):
+                    built.result()
                     advance(1)
         except BaseException:
             stop.set()  # no compiler outlives a signal or a failure
