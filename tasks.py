@@ -21,7 +21,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 from invoke.tasks import Task, task
 
-from scripts.__main__ import main
+from scripts.__main__ import enter, main
 from scripts.cli.options import JSON, Verb
 from scripts.cli.parse import Call
 from scripts.cli.verbs import TEST, VERBS
@@ -95,11 +95,7 @@ def perform_started() -> None:
     if words is None:
         return
     sys.dont_write_bytecode = False  # Invoke's own wish is for task files
-    try:
-        code = main(words)
-    except KeyboardInterrupt:
-        code = 130
-    sys.exit(code)
+    enter(words)
 
 
 perform_started()

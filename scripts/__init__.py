@@ -29,8 +29,8 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
 )
 
 #: Rooms outside the table: they import nothing of ours.
-#: ``inside`` runs in the launched process, ``__main__`` before there is an environment.
-ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "data")
+#: ``inside`` runs in the launched process, ``__main__`` and ``own_venv`` before there is an environment.
+ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "own_venv", "data")
 
 #: One owner for each foreign library: no other room imports it.
 OWNERS: Final[dict[str, tuple[str, ...]]] = {

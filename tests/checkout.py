@@ -49,6 +49,7 @@ class Checkout:
             "CUDA_AMD_STATE": str(self.state),
             "PYTHONUTF8": "1",
             "NO_COLOR": "1",
+            "CUDA_AMD_TYPED": "invoke",
         }
         return env | compiler() | self.extra
 

@@ -76,11 +76,13 @@ class Clone:
         self.wheels = root / "wheels"
         self.wheels.mkdir()
         (self.root / "scripts").mkdir(parents=True)
-        for name in ("__init__.py", "__main__.py"):
+        for name in ("__init__.py", "__main__.py", "own_venv.py"):
             shutil.copy(CHECKOUT / "scripts" / name, self.root / "scripts" / name)
         (self.root / "scripts" / "cli").mkdir()
         (self.root / "scripts" / "cli" / "parse.py").write_text(READ, encoding="utf-8")
         (self.root / "scripts" / "cli" / "present.py").write_text(PERFORMED, encoding="utf-8")
+        for name in ("typed_form.py", "verbs.py", "options.py"):
+            shutil.copy(CHECKOUT / "scripts" / "cli" / name, self.root / "scripts" / "cli" / name)
         (self.root / "tasks.py").write_text("", encoding="utf-8")
         self.lock("first")
 
@@ -251,7 +253,7 @@ def test_two_first_runs_at_once_make_one_environment(clone: Clone) -> None:
 
 
 def test_the_front_door_parses_on_python_3_8() -> None:
-    for name in ("__main__.py", "__init__.py"):
+    for name in ("__main__.py", "own_venv.py", "__init__.py"):
         source = (CHECKOUT / "scripts" / name).read_text(encoding="utf-8")
         ast.parse(source, feature_version=(3, 8))
 
@@ -398,7 +400,7 @@ def test_the_slow_proofs_are_run_when_all_is_asked_for(
         started.append(command)
         return 5
 
-    monkeypatch.setattr(subprocess, "call", call)
+    monkeypatch.setattr(front_door, "passing_signals_on", call)
     assert front_door.run_tests(words) == 5
     [command] = started
     assert command[command.index("-m", 3) + 1] == marker
@@ -412,7 +414,7 @@ def test_a_run_of_the_tests_announces_what_the_last_one_took(
     monkeypatch.setattr(front_door, "TOOK", tmp_path / "cache")
     clock = iter([10.0, 83.0, 90.0, 91.0])
     monkeypatch.setattr(front_door.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(subprocess, "call", lambda *_a, **_k: 0)
+    monkeypatch.setattr(front_door, "passing_signals_on", lambda _command: 0)
     for expected in ("that takes minutes", "the last run here took 73 s"):
         assert front_door.run_tests([]) == 0
         assert expected in capsys.readouterr().err

@@ -170,6 +170,7 @@ class ProbeRun:
         self.logs: dict[str, bytes] = {}
         self._seen: Inspected | None = None
         self._lock = threading.Lock()
+        self._stop = threading.Event()
         gpu = staged.host.selected_gpu
         self.key = MatrixKey(
             stack=staged.stack.id,
@@ -230,8 +231,12 @@ class ProbeRun:
                     self._tell(made[-1])
                     show(matrices.rows_of(whole, box[0].results))
 
-            parallel_map(one, together, threads=threads)
-            parallel_map(one, apart, threads=1)
+            try:
+                parallel_map(one, together, threads=threads)
+                parallel_map(one, apart, threads=1)
+            except BaseException:
+                self._stop.set()  # no probe of another thread outlives a signal
+                raise
         return box[0]
 
     def _save(self, matrix: ProbeMatrix) -> None:
@@ -255,7 +260,7 @@ class ProbeRun:
     def _attempt(self, probe: Probe, number: int, limit: float) -> ProbeAttempt:
         """Run one process and judge it."""
         before = cache_size(self.ws)
-        captured = capture(self._command(probe, limit), timeout=limit)
+        captured = capture(self._command(probe, limit), timeout=limit, stop=self._stop)
         grown = max(0, (cache_size(self.ws) or 0) - (before or 0))
         self.logs[f"{probe.name}-{number}.log"] = transcript(captured)
         folders = () if probe.torch else own_folders(self.ws, self.staged)

@@ -6,7 +6,6 @@ Each step is timed and named, so that a person sees where time went and which on
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.reader import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
 from scripts.osal.paths import user_path
+from scripts.osal.process import run_captured
 from scripts.serialize import JsonRecord
 from scripts.staging.assemble import (
     PlannedFile,
@@ -386,15 +386,11 @@ def provide_compiler(ws: Workspace, *, yes: bool) -> None:
     )
     require_consent(DownloadSummary(stack="the C compiler", rows=(row,)), yes=yes, ask=ws.ask)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    ws.progress.note("Installing the C compiler ziglang with pip, once")
     with ws.progress.task("install ziglang", None):
-        done = subprocess.run(
-            [*pip, "--require-hashes", "-r", str(ws.root / LOCK)],
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    if done.returncode != 0:
+        line = [*pip, "--require-hashes", "-r", str(ws.root / LOCK)]
+        done = run_captured(line, timeout=SECONDS)
+    if done.timed_out or done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-5:]
         msg = "pip could not install the C compiler ziglang"
         hint = "install gcc or clang from your system instead, or connect to the package index"

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from scripts.cli.typed_form import as_typed
 from scripts.errors import WorkspaceError
 from scripts.osal.text import size_text
 
@@ -55,7 +56,8 @@ PAINTED: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 class Out:
     """What a task shows to a person. Data goes to stdout, notes and errors to stderr.
 
-    Everything passed in is text, never markup: file names with brackets stay as they are. Rich is loaded
+    Everything passed in is text, never markup: file names with brackets stay as they are. A line to be typed
+    (``invoke TASK``) is shown in the form that was typed. Rich is loaded
     only where something is painted: a line to a pipe or a file is just written.
     """
 
@@ -90,11 +92,13 @@ class Out:
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """Print one line of result."""
+        text = as_typed(text)
         if not self._written(0, text):
             self.stdout.print(_escaped(text), style=style or None, soft_wrap=True)
 
     def mark(self, status: str, text: str) -> None:
         """Print one line with a mark; ``status`` is ``ok warn fail skip unknown``."""
+        text = as_typed(text)
         symbol = MARKS[status][0 if self.unicode else 1]
         if not self._written(0, f"{symbol} {text}"):
             self.stdout.print(f"[{STYLES[status]}]{symbol}[/] {_escaped(text)}", soft_wrap=True)
@@ -117,16 +121,17 @@ class Out:
         from scripts.cli.tables import table_lines, terminal_width  # noqa: PLC0415 - short runs print none
 
         width = terminal_width() if self._streams[number].isatty() else None
-        return table_lines(columns, [list(row) for row in rows], width=width)
+        return table_lines(columns, [list(map(as_typed, row)) for row in rows], width=width)
 
     def loud(self, text: str) -> None:
         """Print something that must not be overlooked, on stderr."""
         from scripts.cli.painting import warning  # noqa: PLC0415 - see the class
 
-        self.stderr.print(warning(text, unicode=self.unicode))
+        self.stderr.print(warning(as_typed(text), unicode=self.unicode))
 
     def error(self, reference: str, message: str, context: Sequence[str] = (), hint: str = "") -> None:
         """Print the panel of a failure: message, facts, what to do."""
+        message, hint, context = as_typed(message), as_typed(hint), tuple(map(as_typed, context))
         try:
             from scripts.cli.painting import failure  # noqa: PLC0415 - see the class
         except ModuleNotFoundError:  # a line refused before there is an environment
@@ -142,11 +147,13 @@ class Out:
 
     def note(self, text: str) -> None:
         """Print one line on stderr."""
+        text = as_typed(text)
         if not self._written(1, text):
             self.stderr.print(_escaped(text), style="dim", soft_wrap=True)
 
     def now(self, text: str) -> None:
         """Print the closing line: what a person would do next."""
+        text = as_typed(text)
         arrow = "→" if self.unicode else "->"
         if not self._written(0, f"{arrow} {text}"):
             self.stdout.print(f"[bold]{arrow}[/] {_escaped(text)}", soft_wrap=True)
@@ -236,7 +243,7 @@ def _can_encode(stream: object, text: str) -> bool:
 
 
 #: Below this a bar would only flicker.
-SMALL = {"bytes": 512 * 1024, "files": 50}
+SMALL = {"bytes": 512 * 1024, "files": 50, "outputs": 1}
 
 
 class TerminalProgress:

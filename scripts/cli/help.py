@@ -14,6 +14,7 @@ from scripts.cli.console import ready_streams
 from scripts.cli.options import Option, Verb
 from scripts.cli.parse import Show
 from scripts.cli.tables import terminal_width
+from scripts.cli.typed_form import as_typed, form
 from scripts.cli.verbs import VERBS
 
 WIDEST: Final = 100
@@ -41,12 +42,12 @@ def list_text(topic: str = "") -> str:
         *VERBS.values()
     ]
     column = min(max(len(verb.name) for verb in verbs) + 4, 17)
-    lines = ["Usage: invoke TASK [OPTIONS]"]
+    lines = [f"Usage: {form()} TASK [OPTIONS]"]
     for group, members in groupby(verbs, key=lambda verb: verb.group):
         lines += ["", f"{group[0].upper()}{group[1:]}:"]
         for verb in members:
-            lines += _hanging(f"  {verb.name}", verb.summary, column)
-    lines += ["", "One of them with its options: invoke --help TASK", _WHERE]
+            lines += _hanging(f"  {verb.name}", as_typed(verb.summary), column)
+    lines += ["", f"One of them with its options: {form()} --help TASK", _WHERE]
     return "\n".join(_wrapped(lines)) + "\n"
 
 
@@ -55,11 +56,11 @@ def help_text(topic: str) -> str:
     verb = VERBS.get(topic)
     if verb is None:
         return list_text()
-    lines = [*_usage(verb), "", *textwrap.wrap(verb.summary, _width()), "", "Options:"]
+    lines = [*_usage(verb), "", *textwrap.wrap(as_typed(verb.summary), _width()), "", "Options:"]
     column = min(max(len(option.form) for option in verb.options) + 4, 28)
     for option in verb.options:
         lines += _hanging(f"  {option.form}", _meaning(option), column)
-    lines += ["", "Example:", f"  invoke {f'{verb.name} {verb.example}'.strip()}"]
+    lines += ["", "Example:", f"  {form()} {f'{verb.name} {verb.example}'.strip()}"]
     return "\n".join(lines) + "\n"
 
 
@@ -74,7 +75,7 @@ def _usage(verb: Verb) -> Iterator[str]:
         value = bare.value.partition("|")[0]
         forms.append([*required, *optional, value, rest])
     for number, words in enumerate(forms):
-        yield f"{'       ' if number else 'Usage: '}invoke {' '.join(filter(None, (verb.name, *words)))}"
+        yield f"{'       ' if number else 'Usage: '}{form()} {' '.join(filter(None, (verb.name, *words)))}"
 
 
 def _meaning(option: Option) -> str:
@@ -85,7 +86,7 @@ def _meaning(option: Option) -> str:
         "can be given several times" if option.many else "",
     ]
     shown = ", ".join(filter(None, marks))
-    return f"{option.help} ({shown})" if shown else option.help
+    return as_typed(f"{option.help} ({shown})" if shown else option.help)
 
 
 def _width() -> int:

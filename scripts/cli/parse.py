@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scripts.cli.options import Option, Verb
+from scripts.cli.typed_form import WRITTEN
 from scripts.cli.verbs import TEST, VERBS, WRAP
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 
@@ -281,14 +282,14 @@ def _alike(word: str, known: Sequence[str], otherwise: str) -> str:
 
 
 def typed(*words: str) -> str:
-    """Write a line that can be pasted into this system's shell."""
+    """Write a line that can be pasted into this system's shell, as ``typed_form`` wants it."""
     if sys.platform == "win32":
         from subprocess import list2cmdline  # noqa: PLC0415 - only where a line is refused
 
-        return f"invoke {list2cmdline(words)}"
+        return f"{WRITTEN} {list2cmdline(words)}"
     from shlex import join  # noqa: PLC0415 - as above
 
-    return f"invoke {join(words)}"
+    return f"{WRITTEN} {join(words)}"
 
 
 def read_or_answer(words: Sequence[str]) -> Call | int:

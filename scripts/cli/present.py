@@ -20,6 +20,7 @@ from scripts.cli.parse import Call
 from scripts.cli.verbs import WRAP
 from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import NoProgress, Result
+from scripts.osal.signals import DeferredSignals, EndedBySignal
 
 if TYPE_CHECKING:
     from scripts.app.context import Staged
@@ -70,6 +71,8 @@ def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
         show_error(error, out, as_json=call.as_json)
         _advise(ws, WRAP, error, out)
         return not_started_code(error)
+    except (KeyboardInterrupt, EndedBySignal) as stopped:
+        return _stopped(stopped, out, "the program was not started, and nothing is left beside it")
     _show(call.verb, result, out, as_json=call.as_json)
     if result.exit_code:
         _advise(ws, WRAP, result, out, log=str(call.options.get("log") or ""))
@@ -114,8 +117,11 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 def _perform(call: Call, ws: Workspace, out: Out) -> int:
     """Run a use case and show its result."""
+    function = use_case(call.verb)
     try:
-        result: Result = use_case(call.verb)(ws, **call.options)
+        with DeferredSignals() as shield:
+            shield.lower()  # from here on a signal stops the work; what tidies up is not interrupted
+            result: Result = function(ws, **call.options)
     except WorkspaceError as error:
         show_error(error, out, as_json=call.as_json)
         _advise(ws, call.verb.name, error, out)
@@ -126,13 +132,23 @@ def _perform(call: Call, ws: Workspace, out: Out) -> int:
             raise
         show_error(refused, out, as_json=call.as_json)
         return int(refused.code)
-    except KeyboardInterrupt:
-        out.note("Interrupted; what was finished is kept, what was half done is resumed or cleaned up.")
-        return int(ExitCode.INTERRUPTED)
+    except (KeyboardInterrupt, EndedBySignal) as stopped:
+        return _stopped(
+            stopped, out, "what was finished is kept, what was half done is resumed or cleaned up"
+        )
     written = _show(call.verb, result, out, as_json=call.as_json)
     if result.exit_code:
         _advise(ws, call.verb.name, result, out)
     return int(result.exit_code) or int(ExitCode.OK if written else ExitCode.HOST)
+
+
+def _stopped(signal: KeyboardInterrupt | EndedBySignal, out: Out, what: str) -> int:
+    """Say that a signal has stopped the work; return the exit code that a shell gives for it."""
+    if isinstance(signal, EndedBySignal):
+        out.note(f"Ended by {signal.name}; {what}.")
+        return 128 + signal.number
+    out.note(f"Interrupted; {what}.")
+    return int(ExitCode.INTERRUPTED)
 
 
 def use_case(verb: Verb) -> Callable[..., Any]:

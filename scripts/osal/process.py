@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -34,6 +35,8 @@ NO_LIBRARY: Final = 127
 GRACE: Final = 3.0
 #: Seconds between two looks for message boxes, and the longest sleep of the waiting loop.
 LOOK: Final = 1.0
+#: The same where another thread may ask for an end.
+LOOK_STOP: Final = 0.1
 #: Seconds that output may still arrive after the last process of a tree has ended.
 DRAIN: Final = 2.0
 
@@ -110,42 +113,58 @@ def run_inherited(
 def run_captured(
     argv: Sequence[str | os.PathLike[str]],
     *,
-    env: Mapping[str, str],
+    env: Mapping[str, str] | None = None,
     timeout: float,
     cwd: Path | None = None,
     stdin: bytes | None = None,
     grace: float = GRACE,
+    stop: threading.Event | None = None,
 ) -> Captured:
-    """Run a check or a probe in a session of its own and keep what it prints.
+    """Run a check, a probe or a compiler in a session of its own and keep what it prints.
 
     It has no console and, unless ``stdin`` is given, nothing to read. When its main process has ended,
     whatever it left running is killed, so that a pipe held by a forgotten helper delays nothing. The
     output up to a timeout is kept. On Linux a daemon that has left its session and outlived its parents is
-    not found; ``run_inherited`` finds those too.
+    not found; ``run_inherited`` finds those too. In a thread, which no signal reaches, ``stop`` ends it: the
+    whole tree is killed when the event is set.
 
     Raises:
-        LaunchError: it did not start.
+        LaunchError: it did not start, or ``stopped``.
     """
-    command = Command(program=Path(argv[0]), args=tuple(os.fspath(a) for a in argv[1:]), env=env, cwd=cwd)
-    return capture(command, timeout=timeout, stdin=stdin, grace=grace)
+    args = tuple(os.fspath(word) for word in argv[1:])
+    command = Command(program=Path(argv[0]), args=args, env=env or {}, cwd=cwd)
+    return capture(command, timeout=timeout, stdin=stdin, grace=grace, stop=stop)
 
 
 def capture(
-    command: Command, *, timeout: float, stdin: bytes | None = None, grace: float = GRACE
+    command: Command,
+    *,
+    timeout: float,
+    stdin: bytes | None = None,
+    grace: float = GRACE,
+    stop: threading.Event | None = None,
 ) -> Captured:
     """Run what ``run_captured`` runs, already planned: its own command line, its own folder.
 
     Raises:
-        LaunchError: it did not start.
+        LaunchError: it did not start, or ``stopped``.
     """
     begin = time.monotonic()
     dialogs: list[Dialog] = []
+
+    def look() -> None:
+        dialogs.extend(tree.close_dialogs())
+        if stop is not None and stop.is_set():
+            msg = f"{command.program} was ended, because the task ends"
+            raise LaunchError("stopped", msg, hint="run the task again")
+
     # A check has no terminal that would end it with us: whatever ends us politely has to end it first.
     with DeferredSignals() as shield:
         tree, out, err = _start_captured(command, stdin)
         try:
             shield.lower()
-            timed_out = not _wait(tree, timeout, lambda: dialogs.extend(tree.close_dialogs()), whole=False)
+            pause = LOOK if stop is None else LOOK_STOP
+            timed_out = not _wait(tree, timeout, look, whole=False, pause=lambda: pause)
             seconds = time.monotonic() - begin
             if timed_out:
                 _end(tree, grace)

@@ -110,7 +110,7 @@ class PosixTree:
             with unblocked():
                 self._popen = subprocess.Popen(
                     [str(command.program), *command.args],
-                    env=dict(command.env),
+                    env=dict(command.env) or None,
                     cwd=command.cwd,
                     stdin=stdin,
                     stdout=stdout,

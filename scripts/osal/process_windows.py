@@ -317,7 +317,7 @@ def _create(
     if session:
         flags |= winapi.CREATE_NEW_PROCESS_GROUP | winapi.CREATE_NO_WINDOW
     line = command.line or subprocess.list2cmdline([str(command.program), *command.args])
-    block = ctypes.create_unicode_buffer(environment_block(command.env))
+    block = ctypes.create_unicode_buffer(environment_block(command.env)) if command.env else None
     startup = winapi.StartupInfo(cb=ctypes.sizeof(winapi.StartupInfo))
     info = winapi.ProcessInformation()
     with _starting:

@@ -24,7 +24,7 @@ class Command(Struct, frozen=True, kw_only=True):
     Attributes:
         program: the file to start, absolute; nothing is searched.
         args: its arguments, without its own name.
-        env: the whole environment of the child.
+        env: the whole environment of the child; an empty one is ours.
         cwd: the folder it starts in; ``None`` for ours.
         line: Windows only: the exact command line, where ``args`` quoted the usual way will not do.
     """

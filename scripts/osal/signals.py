@@ -6,7 +6,6 @@ Source: signal(7) of the Linux manual pages.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -117,6 +116,8 @@ class _Console:
 
     def _install(self, add: int) -> None:
         if sys.platform == "win32":
+            import ctypes  # noqa: PLC0415 - Windows alone has such a handler
+
             self._routine = self._routine or ctypes.WINFUNCTYPE(ctypes.c_int, ctypes.c_uint)(self.closes)
             ctypes.windll.kernel32.SetConsoleCtrlHandler(self._routine, add)
 
@@ -138,10 +139,24 @@ def console_closes(event: int) -> int:
     return _CONSOLE.closes(event)
 
 
+class EndedBySignal(SystemExit):
+    """A signal other than Ctrl-C ends the work; the exit code is the one that a shell gives for it."""
+
+    def __init__(self, number: int) -> None:
+        """Keep the signal's number."""
+        super().__init__(128 + number)
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        """The signal's name."""
+        return signal.Signals(self.number).name
+
+
 class DeferredSignals:
     """While open, a signal either stops the work once (``up`` false) or is only noted (``up`` true).
 
-    Raised is ``KeyboardInterrupt`` for Ctrl-C and ``SystemExit(128 + n)`` for the others, at most
+    Raised is ``KeyboardInterrupt`` for Ctrl-C and ``EndedBySignal`` for the others, at most
     once: after the first one the shield is up, so that clean-up code cannot be interrupted by a
     second Ctrl-C. On leaving, what was noted while the shield was up is obeyed. Outside the main
     thread signals cannot be handled, and this does nothing.
@@ -184,14 +199,14 @@ class DeferredSignals:
             signal.signal(number, handler)
         self._previous.clear()
         if error is None and self.noted is not None:
-            _obey(self.noted)
+            obey(self.noted)
 
     def lower(self) -> None:
         """Let signals stop the work from here on; one that was noted stops it now."""
         self.up = False
         if self.noted is not None:
             number, self.noted, self.up = self.noted, None, True
-            _obey(number)
+            obey(number)
 
     def raise_(self) -> None:
         """Only note signals from here on."""
@@ -209,14 +224,14 @@ class DeferredSignals:
             self.noted = number
             return
         self.up = True
-        _obey(number)
+        obey(number)
 
 
-def _obey(number: int) -> None:
+def obey(number: int) -> None:
     """Raise what a signal means."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    raise SystemExit(128 + number)
+    raise EndedBySignal(number)
 
 
 class ForwardedSignals:
@@ -231,6 +246,7 @@ class ForwardedSignals:
     def __init__(self) -> None:
         """Note nothing yet; ``target``, ``pause`` and ``resume`` are set while a program runs."""
         self.received: list[int] = []
+        self._waiting: list[int] = []
         self.target: Callable[[int], None] | None = None
         self.pause: Callable[[int], None] | None = None
         self.resume: Callable[[], None] | None = None
@@ -279,8 +295,10 @@ class ForwardedSignals:
         pause: Callable[[int], None] | None = None,
         resume: Callable[[], None] | None = None,
     ) -> None:
-        """Set who receives signals from now on; ``None`` for no program."""
+        """Set who receives signals from now on, and those that came too early; ``None`` for no program."""
         self.target, self.pause, self.resume = target, pause, resume
+        while target is not None and self._waiting:
+            target(self._waiting.pop(0))
 
     def look(self) -> None:
         """Take the signals that wait because they are blocked; those of our own failed writes are dropped."""
@@ -294,7 +312,9 @@ class ForwardedSignals:
         """Write the signal down and pass it on."""
         del frame
         self.received.append(number)
-        if self.target is not None:
+        if self.target is None:
+            self._waiting.append(number)
+        else:
             self.target(number)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:

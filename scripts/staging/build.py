@@ -8,19 +8,22 @@ import json
 import platform as platform_module
 import shlex
 import shutil
-import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from scripts.errors import HostError
+from scripts.errors import HostError, LaunchError
 from scripts.model import Progress, RuntimeFile, Stack, StackKind
 from scripts.osal.fs import hash_file, make_read_only
+from scripts.osal.process import run_captured
+from scripts.osal.processes import Captured
 from scripts.staging.assemble import PlannedFile
 from scripts.store.cache import Cache, publish, read_manifest, write_manifest
 
@@ -235,16 +238,35 @@ def _ask(line: tuple[str, ...], hint: str) -> str:
     """Run a command that answers on stdout at once."""
     said = f"{shlex.join(line)} does not answer"
     try:
-        done = subprocess.run(
-            line, capture_output=True, timeout=ASK_TIMEOUT, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostError("compiler-unusable", said, context=(str(error),), hint=hint) from error
+        done = _run(line, seconds=ASK_TIMEOUT)
+    except LaunchError as error:
+        raise HostError("compiler-unusable", said, context=(error.message,), hint=hint) from error
     text = done.stdout.decode("utf-8", "replace")
-    if done.returncode != 0 or not text.strip():
-        context = (f"exit code {done.returncode}", *_last_lines(done.stderr))
-        raise HostError("compiler-unusable", said, context=context, hint=hint)
+    if done.timed_out or done.returncode != 0 or not text.strip():
+        raise HostError("compiler-unusable", said, context=_facts(done, ASK_TIMEOUT), hint=hint)
     return text
+
+
+def _run(
+    line: tuple[str, ...] | list[str],
+    *,
+    seconds: float,
+    cwd: Path | None = None,
+    stop: threading.Event | None = None,
+) -> Captured:
+    """Run a compiler; whatever ends us ends all that it has started.
+
+    Raises:
+        LaunchError: it did not start, or ``stop`` was set.
+    """
+    program = shutil.which(line[0]) or line[0]
+    return run_captured((program, *line[1:]), timeout=seconds, cwd=cwd, stop=stop)
+
+
+def _facts(done: Captured, seconds: float) -> tuple[str, ...]:
+    """Say how a compiler ended, and its last words."""
+    ended = f"no end after {seconds:.0f} s" if done.timed_out else f"exit code {done.returncode}"
+    return (ended, *_last_lines(done.stderr or done.stdout))
 
 
 def host_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -292,13 +314,23 @@ def build(
     out.mkdir(parents=True, exist_ok=True)
     first = [output for output in recipe.outputs if not output.forwards]
     then = [output for output in recipe.outputs if output.forwards]
+    names = ", ".join(output.name for output in recipe.outputs)
+    progress.note(f"Compiling the CPU reference with {compiler.version}, once: {names}")
+    stop = threading.Event()
     with (
-        progress.task("Compiling the CPU reference", len(recipe.outputs), unit="files") as advance,
+        progress.task("Compiling the CPU reference", len(recipe.outputs), unit="outputs") as advance,
         ThreadPoolExecutor(WORKERS) as pool,
     ):
-        for batch in (first, then):  # what forwards to a library is linked against it
-            for _ in pool.map(lambda output: _compile(source_root, out, compiler, output, extra), batch):
-                advance(1)
+        try:
+            for batch in (first, then):  # what forwards to a library is linked against it
+                work = partial(_compile, source_root, compiler=compiler, stop=stop)
+                started = [pool.submit(work, command_line(compiler, one, out, extra), one) for one in batch]
+                for built in as_completed(started):
+                    built.result()
+                    advance(1)
+        except BaseException:
+            stop.set()  # no compiler outlives a signal or a failure
+            raise
     return tuple(
         BuiltFile(name=output.name, path=out / output.name, provides=output.provides)
         for output in recipe.outputs
@@ -306,26 +338,20 @@ def build(
 
 
 def _compile(
-    source_root: Path, out: Path, compiler: Compiler, output: Output, extra: tuple[str, ...]
+    source_root: Path, line: list[str], output: Output, *, compiler: Compiler, stop: threading.Event
 ) -> None:
     """Build one file, or say why it could not be built."""
-    line = command_line(compiler, output, out, extra)
+    if stop.is_set():
+        return
     try:
-        done = subprocess.run(
-            line,
-            cwd=source_root,
-            capture_output=True,
-            timeout=BUILD_TIMEOUT,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = _run(line, seconds=BUILD_TIMEOUT, cwd=source_root, stop=stop)
+    except LaunchError as error:
         msg = f"{compiler.version} did not finish building {output.name}"
-        raise HostError("compile-failed", msg, context=(str(error),), hint=_advice(compiler)) from error
-    if done.returncode != 0:
+        raise HostError("compile-failed", msg, context=(error.message,), hint=_advice(compiler)) from error
+    if done.timed_out or done.returncode != 0:
         msg = f"{compiler.version} could not build {output.name}"
-        context = (f"exit code {done.returncode}", *_last_lines(done.stderr or done.stdout))
-        raise HostError("compile-failed", msg, context=context, hint=_advice(compiler))
+        facts = _facts(done, BUILD_TIMEOUT)
+        raise HostError("compile-failed", msg, context=facts, hint=_advice(compiler))
 
 
 def _last_lines(text: bytes) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ from scripts.model import StackKind
 from scripts.osal.paths import user_path
 from scripts.osal.process import is_loaders, run_inherited
 from scripts.osal.processes import MappedFiles, ProcessResult
-from scripts.osal.signals import ForwardedSignals
+from scripts.osal.signals import ForwardedSignals, obey
 
 if TYPE_CHECKING:
     from scripts.evidence.tracelog import TraceSummary
@@ -201,7 +201,7 @@ def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
     with ForwardedSignals() as interruptions:
         with around as placement:
             if interruptions.received:
-                raise KeyboardInterrupt  # interrupted before anything ran
+                obey(interruptions.received[0])  # before anything ran
             mapped = MappedFiles(is_cuda)
             with _watch(ws, plan), noted_run(ws, plan.ready, plan.shown.program):
                 ended = run_inherited(

@@ -1,0 +1,208 @@
+"""Ctrl-C and SIGTERM in every long step: one sentence, 130 or 143, no process left, the next run works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import Checkout
+from tests.small_stack import SmallStack, small_stack
+from tests.test_bootstrap import BARE, Clone, answer, fake_uv
+
+pytestmark = [pytest.mark.proof, pytest.mark.posix_only]
+
+PATIENCE = 120.0
+HOLDING = Path(__file__).with_name("holding.py")
+#: The variable by which a process that we started is known, whatever its parent is now.
+TAG = "INTERRUPTED_STEP"
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+#: A compiler that answers, and whose own helper never ends: as `cc` and its `cc1`.
+COMPILER = """#!/bin/sh
+case " $*" in
+" --version") echo "slow compiler 1.0" ;;
+" -dumpmachine") echo "x86_64-linux-gnu" ;;
+*) echo $$ > "$0.begun"; sleep 120 & wait ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One long step: the line, and what holds it up.
+
+    Attributes:
+        words: the line.
+        hold: what ``holding.py`` holds; empty where a program of the step hangs instead.
+        fault: how the CPU reference misbehaves; then the step is reached when a child runs.
+        small: with the lock of one small download.
+        again: whether the same line is run afterwards, to its end.
+    """
+
+    words: tuple[str, ...]
+    hold: str = ""
+    fault: str = ""
+    small: bool = False
+    again: bool = True
+    env: dict[str, str] = field(default_factory=dict)
+
+
+SMALL = ("--stack=small", "--yes")
+STEPS = {
+    "imports": Step(("status",), hold="scripts.cli.present"),
+    "imports of the task": Step(("status",), hold="scripts.app.status"),
+    "imports of a library": Step(("status",), hold="msgspec"),
+    "a machine is looked at": Step(("scan",), hold="scripts.host.facts:scan_host"),
+    "fetch": Step(("fetch", *SMALL), hold="scripts.store.fetch:fetch", small=True),
+    "unpack": Step(("stage", *SMALL), hold="scripts.store.archive:_unpack_into", small=True),
+    "assemble": Step(("stage", *SMALL), hold="scripts.staging.assemble:_bring", small=True),
+    "check": Step(("check",), fault="hang"),
+    "workload": Step(("run", "--workload=gemm"), fault="hang"),
+    "probe": Step(("probe", "--only=blas.gemm"), fault="hang"),
+    "verify": Step(("verify", "--deep"), hold="scripts.osal.fs:hash_file"),
+    "pins.check": Step(("pins.check",), hold="scripts.net.request:open_url", again=False),
+    "pins.check --stale": Step(
+        ("pins.check", "--stale"), hold="scripts.net.session:Transport.session", again=False
+    ),
+    "validate": Step(("validate", "--stack=cpu-reference"), fault="hang", again=False),
+    "preflight": Step(("preflight", f"--exe={sys.executable}"), hold="scripts.preflight.look:look"),
+    "bundle": Step(("report", "--bundle"), hold="scripts.app.report:make_bundle"),
+    "matrix": Step(("matrix",), hold="scripts.app.matrix:site_files"),
+    "wrap": Step(("wrap", "--exe=true"), hold="scripts.app.wrap.plan:plan_run"),
+}
+
+
+def tagged(tag: str) -> list[int]:
+    """Return the living processes whose environment has the tag."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and f"{TAG}={tag}".encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def until(true: object, what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():  # type: ignore[operator]  # a function without arguments
+        assert time.monotonic() < deadline, f"it never came true: {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def tag(tmp_path: Path) -> Iterator[str]:
+    """A tag of this test alone; what bears it at the end is killed."""
+    yield tmp_path.name
+    for pid in tagged(tmp_path.name):
+        os.kill(pid, signal.SIGKILL)
+
+
+def interrupted(command: list[str], env: dict[str, str], number: int, reached: object, cwd: Path) -> str:
+    """Run a command, send a signal when the step is reached, and return what it said."""
+    with subprocess.Popen(
+        command,
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        start_new_session=True,
+    ) as run:
+        until(lambda: reached() or run.poll() is not None, "the step is reached")  # type: ignore[operator]
+        if run.poll() is None:
+            run.send_signal(number)
+        said, _ = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 128 + number, said
+    return said
+
+
+def assert_one_sentence(said: str, number: int) -> None:
+    """It ends with the sentence, and there is no traceback."""
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    begin = "Interrupted" if number == signal.SIGINT else "Ended by SIGTERM"
+    assert said.rstrip().splitlines()[-1].startswith(begin), said
+    assert said.count(begin) == 1
+
+
+def half_made(checkout: Checkout, small: SmallStack) -> list[str]:
+    """Name what a killed run would leave half-written; a lock is no leftover, nor is a download to resume."""
+    roots = [checkout.root / "stage", checkout.state, checkout.cache, small.folder / "own store"]
+    names = (path for root in roots if root.is_dir() for path in root.rglob("*"))
+    return [str(path) for path in names if path.suffix in {".tmp", ".new"} or path.name.startswith(".making")]
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
+@pytest.mark.parametrize("name", STEPS)
+def test_a_signal_ends_the_step(ready: Checkout, tmp_path: Path, tag: str, name: str, number: int) -> None:
+    step, marker, small = STEPS[name], tmp_path / "reached", small_stack(tmp_path / "small")
+    words = (*step.words, f"--mirror={small.mirror}") if step.small else step.words
+    plain = ready.environ | step.env | (small.env if step.small else {})
+    env = plain | {TAG: tag} | ({"CUDA_AMD_CPU_FAULT": step.fault} if step.fault else {})
+    line = [sys.executable, str(ready.front_door())]
+    if step.hold:
+        line = [sys.executable, str(HOLDING), str(ready.root), str(marker), step.hold]
+
+    def reached() -> bool:
+        return marker.exists() if step.hold else len(tagged(tag)) > 1
+
+    said = interrupted([*line, *words], env, number, reached, ready.root)
+    assert_one_sentence(said, number)
+    assert tagged(tag) == []
+    assert half_made(ready, small) == []
+    if step.again:
+        done = ready.run(*words, env=plain)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
+def test_compilers_end_with_us(checkout: Checkout, tmp_path: Path, tag: str, number: int) -> None:
+    compiler = tmp_path / "slow cc"
+    compiler.write_text(COMPILER, encoding="utf-8")
+    compiler.chmod(0o755)
+    store = tmp_path / "store of its own"
+    env = checkout.environ | {TAG: tag, "CC": f"'{compiler}'", "CUDA_AMD_CACHE": str(store)}
+    line = [sys.executable, str(checkout.front_door()), "setup", "--stack=cpu-reference"]
+    begun = tmp_path / "slow cc.begun"
+    said = interrupted(line, env, number, begun.exists, checkout.root)
+    assert "Compiling the CPU reference with slow compiler 1.0, once: " in said
+    assert "cuda_check" in said
+    assert_one_sentence(said, number)
+    assert tagged(tag) == []
+    assert not [path for path in store.rglob("*") if path.name.startswith("lib")]
+
+
+def test_a_failed_compilation_ends_the_others(checkout: Checkout, tmp_path: Path, tag: str) -> None:
+    compiler = tmp_path / "slow cc"
+    text = COMPILER.replace(
+        "*) echo", '*libcublas.so.12*) while ! [ -e "$0.begun" ]; do sleep 0.1; done; exit 1 ;;\n*) echo'
+    )
+    compiler.write_text(text, encoding="utf-8")
+    compiler.chmod(0o755)
+    env = {TAG: tag, "CC": f"'{compiler}'", "CUDA_AMD_CACHE": str(tmp_path / "store of its own")}
+    done = checkout.run("setup", "--stack=cpu-reference", env=env, timeout=60)
+    assert "could not build libcublas.so.12" in done.stderr
+    assert tagged(tag) == []
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
+def test_installers_end_with_us(tmp_path: Path, tag: str, number: int) -> None:
+    clone = Clone(tmp_path)
+    begun = tmp_path / "begun"
+    path = fake_uv(tmp_path / "bin", f"touch '{begun}'; sleep 120 & wait")
+    env = clone.environ(path) | {TAG: tag}
+    said = interrupted([*BARE, str(clone.root / "scripts"), "status"], env, number, begun.exists, clone.root)
+    assert_one_sentence(said, number)
+    assert tagged(tag) == []
+    assert answer(clone.run())["value"] == "first"
