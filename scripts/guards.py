@@ -103,16 +103,16 @@ def guard_near(folders: Iterable[Folder], names: Callable[[Folder], Iterable[str
         folders: absolute paths.
         names: lists a folder; what cannot be listed has no names.
     """
-    seen: set[PurePath] = set()
+    known, seen = _table().any, set[PurePath]()
     for start in dict.fromkeys(folders):
         for folder in _places(start, names):
             if folder in seen or folder.name.lower() in _table().system:
                 continue
             seen.add(folder)
-            for name in names(folder):
-                guard = _sign(name)
-                if guard is not None:
-                    return GuardSign(guard=guard.name, name=name, folder=folder)
+            name = next((name for name in names(folder) if known.has(name.casefold())), None)
+            if name is not None:
+                guard = next(guard for guard in guards() if guard.has(name.casefold()))
+                return GuardSign(guard=guard.name, name=name, folder=folder)
     return None
 
 
@@ -137,14 +137,6 @@ def refuse_guarded(program: Path, words: Sequence[str] = (), *, cwd: Path | None
 def guarded(sign: GuardSign) -> TargetError:
     """Return the refusal for a sign."""
     return TargetError(REFERENCE, sign.text, context=(f"folder: {sign.folder}",), hint=HINT)
-
-
-def _sign(name: str) -> Guard | None:
-    """Return the system that has this name."""
-    folded = name.casefold()
-    if not _table().any.has(folded):
-        return None
-    return next(guard for guard in guards() if guard.has(folded))
 
 
 def _places(start: Folder, names: Callable[[Folder], Iterable[str]]) -> Iterator[Folder]:

@@ -16,7 +16,7 @@ from scripts.app.wrap.plan import named_program
 from scripts.app.wrap.profile import program_facts
 from scripts.app.wrap.wrap_types import Inspected
 from scripts.errors import ExitCode, LaunchError, UsageError
-from scripts.guards import refuse_guarded
+from scripts.guards import guarded
 from scripts.host.gpu import AMD
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import recognised
@@ -270,10 +270,10 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
         TargetError: ``anti-cheat``; a control stack puts no libraries in and so is not refused.
         LaunchError: ``static-runtime``: NVIDIA's CUDA runtime is linked in, and this is the reference stack.
     """
-    if staged.stack.kind is not StackKind.CONTROL:
-        refuse_guarded(program)
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
+    if examined.guard is not None and staged.stack.kind is not StackKind.CONTROL:
+        raise guarded(examined.guard)
     _refuse_static_runtime(staged.stack, examined)
     about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime, ws.environ)
     here = held_against(examined, about, store, chosen=True)

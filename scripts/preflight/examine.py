@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from scripts.guards import guard_of
+from scripts.guards import GuardSign, guard_of
 from scripts.osal.fs import write_atomic
 from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import DATA, named
@@ -151,11 +151,12 @@ def _facts(body: object) -> FileFacts | None:
 
 
 class Examined(Struct, frozen=True, kw_only=True):
-    """What was read: the closure, the kinds that were recognised, the Python packages."""
+    """What was read: the closure, the kinds that were recognised, the packages, an anti-cheat system."""
 
     closure: Closure
     kinds: tuple[Recognised, ...] = ()
     packages: tuple[Package, ...] = ()
+    guard: GuardSign | None = None
 
 
 def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -> Examined:
@@ -181,7 +182,7 @@ def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -
     kinds = recognise(program.name, listing.beside, facts.sections, facts.signs)
     sign = guard_of(program)
     guarded = (guarded_kind(sign),) if sign is not None else ()
-    return Examined(closure=closure, kinds=(*guarded, *kinds), packages=packages)
+    return Examined(closure=closure, kinds=(*guarded, *kinds), packages=packages, guard=sign)
 
 
 def _shipped(program: Path, listing: Listing) -> list[tuple[str, Path]]:

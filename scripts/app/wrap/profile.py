@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -156,8 +158,6 @@ def _own_names(script: Path) -> Iterator[str]:
 
 def _names(folder: Path) -> Iterator[str]:
     """Yield the names in a folder; none where it cannot be listed."""
-    with suppress(OSError):
-        for number, path in enumerate(folder.iterdir()):
-            if number >= MAX_NAMES:
-                return
-            yield path.name
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in itertools.islice(entries, MAX_NAMES):
+            yield entry.name
