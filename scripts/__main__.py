@@ -48,8 +48,8 @@ TEST_PROBES = (
 )
 CODE_USAGE, CODE_HOST, CODE_FETCH, CODE_INTERRUPTED = 2, 50, 20, 130
 TEST = "test"
-#: So many new objects make Python look for garbage. A start makes fewer, and all of them stay: to look through
-#: them thirty times takes a twentieth of a short run.
+#: So many new objects make Python look for garbage. A start makes fewer, and all stay: to look through them
+#: thirty times takes a twentieth of a short run.
 MANY = 50_000
 #: How long whole runs of the tests took here, in seconds; git ignores the folder.
 TOOK = ROOT / ".pytest_cache"

@@ -26,7 +26,7 @@ from scripts.app.validation_steps import (
     run_step,
     subject_of,
 )
-from scripts.app.wrap.plan import named_program
+from scripts.app.wrap_plan import named_program
 from scripts.errors import ExitCode, HostError, TargetError, UsageError, WorkspaceError
 from scripts.evidence.regressions import Regression
 from scripts.evidence.validation import (
