@@ -118,8 +118,8 @@ WORDED: Final[tuple[tuple[str, str, str], ...]] = (
     ("s-1-", r"S-1-(?:5-21|12-1)(?:-\d{1,10}){3,15}", "<sid>"),
     ("gpu-", r"GPU-([0-9a-f]{12,32})(?![0-9a-f-])", "<serial>"),
 )
-#: Identifiers with a shape of their own: what takes their place, the shape (``h``: a hexadecimal digit, ``d``:
-#: a digit, ``A``: a digit or a capital), and what must not stand beside it.
+#: Identifiers with a shape of their own: what takes their place, the shape (``h``: a hexadecimal digit,
+#: ``d``: a digit, ``A``: a digit or a capital), and what must not stand beside it.
 SHAPED: Final[tuple[tuple[str, str, str], ...]] = (
     ("<uuid>", "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", "h"),
     ("<mac>", "hh:hh:hh:hh:hh:hh", "h:-"),

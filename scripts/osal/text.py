@@ -61,6 +61,8 @@ def names_like(names: Collection[str], pattern: str) -> list[str]:
     head = _WILD.split(pattern, maxsplit=1)[0]
     if head == pattern:
         return [pattern] if pattern in names else []
+    if pattern[0] == "*" and not _WILD.search(pattern, 1):
+        return [name for name in names if name.endswith(pattern[1:])]
     begun = [name for name in names if name.startswith(head)]
     return fnmatch.filter(begun, pattern) if begun else []
 
