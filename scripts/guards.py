@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TypeVar
 
@@ -102,16 +103,18 @@ def guard_near(folders: Iterable[Folder], names: Callable[[Folder], Iterable[str
         folders: absolute paths.
         names: lists a folder; what cannot be listed has no names.
     """
-    seen: set[PurePath] = set()
+    known, seen = _table().any, set[str]()
     for start in dict.fromkeys(folders):
-        for folder in _places(start, names):
-            if folder in seen or folder.name.lower() in _table().system:
+        below = () if _real(start) in seen else _below(start, names)
+        for folder in chain((start,), _above(start), below):
+            real = _real(folder)
+            if real in seen or folder.name.lower() in _table().system:
                 continue
-            seen.add(folder)
-            for name in names(folder):
-                guard = _sign(name)
-                if guard is not None:
-                    return GuardSign(guard=guard.name, name=name, folder=folder)
+            seen.add(real)
+            name = next((name for name in names(folder) if known.has(name.casefold())), None)
+            if name is not None:
+                guard = next(guard for guard in guards() if guard.has(name.casefold()))
+                return GuardSign(guard=guard.name, name=name, folder=folder)
     return None
 
 
@@ -138,26 +141,26 @@ def guarded(sign: GuardSign) -> TargetError:
     return TargetError(REFERENCE, sign.text, context=(f"folder: {sign.folder}",), hint=HINT)
 
 
-def _sign(name: str) -> Guard | None:
-    """Return the system that has this name."""
-    folded = name.casefold()
-    if not _table().any.has(folded):
-        return None
-    return next(guard for guard in guards() if guard.has(folded))
+def _real(folder: PurePath) -> str:
+    """Return the form in which two names of one folder are equal: `/bin` often is `/usr/bin`."""
+    try:
+        return os.path.realpath(folder)
+    except (OSError, ValueError):  # a name that no folder can have
+        return str(folder)
 
 
-def _places(start: Folder, names: Callable[[Folder], Iterable[str]]) -> Iterator[Folder]:
-    """Yield the folder, one above it (above each inner folder one more), and Unreal's folders below."""
-    yield start
+def _above(start: Folder) -> Iterator[Folder]:
+    """Yield the folder above one, and above each inner folder one more."""
     here = start
-    while True:
-        above = here.parent
-        if _is_shared(above):
-            break
-        yield above
+    while not _is_shared(here.parent):
+        yield here.parent
         if here.name.lower() not in _table().inner:
-            break
-        here = above
+            return
+        here = here.parent
+
+
+def _below(start: Folder, names: Callable[[Folder], Iterable[str]]) -> Iterator[Folder]:
+    """Yield Unreal's folders below one."""
     for project in _inner(start, names):
         for parts in BELOW:
             yield start.joinpath(project, *parts)

@@ -40,7 +40,7 @@ def _usage(free: int, at: str) -> object:
 
 def prepare(environ: Mapping[str, str]) -> None:
     """Let this process read the recorded registry, and have as much free space as is said."""
-    from scripts.host.windows_scan import WinRegistry  # noqa: PLC0415 - it exists on Windows only
+    from scripts.host.windows_registry import WinRegistry  # noqa: PLC0415 - it exists on Windows only
 
     free = environ.get(FREE)
     setattr(shutil, "disk_usage", _DISK_USAGE if free is None else partial(_usage, int(free)))  # noqa: B010 - typed otherwise

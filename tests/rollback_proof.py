@@ -33,11 +33,11 @@ from scripts.app.status import status
 from scripts.app.unwrap import unwrap
 from scripts.app.validation_steps import differences, tree_of
 from scripts.app.verify import verify
-from scripts.app.wrap.placing import BesidePlacer, registry_of
-from scripts.app.wrap.placing import digest_of as digest_of_shim
+from scripts.app.wrap_placing import BesidePlacer, registry_of
+from scripts.app.wrap_placing import digest_of as digest_of_shim
 from scripts.bench.workloads import workloads
-from scripts.placement.layout import SHIMS
 from scripts.staging.runtimes import load_runtime, read_history
+from scripts.staging.state_folder import SHIMS
 from tests.checkout import HIDDEN, ROOT, compiler
 from tests.small_stack import make_zip
 

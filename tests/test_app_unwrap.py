@@ -13,7 +13,7 @@ import pytest
 from scripts.app.context import Staged, Workspace
 from scripts.app.status import StatusResult
 from scripts.app.unwrap import UnwrapResult, unwrap
-from scripts.app.wrap.placing import BesidePlacer, choose, placed_here, still_placed, system_folders
+from scripts.app.wrap_placing import BesidePlacer, choose, placed_here, still_placed, system_folders
 from scripts.cli.console import Out
 from scripts.cli.views.status import show_status
 from scripts.cli.views.wrap import show_unwrap as show

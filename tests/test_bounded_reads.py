@@ -15,7 +15,7 @@ from scripts.app import doctor
 from scripts.app.context import workspace_from_environ
 from scripts.app.doctor_look import MAX_RECORD, _records
 from scripts.app.report import LOG_END, _logs
-from scripts.app.wrap.plan import MOST_ARGS, WrapRequest, _arguments
+from scripts.app.wrap_plan import MOST_ARGS, WrapRequest, _arguments
 from scripts.bench import trials, workloads
 from scripts.errors import UsageError
 from scripts.evidence import evidence_io, tracelog

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invoke.main import program as invoke_program
 
-from scripts.app.wrap.wrap_types import not_started_code
+from scripts.app.wrap_result import not_started_code
 from scripts.cli.options import Option
 from scripts.cli.parse import INVOKES, WRAP_USAGE, Call, LineError, Show, read_line, read_or_answer
 from scripts.cli.verbs import TASKS, VERBS

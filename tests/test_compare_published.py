@@ -57,7 +57,7 @@ def test_two_pairs_do_not_carry_it(compared: Comparison) -> None:
     assert finding.needed_pairs == 9
     low, high = (math.expm1(end) * 100 for end in (finding.interval.low, finding.interval.high))
     assert (round(low, 1), round(high, 1)) == (-22.0, 22.0)
-    assert round(compared.spreads["upstream"], 1) == 5.7, (
+    assert round(compared.trials_apart["upstream"], 1) == 5.7, (
         "one stack's own trials differ by more than the claim"
     )
 

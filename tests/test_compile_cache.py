@@ -23,7 +23,7 @@ from scripts.app.compile_cache import in_use, say_when_compiling
 from scripts.app.context import Workspace, user_caches
 from scripts.app.precompile import PrecompileResult, precompile
 from scripts.app.status import status
-from scripts.app.wrap.wrap import wrap
+from scripts.app.wrap import wrap
 from scripts.cli.console import Out, TerminalProgress
 from scripts.cli.views.measuring import show_precompile
 from scripts.cli.views.status import show_cache_prune, show_status

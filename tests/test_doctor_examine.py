@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from scripts.doctor.examine import examine
 from scripts.doctor.machine import Line, MachineState, StageFact, Status
 from scripts.doctor.program_libraries import FoundLibrary, judge_folder, missing_libraries, missing_lines
-from scripts.host.windows import WindowsBuild, parse_events
+from scripts.host.windows_registry import WindowsBuild, parse_events
 from scripts.model import Gpu, HipRoot, Host
 
 GPU = Gpu(

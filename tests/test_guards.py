@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from scripts.app.context import Staged
 from scripts.app.preflight import inspect_program, warn_about
-from scripts.app.wrap.placing import BesidePlacer
-from scripts.app.wrap.plan import WrapRequest, plan_run
-from scripts.app.wrap.wrap import wrap
+from scripts.app.wrap import wrap
+from scripts.app.wrap_placing import BesidePlacer
+from scripts.app.wrap_plan import WrapRequest, plan_run
 from scripts.errors import TargetError, WorkspaceError
 from scripts.guards import guard_near, guard_of, guards
 from scripts.launch.injection import Via

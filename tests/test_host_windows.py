@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts.host import hipinfo, windows, windows_scan
+from scripts.host import hipinfo, windows_scan
+from scripts.host import windows_registry as windows
 from scripts.host.facts import Sources, scan_host
 from scripts.host.hip import HipPlaces
-from scripts.host.windows_scan import WinRegistry
+from scripts.host.windows_registry import WinRegistry
 from scripts.model import Gpu, Host
 from tests.pe_version_file import library
 from tests.windows_machines import AUDIO, RAPHAEL, XTX, Keys, Recorded, adapter, place, virtual

@@ -9,7 +9,7 @@ import pytest
 from scripts.doctor.examine import examine
 from scripts.doctor.machine import MachineState
 from scripts.host.support import driver_too_old
-from scripts.host.windows import (
+from scripts.host.windows_registry import (
     GRAPHICS_KEY,
     SOFTWARE_KEY,
     VERSION_KEY,

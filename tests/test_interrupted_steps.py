@@ -75,7 +75,7 @@ STEPS = {
     "preflight": Step(("preflight", f"--exe={sys.executable}"), hold="scripts.preflight.look:look"),
     "bundle": Step(("report", "--bundle"), hold="scripts.app.report:make_bundle"),
     "matrix": Step(("matrix",), hold="scripts.app.matrix:site_files"),
-    "wrap": Step(("wrap", "--exe=true"), hold="scripts.app.wrap.plan:plan_run"),
+    "wrap": Step(("wrap", "--exe=true"), hold="scripts.app.wrap_plan:plan_run"),
 }
 
 

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from msgspec.structs import replace
 
-from scripts.app.wrap.profile import profile_of
-from scripts.app.wrap.wrap import wrap
-from scripts.app.wrap.wrap_types import Inspected
+from scripts.app.known_facts import profile_of
+from scripts.app.wrap import wrap
+from scripts.app.wrap_result import Inspected
 from scripts.errors import UsageError
 from scripts.host.support import native_ways
 from scripts.launch.environ import plan_environment

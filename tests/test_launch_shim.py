@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.app import shim as shims
+from scripts.app.known_facts import Profiled
 from scripts.app.shim import Shim, cmd_text, for_cmd, sh_text
-from scripts.app.wrap.profile import Profiled
 from scripts.errors import LaunchError
 from scripts.launch.argv import child_line, launcher_line
 from scripts.launch.environ import EnvChange

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scripts.app.wrap.wrap import WrapResult, wrap
+from scripts.app.wrap import WrapResult, wrap
 from scripts.errors import LaunchError, StagedFileError, UsageError
 from scripts.launch.argv import child_line, launcher_line
 from scripts.launch.injection import Via

@@ -16,8 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.app.context import Staged
-from scripts.app.wrap.wrap import WrapResult, not_started_code, wrap
-from scripts.app.wrap.wrap_types import NOT_STARTED, Inspected, WrapPlacement
+from scripts.app.wrap import WrapResult, not_started_code, wrap
+from scripts.app.wrap_result import NOT_STARTED, Inspected, WrapPlacement
 from scripts.cli.console import Out
 from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import (

@@ -17,7 +17,7 @@ from scripts.app.context import ROOT, Workspace, workspace_from_environ
 from scripts.app.doctor import doctor
 from scripts.app.loader_look import missing_at_start
 from scripts.app.trial import _attempt_own
-from scripts.app.wrap.wrap import wrap
+from scripts.app.wrap import wrap
 from scripts.bench.workloads import read_own_workload
 from scripts.model import Host
 from scripts.preflight.libraries import named

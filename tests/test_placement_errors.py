@@ -16,9 +16,9 @@ import pytest
 from scripts.errors import TargetError, UndoIncompleteError, WorkspaceError
 from scripts.osal.file_operations import Fs
 from scripts.osal.fs import retrying
-from scripts.placement.layout import PlacementRegistry
 from scripts.placement.place import place
 from scripts.placement.rollback import undo
+from scripts.staging.state_folder import PlacementRegistry
 from tests.placement_harness import (
     CHANGING,
     GONE,

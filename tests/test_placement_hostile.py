@@ -22,10 +22,11 @@ from scripts.osal.paths import plain_spelling
 from scripts.placement import place as place_module
 from scripts.placement.inspect import Mode
 from scripts.placement.journal import parse, record, whole_records
-from scripts.placement.layout import PLACEMENTS, STATE, PlacementRegistry, unsafe_path
+from scripts.placement.layout import STATE, unsafe_path
 from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState, placement_status, placements
+from scripts.staging.state_folder import PLACEMENTS, PlacementRegistry
 from tests.placement_harness import GONE, STACK, LightFs, World, loader, mixed_world, pair_world, tree
 
 FS = LightFs()

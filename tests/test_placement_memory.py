@@ -16,11 +16,12 @@ from scripts.errors import ConflictError, UndoIncompleteError, WorkspaceError
 from scripts.osal.processes import User, process_start_time, this_process
 from scripts.placement.inspect import Mode
 from scripts.placement.journal import parse
-from scripts.placement.layout import PLACEMENTS, STATE, PlacementRegistry
+from scripts.placement.layout import STATE
 from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo
 from scripts.placement.state import recalled
 from scripts.placement.status import TargetState, placements
+from scripts.staging.state_folder import PLACEMENTS, PlacementRegistry
 from tests.placement_harness import (
     CHANGING,
     GONE,

@@ -22,11 +22,12 @@ from scripts.osal.processes import User, process_start_time, this_process
 from scripts.placement import journal as journals
 from scripts.placement.inspect import CREATED, REPLACED, BackupState, CurrentState, take_snapshot
 from scripts.placement.journal import Journal, JournalStep, parse, record
-from scripts.placement.layout import PLACEMENTS, Layout, PlacementRegistry, unsafe_path
+from scripts.placement.layout import Layout, unsafe_path
 from scripts.placement.place import Placement, explain, place
 from scripts.placement.plan import SYSTEM_TREES, PlacementItem, refuse
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState, placement_status, placements
+from scripts.staging.state_folder import PLACEMENTS, PlacementRegistry
 from tests.placement_harness import GONE, STACK, LightFs, World, loader, mixed_world, pair_world, tree
 from tools.memory_fs import Disk, MemoryFs
 

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from scripts.app.context import Staged, Workspace
 from scripts.app.preflight import inspect_program
 from scripts.app.unwrap import unwrap
-from scripts.app.wrap.placing import BesidePlacer, choose
-from scripts.app.wrap.wrap import WrapResult, wrap
-from scripts.app.wrap.wrap_types import Inspected
+from scripts.app.wrap import WrapResult, wrap
+from scripts.app.wrap_placing import BesidePlacer, choose
+from scripts.app.wrap_result import Inspected
 from scripts.errors import TargetError
 from scripts.launch.injection import Via, ViaFacts
 from scripts.model import Host, Lock, Runtime, RuntimeFile, Stack, StackKind

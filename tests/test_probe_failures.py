@@ -14,8 +14,8 @@ from scripts.app.context import ROOT, Staged, Workspace
 from scripts.app.matrix import build_site
 from scripts.app.preflight import preflight
 from scripts.app.probe_findings import probe_warnings
-from scripts.app.wrap.wrap import wrap
-from scripts.app.wrap.wrap_types import Inspected, WrapResult
+from scripts.app.wrap import wrap
+from scripts.app.wrap_result import Inspected, WrapResult
 from scripts.errors import UsageError
 from scripts.evidence.document import Document, Provenance
 from scripts.evidence.evidence_io import Filed, write_document

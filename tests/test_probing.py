@@ -17,10 +17,10 @@ from scripts.bench.workload_record import MARK
 from scripts.errors import UsageError
 from scripts.model import CapabilityResult, Outcome
 from scripts.osal.processes import Captured, Dialog
-from scripts.probing import matrix as matrices
+from scripts.probing import probe_matrix as matrices
 from scripts.probing.catalogue import choose, probes
 from scripts.probing.failures import policies_for
-from scripts.probing.matrix import MatrixKey, ProbeAttempt, ProbeChange, ProbeMatrix, differences, score
+from scripts.probing.probe_matrix import MatrixKey, ProbeAttempt, ProbeChange, ProbeMatrix, differences, score
 from tools.probes_page import questions
 
 INSIDE = Path(__file__).resolve().parents[1] / "scripts" / "inside" / "probes"

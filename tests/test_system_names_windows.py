@@ -10,7 +10,7 @@ import pytest
 from scripts.errors import LaunchError
 
 if sys.platform == "win32":
-    from scripts.osal.folder_aliases_windows import (
+    from scripts.osal.ascii_alias_windows import (
         PRIVATE,
         is_private,
         private_folder,

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from scripts.errors import LaunchError
+from scripts.osal.output_log import LogTo
 from scripts.osal.process import name_exit, run_captured, run_inherited, signed
-from scripts.osal.processes import Captured, Command, LogTo, ProcessResult
+from scripts.osal.processes import Captured, Command, ProcessResult
 from scripts.osal.signals import ForwardedSignals
 
 PYTHON = Path(sys.executable)

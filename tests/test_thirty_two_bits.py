@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.app import shim as shims
-from scripts.app.stack_facts import stack_facts
-from scripts.app.wrap.wrap import wrap
-from scripts.app.wrap.wrap_types import Inspected
+from scripts.app.known_facts import stack_facts
+from scripts.app.wrap import wrap
+from scripts.app.wrap_result import Inspected
 from scripts.cli.views.wrap import show_shim
 from scripts.errors import LaunchError, StagedFileError, TargetError
 from scripts.launch.injection import plan_launcher

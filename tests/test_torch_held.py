@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from scripts.app.wrap.observations import HeldProcess, HeldSettings, TorchDevices, read_held
+from scripts.app.wrap_observations import HeldProcess, HeldSettings, TorchDevices, read_held
 from scripts.launch.argv import keeps_out, read_python_line, through
 
 SAFE = Path(__file__).resolve().parents[1] / "scripts" / "inside" / "torch_safe"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.wrap.tracing import DOCUMENT, read_trace
+from scripts.app.wrap_tracing import DOCUMENT, read_trace
 from scripts.cli.views.wrap import trace_lines
 from scripts.evidence.tracelog import TraceSummary
 from tests.ptx_texts import function, kernel, text

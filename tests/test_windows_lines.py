@@ -14,7 +14,7 @@ import pytest
 from scripts.osal.fs import hash_file, long_path
 
 if sys.platform == "win32":
-    from scripts.osal.folder_aliases_windows import short_name
+    from scripts.osal.ascii_alias_windows import short_name
 
 pytestmark = pytest.mark.windows_only
 ROOT = Path(__file__).resolve().parents[1]

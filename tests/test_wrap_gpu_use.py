@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.app.wrap.observations import (
+from scripts.app.wrap import wrap
+from scripts.app.wrap_observations import (
     ENOUGH,
     HeldProcess,
     HeldSettings,
@@ -17,8 +18,7 @@ from scripts.app.wrap.observations import (
     TorchDevices,
     gpu_use,
 )
-from scripts.app.wrap.wrap import wrap
-from scripts.app.wrap.wrap_types import WrapResult
+from scripts.app.wrap_result import WrapResult
 from scripts.errors import ExitCode
 from scripts.launch.profiles import cpu_words
 from scripts.model import StackKind

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from scripts.app.context import Staged
-from scripts.app.wrap.observations import LoadedLibraries, LoadedLibrary, is_cuda, loaded_libraries
-from scripts.app.wrap.wrap_types import WrapPlacement
+from scripts.app.wrap_observations import LoadedLibraries, LoadedLibrary, is_cuda, loaded_libraries
+from scripts.app.wrap_result import WrapPlacement
 from scripts.model import StackKind
 from scripts.osal.processes import LONGEST, SHARE, MappedFiles, mapped_by
 from tests.python_programs import write_python_program

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scripts.app.context import Workspace
-from scripts.app.wrap.tracing import LONGEST, read_trace
-from scripts.app.wrap.wrap import WrapResult, not_started_code, wrap
+from scripts.app.wrap import WrapResult, not_started_code, wrap
+from scripts.app.wrap_tracing import LONGEST, read_trace
 from scripts.cli.console import Out
 from scripts.cli.views.wrap import show_wrap as show
 from scripts.errors import LaunchError, StagedFileError, UsageError

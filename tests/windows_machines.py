@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scripts.host.windows import CLASSES, DISPLAY, ENUM, SERVICES
+from scripts.host.windows_registry import CLASSES, DISPLAY, ENUM, SERVICES
 
 Keys = dict[str, dict[str, object]]
 

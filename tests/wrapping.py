@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace, workspace_from_environ
-from scripts.app.wrap.placing import BesidePlacer
-from scripts.app.wrap.wrap import leave, not_started_code, wrap
+from scripts.app.wrap import leave, not_started_code, wrap
+from scripts.app.wrap_placing import BesidePlacer
 from scripts.cli.console import Out
 from scripts.cli.parse import Call, read_line
 from scripts.cli.views.wrap import show_wrap as show

@@ -18,7 +18,7 @@ from msgspec import Struct
 from scripts.app.compile_cache import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.stack_process import running_here
-from scripts.app.wrap.placing import placed_here, shims_here, still_placed
+from scripts.app.wrap_placing import placed_here, shims_here, still_placed
 from scripts.errors import ConflictError, ExitCode, HistoryError, HostError, WorkspaceError
 from scripts.evidence.document import Provenance
 from scripts.evidence.evidence_io import FILE_NAME, read_document

@@ -44,7 +44,7 @@ class CompareResult(Struct, frozen=True, kw_only=True):
         """Return plain data; what is not a finite number is ``null``."""
         known = (
             "workload baseline candidate warmup primary conditions unpaired_trials=unpaired answers_known "
-            "trials_apart_percent=spreads simulated verdict"
+            "trials_apart_percent=trials_apart simulated verdict"
         )
         return {
             **pick(self.comparison, known),

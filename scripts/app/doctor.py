@@ -22,7 +22,7 @@ from scripts.app.doctor_look import (
     placed_files,
     with_machine,
 )
-from scripts.app.wrap.plan import named_program
+from scripts.app.wrap_plan import named_program
 from scripts.doctor.diagnose import Finding, diagnose, examine_log
 from scripts.doctor.event import Event
 from scripts.doctor.examine import examine

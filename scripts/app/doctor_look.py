@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from scripts.app.compile_cache import compile_cache
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, newest
+from scripts.app.known_facts import stack_facts
 from scripts.app.loader_look import missing_at_start
 from scripts.app.preflight import CACHE_FOLDER, kernel_store
-from scripts.app.stack_facts import stack_facts
 from scripts.app.verify import verify_active
 from scripts.binary.properties import company, file_version
 from scripts.doctor.machine import WORTH_A_LOOK, Facts, Line, MachineState, StageFact, Status
@@ -26,8 +26,7 @@ from scripts.doctor.program_libraries import NVIDIA_NAME, ZLUDA_MARK, FoundLibra
 from scripts.errors import WorkspaceError
 from scripts.host.gpu import AMD
 from scripts.host.hip_libraries import RUNTIME, kernels_for
-from scripts.host.windows import system32, threat_events, windows_build
-from scripts.host.windows_scan import WinRegistry
+from scripts.host.windows_registry import WinRegistry, system32, threat_events, windows_build
 from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.lock.reader import find_stack
 from scripts.model import Host, StackKind

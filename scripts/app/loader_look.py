@@ -10,7 +10,7 @@ from typing import Final
 from scripts.binary.image import Image, read_image
 from scripts.binary.imports import WindowsFolders, search_path
 from scripts.doctor.program_libraries import Missing, missing_libraries
-from scripts.host.windows import system32
+from scripts.host.windows_registry import system32
 from scripts.model import Runtime
 from scripts.preflight.libraries import named
 from scripts.preflight.loading import MissingCudaLibrary, missing_cuda_library

@@ -11,25 +11,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace, active, host_of, lock_of, newest
-from scripts.app.stack_facts import stack_facts
-from scripts.app.wrap.plan import named_program
-from scripts.app.wrap.profile import program_facts
-from scripts.app.wrap.wrap_types import Inspected
+from scripts.app.known_facts import program_facts, stack_facts
+from scripts.app.wrap_plan import named_program
+from scripts.app.wrap_result import Inspected
 from scripts.errors import ExitCode, LaunchError, UsageError
-from scripts.guards import refuse_guarded
+from scripts.guards import guarded
 from scripts.host.gpu import AMD
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import recognised
 from scripts.lock.reader import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.preflight.coverage import Covered, Reason, StackFacts, Verdict, grouped
-from scripts.preflight.cuda_versions import versions_json, wanted_versions
 from scripts.preflight.examine import Examined, examine
 from scripts.preflight.kernels import KernelStore, demangled, differences, ptx_source
 from scripts.preflight.libraries import Alternative, alternatives
-from scripts.preflight.loading import Places, loading_of, places_of
 from scripts.preflight.packaging import is_python, roots_of
-from scripts.preflight.unusable import BASIS, FileKernels, missing_sentence
 from scripts.preflight.verdict import (
     BUILD_SHARED,
     SYSTEMS,
@@ -46,6 +42,7 @@ from scripts.staging.runtimes import read_history
 if TYPE_CHECKING:
     from scripts.host.support import NativeWay
     from scripts.preflight.kernel_advice import Avoidance
+    from scripts.preflight.unusable import FileKernels
     from scripts.probing.failures import ProbeWarning
 
 CACHE_FOLDER: Final = "preflight-v1"
@@ -103,6 +100,8 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data; paths are not redacted."""
+        from scripts.preflight.cuda_versions import versions_json, wanted_versions  # noqa: PLC0415 - as below
+
         return {
             "program": str(self.program),
             "machine": self.examined.closure.program.facts.machine,
@@ -153,6 +152,8 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
 
     def _kernels_json(self) -> dict[str, object]:
         """Return the kernels as plain data: the missing ones by name, with ``listed`` all."""
+        from scripts.preflight.unusable import BASIS  # noqa: PLC0415 - `wrap` prints none
+
         table = ptx_source(self.stack.ptx) if self.stack.ptx else None
         meant = differences(self.stack.ptx) if self.stack.ptx else {}
         return {
@@ -218,7 +219,7 @@ def preflight(
     if not exe:
         msg = "which program?"
         raise UsageError("exe-needed", msg, hint="name it: invoke preflight --exe=PATH")
-    from scripts.app.evidence_lookup import worth_here  # noqa: PLC0415 - `wrap` comes here as well and has no use for it
+    from scripts.app.evidence_lookup import worth_here  # noqa: PLC0415 - `wrap` comes here as well, without use for it
     from scripts.app.probe_findings import probe_warnings  # noqa: PLC0415 - as above
     from scripts.preflight.kernel_advice import avoidances  # noqa: PLC0415 - as above
     from scripts.staging.select import only_when_named  # noqa: PLC0415 - as above
@@ -270,14 +271,36 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
         TargetError: ``anti-cheat``; a control stack puts no libraries in and so is not refused.
         LaunchError: ``static-runtime``: NVIDIA's CUDA runtime is linked in, and this is the reference stack.
     """
-    if staged.stack.kind is not StackKind.CONTROL:
-        refuse_guarded(program)
     store = kernel_store(ws)
     examined = examine(program, cache=ws.state_root / CACHE_FOLDER, kernels=store)
+    if examined.guard is not None and staged.stack.kind is not StackKind.CONTROL:
+        raise guarded(examined.guard)
     _refuse_static_runtime(staged.stack, examined)
     about = stack_facts(staged.lock, staged.stack, staged.host, staged.runtime, ws.environ)
     here = held_against(examined, about, store, chosen=True)
     judged = here.judged
+    heavy = [reason for reason in judged.reasons if reason.effect is judged.verdict]
+    inspected = _loading(program, examined, about, facts)
+    if judged.verdict is Verdict.REFUSES:
+        return replace(inspected, notes=_notes(heavy[1:]), refusal=f"preflight: {heavy[0].text}")
+    lost = [f for f in here.kernels if f.how != "package" and f.tally.missing]
+    if lost and judged.verdict is Verdict.PARTIAL:
+        from scripts.preflight.unusable import missing_sentence  # noqa: PLC0415 - most programs hold no kernels
+
+        # What a program surely reaches and would not get is worth a stop to who asked for strictness.
+        text = missing_sentence(lost[0].tally, mentioned=len(lost[0].mentioned))
+        others = [reason for reason in heavy if reason.text != text]
+        return replace(inspected, notes=_notes(others), refusal=f"preflight: {text}")
+    return replace(inspected, notes=_notes(heavy) if judged.verdict is Verdict.PARTIAL else ())
+
+
+def _loading(program: Path, examined: Examined, about: StackFacts, facts: ViaFacts) -> Inspected:
+    """Say how the program loads CUDA, and where it looks for what the stack has, if it asks for any."""
+    kinds = tuple(recognised.kind.id for recognised in examined.kinds)
+    if not examined.closure.needs:
+        return Inspected(facts=facts, kinds=kinds)
+    from scripts.preflight.loading import Places, loading_of, places_of  # noqa: PLC0415 - most programs ask for none
+
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
     seen = loading_of(examined.closure, about.providers, hidden=hidden)
     known = replace(
@@ -288,32 +311,15 @@ def inspect_program(ws: Workspace, staged: Staged, program: Path, facts: ViaFact
         nvrtc=seen.nvrtc,
         own_copies=seen.own_copies,
     )
-    heavy = [reason for reason in judged.reasons if reason.effect is judged.verdict]
-    kinds = tuple(recognised.kind.id for recognised in examined.kinds)
-    inspected = Inspected(facts=known, kinds=kinds, places=_places(program, examined, about, hidden=hidden))
-    if judged.verdict is Verdict.REFUSES:
-        return replace(inspected, notes=_notes(heavy[1:]), refusal=f"preflight: {heavy[0].text}")
-    lost = [f for f in here.kernels if f.how != "package" and f.tally.missing]
-    if lost and judged.verdict is Verdict.PARTIAL:
-        # What a program surely reaches and would not get is worth a stop to who asked for strictness.
-        text = missing_sentence(lost[0].tally, mentioned=len(lost[0].mentioned))
-        others = [reason for reason in heavy if reason.text != text]
-        return replace(inspected, notes=_notes(others), refusal=f"preflight: {text}")
-    return replace(inspected, notes=_notes(heavy) if judged.verdict is Verdict.PARTIAL else ())
-
-
-def _places(program: Path, examined: Examined, about: StackFacts, *, hidden: bool) -> Places | None:
-    """Say where the program looks for what the stack has; ``None`` where its files ask for nothing."""
-    if not examined.closure.needs:
-        return None
     found, unserved = places_of(examined.closure, about.providers, python=is_python(program))
-    return Places(
+    places = Places(
         found=found,
         unserved=unserved,
         complete=examined.closure.complete and not hidden,
         absent=frozenset(name for name, there in about.backends.items() if there is False),
         roots=roots_of(program),
     )
+    return Inspected(facts=known, kinds=kinds, places=places)
 
 
 def warn_about(ws: Workspace, staged: Staged, program: Path, facts: ViaFacts) -> Inspected:

@@ -22,8 +22,8 @@ from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import read_seconds, redactor_of, revision_of
 from scripts.app.trial import INSIDE, own_folders, transcript
-from scripts.app.wrap.plan import WrapRequest, plan_run
-from scripts.app.wrap.wrap_types import Inspected
+from scripts.app.wrap_plan import WrapRequest, plan_run
+from scripts.app.wrap_result import Inspected
 from scripts.bench.workload_record import judge_run, parse_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import AttemptFact, build_document
@@ -36,10 +36,10 @@ from scripts.osal.fs import parallel_map, read_bounded, write_atomic
 from scripts.osal.paths import user_path
 from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
-from scripts.probing import matrix as matrices
+from scripts.probing import probe_matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
 from scripts.probing.failures import policies_for
-from scripts.probing.matrix import (
+from scripts.probing.probe_matrix import (
     MatrixKey,
     ProbeAttempt,
     ProbeChange,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from scripts.app.context import Workspace, host_of
-from scripts.app.wrap.plan import named_program
-from scripts.app.wrap.profile import program_facts
+from scripts.app.known_facts import program_facts
+from scripts.app.wrap_plan import named_program
 from scripts.errors import ExitCode, UsageError
 from scripts.host.facts import host_from_hipinfo, scan_host
 from scripts.host.support import (

@@ -16,18 +16,18 @@ from typing import Final
 from msgspec import Struct, field
 
 from scripts.app.context import Staged, Workspace, staged_runtime
+from scripts.app.known_facts import profile_of
 from scripts.app.preflight import warn_about
 from scripts.app.stack_process import gpu_choice, hip_root_of
-from scripts.app.wrap.placing import ShimStatus, digest_of, registry_of, shims_here
-from scripts.app.wrap.plan import WrapPlan, WrapRequest, plan_run
-from scripts.app.wrap.profile import profile_of
+from scripts.app.wrap_placing import ShimStatus, digest_of, registry_of, shims_here
+from scripts.app.wrap_plan import WrapPlan, WrapRequest, plan_run
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.launch.environ import CHECK_ONLY, DEVICE_CHOICES, MISLEADING, EnvChange, plan_environment
 from scripts.launch.injection import Via
 from scripts.model import StackKind
 from scripts.osal.fs import write_atomic
-from scripts.placement.layout import SHIMS
 from scripts.serialize import JsonRecord
+from scripts.staging.state_folder import SHIMS
 
 SKIPS: Final = "without verifying the stack's files, without undo, and without waiting for what it starts"
 #: What cmd.exe takes as its own outside quotes.

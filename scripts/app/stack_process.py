@@ -21,7 +21,7 @@ from scripts.model import HipRoot, HipSource, Host, StackKind
 from scripts.osal.paths import home_folder
 from scripts.osal.process import run_captured
 from scripts.osal.processes import Captured, running, this_process
-from scripts.placement.layout import PlacementRegistry
+from scripts.staging.state_folder import PlacementRegistry
 
 if TYPE_CHECKING:
     from scripts.evidence.document import Revision
@@ -152,7 +152,7 @@ def backend_notes(
     home = staged.runtime.path
     if ws.platform != "win32" or staged.stack.kind is not StackKind.TRANSLATION or home is None:
         return ()
-    from scripts.host.windows import system32  # noqa: PLC0415 - Windows only, and not small
+    from scripts.host.windows_registry import system32  # noqa: PLC0415 - Windows only, and not small
     from scripts.launch.backends import (  # noqa: PLC0415 - as above
         BackendPlaces,
         missing_backends,
@@ -196,7 +196,7 @@ def refuse_foreign_driver(ws: Workspace, staged: Staged, via: Via) -> None:
     """
     if ws.platform != "win32" or staged.stack.kind is not StackKind.TRANSLATION or via is not Via.ENV:
         return
-    from scripts.host.windows import system32  # noqa: PLC0415 - as above
+    from scripts.host.windows_registry import system32  # noqa: PLC0415 - as above
 
     driver = system32(ws.environ) / "nvcuda.dll"
     if driver.is_file():

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from scripts.app.compile_cache import CompileCache, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
-from scripts.app.wrap.placing import ShimStatus, placed_here, shims_here
+from scripts.app.wrap_placing import ShimStatus, placed_here, shims_here
 from scripts.errors import ExitCode
 from scripts.model import Lock
 from scripts.placement.status import PlacementStatus

@@ -16,7 +16,7 @@ from scripts.app.context import Staged, Workspace, read_count
 from scripts.app.loader_look import lacking_cuda
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import redactor_of, revision_of, run_ours
-from scripts.app.wrap.plan import WrapRequest, plan_run
+from scripts.app.wrap_plan import WrapRequest, plan_run
 from scripts.bench.trials import SIMULATED, Metric, Runs, Trial
 from scripts.bench.workload_record import Record, judge_run, parse_record
 from scripts.bench.workloads import OwnWorkload, Workload

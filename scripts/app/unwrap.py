@@ -7,14 +7,15 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from scripts.app.context import Workspace
-from scripts.app.wrap.placing import placed_here, registry_of
+from scripts.app.wrap_placing import placed_here, registry_of
 from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
 from scripts.osal.paths import user_path
 from scripts.placement.inspect import Mode, UndoReport
-from scripts.placement.layout import PLACEMENTS, Layout, PlacementRegistry
+from scripts.placement.layout import Layout
 from scripts.placement.rollback import undo
 from scripts.placement.status import PlacementStatus, TargetState
 from scripts.serialize import pick
+from scripts.staging.state_folder import PLACEMENTS, PlacementRegistry
 
 
 class UnwrapResult(Struct, frozen=True, kw_only=True):

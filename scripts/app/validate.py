@@ -26,8 +26,8 @@ from scripts.app.validation_steps import (
     run_step,
     subject_of,
 )
-from scripts.app.wrap.plan import named_program
-from scripts.app.wrap.wrap import output_paths
+from scripts.app.wrap import output_paths
+from scripts.app.wrap_plan import named_program
 from scripts.errors import ExitCode, HostError, TargetError, UsageError, WorkspaceError
 from scripts.evidence.validation import (
     Regression,

@@ -14,7 +14,7 @@ from scripts.app.run import RunResult
 from scripts.app.setup_steps import Flow
 from scripts.app.stack_process import redactor_of, revision_of
 from scripts.app.validation_steps import ValidationSubject
-from scripts.app.wrap.wrap_types import write_report
+from scripts.app.wrap_result import write_report
 from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode
 from scripts.evidence.document import Document, build_document

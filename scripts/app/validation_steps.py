@@ -18,9 +18,9 @@ from scripts.app.context import Staged, Workspace
 from scripts.app.preflight import inspect_program
 from scripts.app.setup_steps import Flow, StepNotes
 from scripts.app.unwrap import unwrap
-from scripts.app.wrap.placing import BesidePlacer
-from scripts.app.wrap.plan import WrapRequest, plan_run
-from scripts.app.wrap.wrap_types import Inspected, WrapPlacement
+from scripts.app.wrap_placing import BesidePlacer
+from scripts.app.wrap_plan import WrapRequest, plan_run
+from scripts.app.wrap_result import Inspected, WrapPlacement
 from scripts.errors import TargetError, WorkspaceError
 from scripts.launch.injection import Via, ViaFacts, launcher_in, not_applicable_reason
 from scripts.model import CapabilityResult, Level, Outcome

@@ -93,7 +93,7 @@ class PairFinding(Struct, frozen=True, kw_only=True):
 class Comparison(Struct, frozen=True, kw_only=True):
     """A whole comparison: the primary metric's verdict is its own.
 
-    ``unpaired`` counts trials without a partner; ``spreads`` says how far the trials of one runtime lie
+    ``unpaired`` counts trials without a partner; ``trials_apart`` says how far the trials of one runtime lie
     apart in the primary metric, in percent; ``simulated`` names the sides that ran on the CPU reference.
     """
 
@@ -106,7 +106,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     findings: Mapping[str, PairFinding]
     conditions: Mapping[str, object]
     unpaired: int
-    spreads: Mapping[str, float]
+    trials_apart: Mapping[str, float]
     answers_known: bool
     simulated: tuple[str, ...] = ()
 
@@ -200,7 +200,7 @@ def compare(
         findings=findings,
         conditions=compare_conditions(conditions_of(runs, baseline), conditions_of(runs, candidate)),
         unpaired=len(numbers[0] ^ numbers[1]),
-        spreads={side[0].runtime: _apart(side, chosen, warmup) for side in sides},
+        trials_apart={side[0].runtime: _apart(side, chosen, warmup) for side in sides},
         answers_known=all(t.right is True for side in sides for t in side),
         simulated=tuple(s for s in (baseline, candidate) if conditions_of(runs, s)["gpu"] == SIMULATED),
     )

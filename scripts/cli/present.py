@@ -25,7 +25,7 @@ from scripts.osal.signals import DeferredSignals, EndedBySignal
 if TYPE_CHECKING:
     from scripts.app.context import Staged
     from scripts.app.download_summary import DownloadSummary
-    from scripts.app.wrap.wrap_types import WrapPlacement
+    from scripts.app.wrap_result import WrapPlacement
     from scripts.preflight.loading import Places
 
 
@@ -54,7 +54,7 @@ def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
     With ``--json`` what the program prints goes to stderr, so that stdout holds the one object.
     """
     from scripts.app.preflight import inspect_program  # noqa: PLC0415 - `invoke --list` stays quick
-    from scripts.app.wrap.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
+    from scripts.app.wrap import leave, not_started_code, wrap  # noqa: PLC0415 - as above
 
     try:
         with _stdout_to_stderr() if call.as_json else nullcontext():
@@ -90,14 +90,14 @@ def _beside(
     ws: Workspace, staged: Staged, program: Path, *, keep: bool, places: Places | None
 ) -> AbstractContextManager[WrapPlacement]:
     """Place beside a program; loaded only where something is placed, which is seldom."""
-    from scripts.app.wrap.placing import BesidePlacer  # noqa: PLC0415 - see above
+    from scripts.app.wrap_placing import BesidePlacer  # noqa: PLC0415 - see above
 
     return BesidePlacer(ws)(staged, program, keep=keep, places=places)
 
 
 def _beside_explained(ws: Workspace, staged: Staged, program: Path, places: Places | None) -> tuple[str, ...]:
     """Say what would be placed."""
-    from scripts.app.wrap.placing import BesidePlacer  # noqa: PLC0415 - as above
+    from scripts.app.wrap_placing import BesidePlacer  # noqa: PLC0415 - as above
 
     return BesidePlacer(ws).sentences(staged, program, places)
 

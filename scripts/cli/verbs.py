@@ -59,7 +59,6 @@ _ALL: Final = (
             "expect-gpu args-file trace",
         ),
         view="wrap",
-        home="wrap.wrap",
         example="--exe=blender -- --background scene.blend",
         bare="exe",
         rest="ARGUMENTS…",

@@ -13,7 +13,7 @@ from scripts.doctor.machine import Line, MachineState, Status, interfering, same
 from scripts.host.gpu import AMD, NO_DRIVER
 from scripts.host.hip_libraries import layer_libraries
 from scripts.host.support import SupportLevel, driver_notes, driver_too_old, needs_windows_11, support
-from scripts.host.windows import WINDOWS_11, WindowsBuild, build_reports
+from scripts.host.windows_registry import WINDOWS_11, WindowsBuild, build_reports
 from scripts.model import Gpu, HipRoot, Host
 
 #: Below this much free space downloads and compile caches fail.

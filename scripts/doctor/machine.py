@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 from scripts.doctor.context import architectures, hip_versions, lists_both_kinds
 from scripts.host.gpu import AMD
 from scripts.host.support import support
-from scripts.host.windows import WindowsBuild
+from scripts.host.windows_registry import WindowsBuild
 from scripts.model import Gpu, Host
 from scripts.serialize import JsonRecord
 

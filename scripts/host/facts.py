@@ -28,14 +28,14 @@ from scripts.model import Gpu, HipRoot, Host
 from scripts.osal.text import decoded
 
 if TYPE_CHECKING:
-    from scripts.host import windows
+    from scripts.host.windows_registry import Registry
 
 
 class Sources(Struct, frozen=True, kw_only=True):
     """Where to look instead of at this machine; ``None`` means here."""
 
     tree: linux.SysReader | None = None
-    registry: windows.Registry | None = None
+    registry: Registry | None = None
     system32: Path | None = None
     places: hip.HipPlaces | None = None
     runner: nvidia.Run = nvidia.run

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import platform as this_platform
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.host import gpu as nvidia
-from scripts.host import hipinfo, windows
+from scripts.host import hipinfo
+from scripts.host import windows_registry as registry
 from scripts.host.facts import Sources
 from scripts.host.gpu import AMD, NVIDIA
 from scripts.host.hipinfo import HipInfo
-from scripts.host.windows import Located
+from scripts.host.windows_registry import Located, WinRegistry
 from scripts.model import Gpu, HipRoot, Host
 
 
@@ -115,7 +115,7 @@ def look(
     environ: Mapping[str, str], roots: Sequence[HipRoot], answer: nvidia.SmiAnswer, where: Sources
 ) -> Host:
     """Look at a Windows machine, and ask HIP where it is installed."""
-    adapters = windows.displays(where.registry or WinRegistry())
+    adapters = registry.displays(where.registry or WinRegistry())
     listed = _with_answers(adapters.gpus, answer.gpus)
     info = _ask_hip(environ, roots, where.runner) if any(w.gpu.vendor == AMD for w in listed) else None
     merged = merge(listed, info) if info else Merged(gpus=tuple(w.gpu for w in listed))
@@ -123,20 +123,18 @@ def look(
     notes = [
         f"{name}={environ[name]} hides GPUs from programs; this scan looked past it." for name in filters
     ]
-    system32 = where.system32 or windows.system32(environ)
+    system32 = where.system32 or registry.system32(environ)
     return Host(
         os="windows",
         machine=this_platform.machine(),
         gpus=merged.gpus,
         disagreements=merged.disagreements,
         notes=(*adapters.notes, *notes, *(info.notes if info else ())),
-        driver_files=windows.driver_files(system32),
+        driver_files=registry.driver_files(system32),
     )
 
 
-def _with_answers(
-    listed: Sequence[windows.Located], answers: Mapping[str, Gpu]
-) -> tuple[windows.Located, ...]:
+def _with_answers(listed: Sequence[Located], answers: Mapping[str, Gpu]) -> tuple[Located, ...]:
     """Replace the registry's NVIDIA GPUs by what ``nvidia-smi`` says of the same slot."""
     left = dict(answers)
     joined = []
@@ -145,7 +143,7 @@ def _with_answers(
         answered = left.pop(slot, None) if one.gpu.vendor == NVIDIA else None
         gpu = replace(answered, pci_id=one.gpu.pci_id) if answered else one.gpu
         joined.append(replace(one, gpu=gpu))
-    return (*joined, *(windows.Located(gpu=gpu) for gpu in left.values()))
+    return (*joined, *(Located(gpu=gpu) for gpu in left.values()))
 
 
 def _ask_hip(
@@ -164,56 +162,3 @@ def _ask_hip(
             ended = "did not end in time" if code is None else f"ended with code {code}"
             return replace(info, notes=(f"{tool} {ended}: its list may be incomplete.", *info.notes))
     return None
-
-
-if sys.platform == "win32":
-    import winreg
-
-
-class WinRegistry:
-    r"""Reads ``HKEY_LOCAL_MACHINE``, or the keys below another place that look like it.
-
-    Args:
-        below: empty, or a key of ``HKEY_CURRENT_USER`` that holds a recorded ``SYSTEM\…``.
-    """
-
-    def __init__(self, below: str = "") -> None:
-        """Open nothing yet."""
-        self._below = below
-
-    if sys.platform == "win32":
-
-        def keys(self, path: str) -> tuple[str, ...]:
-            """Return the names of a key's sub-keys; empty where it cannot be read."""
-            try:
-                with self._open(path) as key:
-                    return tuple(winreg.EnumKey(key, index) for index in range(winreg.QueryInfoKey(key)[0]))
-            except OSError:
-                return ()
-
-        def values(self, path: str) -> dict[str, object] | None:
-            """Return a key's values, or ``None`` where it cannot be read."""
-            try:
-                with self._open(path) as key:
-                    count = winreg.QueryInfoKey(key)[1]
-                    return {name: data for name, data, _ in (winreg.EnumValue(key, i) for i in range(count))}
-            except OSError:
-                return None
-
-        def _open(self, path: str) -> winreg.HKEYType:
-            """Open a key for reading, in the 64-bit view whatever Python this is."""
-            root = winreg.HKEY_CURRENT_USER if self._below else winreg.HKEY_LOCAL_MACHINE
-            full = rf"{self._below}\{path}" if self._below else path
-            return winreg.OpenKey(root, full, 0, winreg.KEY_READ | winreg.KEY_WOW64_64KEY)
-
-    else:
-
-        def keys(self, path: str) -> tuple[str, ...]:
-            """Return nothing: this system has no registry."""
-            del path
-            return ()
-
-        def values(self, path: str) -> dict[str, object] | None:
-            """Return nothing: this system has no registry."""
-            del path
-            return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePath
@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from scripts.errors import UsageError
 from scripts.launch.environ import EnvChange
+from scripts.osal.text import names_like
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data" / "apps.toml"
 #: Keys of an entry that say where it holds, not what is set.
@@ -94,10 +95,7 @@ def matching(facts: AppFacts, *, without: Collection[str] = ()) -> tuple[Applied
     _refuse_unknown(without)
     found = []
     taken = set(without)
-    for row in document():
-        sign = _sign(row, facts)
-        if not sign:
-            continue
+    for row, sign in _signs(facts):
         settings = []
         for entry in row.get("set", ()):
             setting = Setting(**{key: value for key, value in entry.items() if key not in CONDITIONS})
@@ -118,7 +116,7 @@ def matching(facts: AppFacts, *, without: Collection[str] = ()) -> tuple[Applied
 
 def recognised(facts: AppFacts) -> tuple[str, ...]:
     """Return the ids of every profile that fits a program, whether it has something to set or not."""
-    return tuple(row["id"] for row in document() if _sign(row, facts))
+    return tuple(row["id"] for row, _sign in _signs(facts))
 
 
 def changes(applied: Iterable[Applied], folder: PurePath) -> tuple[EnvChange, ...]:
@@ -178,17 +176,26 @@ def _table() -> dict[str, Any]:
     return tomllib.loads(DATA.read_text(encoding="utf-8"))
 
 
-def _sign(row: Mapping[str, Any], facts: AppFacts) -> str:
-    """Return by what a program is recognised, empty where it is not."""
-    files = {name.lower() for name in facts.files}
-    if files & set(row.get("absent", ())):
+def _signs(facts: AppFacts) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the programs of the table that this may be, each with the sign by which it was recognised."""
+    files: dict[str, str] = {}
+    for name in facts.files:
+        files.setdefault(name.lower(), name)
+    for row in document():
+        if sign := _sign(row, facts, files):
+            yield row, sign
+
+
+def _sign(row: Mapping[str, Any], facts: AppFacts, files: Mapping[str, str]) -> str:
+    """Return by what a program is recognised, empty where it is not; ``files``: by their lower case."""
+    if any(name in files for name in row.get("absent", ())):
         return ""
-    if any(fnmatchcase(facts.name.lower(), pattern) for pattern in row.get("names", ())):
+    if any(names_like((facts.name.lower(),), pattern) for pattern in row.get("names", ())):
         return facts.name
     for pattern in row.get("files", ()):
-        if hit := next((name for name in facts.files if fnmatchcase(name.lower(), pattern)), None):
-            return hit
-    if (wanted := row.get("together")) and files >= set(wanted):
+        if hits := names_like(files, pattern):
+            return files[hits[0]]
+    if (wanted := row.get("together")) and all(name in files for name in wanted):
         return " and ".join(wanted)
     for package in row.get("packages", ()):
         if package in facts.packages:

@@ -11,13 +11,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.osal.named_output import open_output, write_patiently
 
 CHUNK: Final = 64 * 1024
+#: Bytes a log may grow to; the program runs on when it is full.
+LOG_CAP: Final = 64 * 1024 * 1024
 #: Bytes of one stream that a captured run keeps; the rest is read and dropped.
 CAPTURE_CAP: Final = 64 * 1024 * 1024
 #: Seconds between two looks at whether a reader should give up.
 POLL: Final = 0.1
+
+
+class LogTo(Struct, frozen=True, kw_only=True):
+    """Where a copy of the program's output goes, and how large it may grow."""
+
+    path: Path
+    cap: int = LOG_CAP
 
 
 class Log:

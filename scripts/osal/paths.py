@@ -165,12 +165,16 @@ class NameRefusal(Struct, frozen=True):
     applies: Callable[[str], bool]
 
 
+def _has_control(name: str) -> bool:
+    """Say whether a name holds a control character (C0, DEL, C1) or a line separator."""
+    return not name.isprintable() and any(unicodedata.category(c) in {"Cc", "Zl", "Zp"} for c in name)
+
+
+_WILD: Final = frozenset('<>"|?*')
 #: Rules for the whole name, checked in this order.
 WHOLE: Final = (
     NameRefusal("name-empty", "has no name", lambda n: not n),
-    NameRefusal(
-        "name-nul", "has a NUL or control character in its name", lambda n: any(_is_control(c) for c in n)
-    ),
+    NameRefusal("name-nul", "has a NUL or control character in its name", _has_control),
     NameRefusal("name-not-unicode", "has a name that is not valid Unicode", lambda n: not _is_unicode(n)),
     NameRefusal("name-backslash", "has a backslash in its name", lambda n: "\\" in n),
     NameRefusal("name-absolute", "has an absolute path", lambda n: n.startswith("/")),
@@ -190,7 +194,7 @@ COMPONENT: Final = (
         "name-trailing", "has a component that ends with a dot or space", lambda c: c[-1:] in {".", " "}
     ),
     NameRefusal("name-reserved", "uses a name reserved by Windows", lambda c: device_of(c) != ""),
-    NameRefusal("name-wildcard", "uses a character Windows forbids", lambda c: any(x in '<>"|?*' for x in c)),
+    NameRefusal("name-wildcard", "uses a character Windows forbids", lambda c: not _WILD.isdisjoint(c)),
     NameRefusal(
         "name-long-component",
         f"has a component of more than {MAX_COMPONENT} bytes",
@@ -293,11 +297,6 @@ def refused(name: str, reference: str, sentence: str) -> ArchiveError:
         f"the archive is refused: {shown!r} {sentence}",
         hint="report the artifact, and leave it packed: nothing of it was kept",
     )
-
-
-def _is_control(character: str) -> bool:
-    """Say whether a character is a control character (C0, DEL, C1) or a line separator."""
-    return unicodedata.category(character) in {"Cc", "Zl", "Zp"}
 
 
 def _is_unicode(name: str) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.errors import LaunchError
-from scripts.osal.processes import Captured, Command, Dialog, LogTo, MappedFiles, ProcessResult, ProcessTree
+from scripts.osal.processes import Captured, Command, Dialog, MappedFiles, ProcessResult, ProcessTree
 from scripts.osal.signals import DeferredSignals, ForwardedSignals
 
 if sys.platform == "win32":
@@ -26,7 +26,7 @@ else:
     from scripts.osal.process_posix import PosixTree as StartedTree
 
 if TYPE_CHECKING:
-    from scripts.osal.output_log import Keep, Log, Tee
+    from scripts.osal.output_log import Keep, Log, LogTo, Tee
 
 #: How a program ends whose libraries were not found: on Windows at its start or when first used, on Linux.
 NOT_FOUND: Final = frozenset({0xC0000135, 0xC06D007E})

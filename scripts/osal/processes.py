@@ -14,9 +14,6 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-#: Bytes a log may grow to; the program runs on when it is full.
-LOG_CAP: Final = 64 * 1024 * 1024
-
 
 class Command(Struct, frozen=True, kw_only=True):
     """One program to start.
@@ -34,13 +31,6 @@ class Command(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     cwd: Path | None = None
     line: str | None = None
-
-
-class LogTo(Struct, frozen=True, kw_only=True):
-    """Where a copy of the program's output goes, and how large it may grow."""
-
-    path: Path
-    cap: int = LOG_CAP
 
 
 class Dialog(Struct, frozen=True, kw_only=True):

@@ -112,6 +112,23 @@ ADDRESSES: Final[tuple[tuple[str, str], ...]] = (
     ("hwaddr", "hwaddr"),
     ("physical", r"physical[-_ ]address"),
 )
+#: Identifiers that begin with a word of their own: that word, the expression from there on (its group is what
+#: is hidden), and what takes its place.
+WORDED: Final[tuple[tuple[str, str, str], ...]] = (
+    ("s-1-", r"S-1-(?:5-21|12-1)(?:-\d{1,10}){3,15}", "<sid>"),
+    ("gpu-", r"GPU-([0-9a-f]{12,32})(?![0-9a-f-])", "<serial>"),
+)
+#: Identifiers with a shape of their own: what takes their place, the shape (``h``: a hexadecimal digit,
+#: ``d``: a digit, ``A``: a digit or a capital), and what must not stand beside it.
+SHAPED: Final[tuple[tuple[str, str, str], ...]] = (
+    ("<uuid>", "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", "h"),
+    ("<mac>", "hh:hh:hh:hh:hh:hh", "h:-"),
+    ("<mac>", "hh-hh-hh-hh-hh-hh", "h:-"),
+    ("<mac>", "hhhh.hhhh.hhhh", "h."),
+    ("<serial>", "-".join(["d" * 6] * 8), ""),  # a recovery key of Windows
+    ("<serial>", "ddddd-ddddd-ddddd", ""),  # a product's id
+    ("<serial>", "-".join(["A" * 5] * 5), "A-"),  # a product's key
+)
 #: Keys of data whose value is hidden whole, whatever it is.
 SENSITIVE_KEY: Final = re.compile(
     r".*(?:token|passw(?:or)?d|passphrase|passcode|pwd|_pass|secret|credential|"

@@ -23,8 +23,6 @@ _NETRC: Final = re.compile(
 _URL_USER: Final = re.compile(r"://(?P<user>[^\s/@\"'<>]{1,500})@")
 _URL_BEFORE: Final = re.compile(r"://[^\s/@\"'<>]{1,500}\Z")
 _MAIL_HOST: Final = re.compile(r"@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,}")
-_SID: Final = re.compile(r"S-1-(?:5-21|12-1)(?:-\d{1,10}){3,15}", re.IGNORECASE)
-_GPU_ID: Final = re.compile(r"GPU-(?P<id>[0-9a-f]{12,32})(?![0-9a-f-])", re.IGNORECASE)
 _BEARER: Final = re.compile(r"bearer\s+(?P<plain>[\w.~+/-]{8,4000}=*)", re.IGNORECASE)
 _ENV_KEY: Final = re.compile(r"_KEY(?![\w])" + rules.SIGN + rules.VALUE)
 _HARMLESS: Final = re.compile(
@@ -59,7 +57,6 @@ _CAPITALS: Final = bytes(
     ord("A") if chr(code) in _DIGITS + _UPPER else code if chr(code) == "-" else ord(" ")
     for code in range(256)
 )
-_PRODUCT_KEY: Final = b"-".join([b"A" * 5] * 5)
 _RUNS: Final = bytes(ord("x") if code in _BASE64 else ord(" ") for code in range(256))
 _CHANGES: Final = (b"lu", b"ul", b"ld", b"dl", b"ud", b"du")
 
@@ -327,43 +324,26 @@ def _is_address_6(view: View, start: int, end: int) -> bool:
 
 def _identifiers(view: View) -> Iterator[Span]:
     """Find numbers that belong to one machine, account or licence."""
-    shape = view.raw.translate(_HEX)
-    for put, literal, edges in _HEX_SHAPES:
+    for word, pattern, put in _WORDED:
+        for at in view.places(word):
+            match = pattern.match(view.text, at)
+            if match is not None:
+                yield *match.span(len(match.groups())), put
+    seen = {letter: view.raw.translate(classes) for letter, classes in _CLASSES.items()}
+    for put, literal, edges in _SHAPED:
+        shape = seen[literal[:1]]
         for at in _finds(shape, literal):
             end = at + len(literal)
             inside = shape[max(0, at - 1) : at] + shape[end : end + 1]
             letters = b"." not in literal or any(c in b"abcdef" for c in view.lower[at:end])
             if letters and not set(inside) & set(edges):
                 yield at, end, put
-    for word, pattern, put in (("s-1-", _SID, "<sid>"), ("gpu-", _GPU_ID, "<serial>")):
-        for at in view.places(word):
-            match = pattern.match(view.text, at)
-            if match is not None:
-                yield *match.span(len(match.groups())), put
-    yield from _keys(view)
-
-
-def _keys(view: View) -> Iterator[Span]:
-    """Find recovery keys, product ids and product keys of Windows."""
-    numbers = view.raw.translate(_NUMBERS)
-    for digits in (b"dddddd-" * 7 + b"dddddd", b"ddddd-ddddd-ddddd"):
-        for at in _finds(numbers, digits):
-            yield at, at + len(digits), "<serial>"
-    capitals = view.raw.translate(_CAPITALS)
-    for at in _finds(capitals, _PRODUCT_KEY):
-        end = at + len(_PRODUCT_KEY)
-        if not (capitals[max(0, at - 1) : at] + capitals[end : end + 1]).strip():
-            yield at, end, "<serial>"
 
 
 _GIVEN_OUT: Final = tuple(map(ipaddress.IPv6Network, ("2000::/3", "fc00::/7", "fe80::/10")))
-#: What is found, its shape, and what must not stand beside it.
-_HEX_SHAPES: Final = (
-    ("<uuid>", b"hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", b"h"),
-    ("<mac>", b"hh:hh:hh:hh:hh:hh", b"h:-"),
-    ("<mac>", b"hh-hh-hh-hh-hh-hh", b"h:-"),
-    ("<mac>", b"hhhh.hhhh.hhhh", b"h."),
-)
+_CLASSES: Final = {b"h": _HEX, b"d": _NUMBERS, b"A": _CAPITALS}
+_SHAPED: Final = tuple((put, shape.encode(), edges.encode()) for put, shape, edges in rules.SHAPED)
+_WORDED: Final = tuple((word, re.compile(rest, re.IGNORECASE), put) for word, rest, put in rules.WORDED)
 
 
 # The third net: words of chance -------------------------------------------------------------------------

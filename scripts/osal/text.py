@@ -1,9 +1,10 @@
-"""How times, sizes and counts are written and read, and how foreign text is recognised and shown. Pure."""
+"""How times, sizes, counts and patterns of names are read, and how foreign text is shown. Pure."""
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,6 +16,8 @@ ANSI: Final = re.compile(
 MOST_DIGITS: Final = 19
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _THOUSAND: Final = 1000
+#: Where the part of a pattern ends that is meant as it stands.
+_WILD: Final = re.compile(r"[*?\[]")
 
 
 def utc_now() -> datetime:
@@ -59,6 +62,20 @@ def listed(names: Sequence[str], most: int) -> str:
 def without_ansi(text: str) -> str:
     """Take out what a terminal would obey."""
     return ANSI.sub("", text)
+
+
+def names_like(names: Collection[str], pattern: str) -> list[str]:
+    """Return the names that a pattern (``llama-*``) means, both in lower case.
+
+    How it begins rules out nearly all names at once, so that few patterns have to be compiled.
+    """
+    head = _WILD.split(pattern, maxsplit=1)[0]
+    if head == pattern:
+        return [pattern] if pattern in names else []
+    if pattern[0] == "*" and not _WILD.search(pattern, 1):
+        return [name for name in names if name.endswith(pattern[1:])]
+    begun = [name for name in names if name.startswith(head)]
+    return fnmatch.filter(begun, pattern) if begun else []
 
 
 def printable(text: str, *, instead: str = " ") -> str:

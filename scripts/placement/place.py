@@ -21,7 +21,7 @@ from scripts.placement import state
 from scripts.placement.apply import apply, changed_record
 from scripts.placement.inspect import UndoReport, is_ours, real_target, take_snapshot
 from scripts.placement.journal import Journal, JournalStep
-from scripts.placement.layout import FILES, FOLDERS, PLACEMENTS, Layout, PlacementRegistry, fold
+from scripts.placement.layout import FILES, FOLDERS, Layout, fold
 from scripts.placement.plan import (
     PlacementItem,
     PlacementPlan,
@@ -47,6 +47,7 @@ from scripts.placement.state import (
     remembered_users,
     target_lock,
 )
+from scripts.staging.state_folder import PLACEMENTS, PlacementRegistry
 
 #: Seconds between looks at old files that something still holds when the program has ended.
 LOOK_AGAIN: Final = (0.2, 0.5, 1.0, 2.0)

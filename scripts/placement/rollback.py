@@ -32,7 +32,7 @@ from scripts.placement.inspect import (
     stored_in,
 )
 from scripts.placement.journal import Journal, JournalStep
-from scripts.placement.layout import PLACEMENTS, Layout, PlacementRegistry, numbered
+from scripts.placement.layout import Layout, numbered
 from scripts.placement.plan import Action
 from scripts.placement.state import (
     WAIT,
@@ -50,6 +50,7 @@ from scripts.placement.state import (
     strangers,
     target_lock,
 )
+from scripts.staging.state_folder import PLACEMENTS, PlacementRegistry
 
 REAL: Final = Fs()
 

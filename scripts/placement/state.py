@@ -25,17 +25,9 @@ from scripts.osal.processes import StartTime, User, process_start_time, running
 from scripts.placement import journal as journals
 from scripts.placement.inspect import Left, UndoAction, UndoReport, is_ours, judge, look_at, stored_in
 from scripts.placement.journal import Journal, JournalStep
-from scripts.placement.layout import (
-    FILES,
-    FOLDERS,
-    LOST,
-    PLACEMENTS,
-    STATE,
-    Layout,
-    PlacementRegistry,
-    numbered,
-)
+from scripts.placement.layout import FILES, FOLDERS, STATE, Layout, numbered
 from scripts.placement.plan import Action
+from scripts.staging.state_folder import LOST, PLACEMENTS, PlacementRegistry
 
 #: Numbers in ``new originals trash``, ids and ``keep`` in ``users``.
 _OWN_NAME: Final = re.compile(r"[0-9]{4,}|[0-9]{1,10}-[0-9A-Za-z]{1,64}|keep")

@@ -13,10 +13,11 @@ from scripts.osal.file_operations import Fs
 from scripts.placement import state as users
 from scripts.placement.inspect import BRING_BACK, UNREACHABLE
 from scripts.placement.journal import Journal, JournalStep
-from scripts.placement.layout import LOST, PLACEMENTS, Layout, PlacementRegistry
+from scripts.placement.layout import Layout
 from scripts.placement.rollback import REAL
 from scripts.placement.state import check_state, journal_or_memory, outstanding, recalled
 from scripts.serialize import JsonRecord
+from scripts.staging.state_folder import LOST, PLACEMENTS, PlacementRegistry
 
 
 class TargetState(StrEnum):

@@ -7,18 +7,13 @@ them itself: a translation layer takes PTX for any processor.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from msgspec import Struct
 
 from scripts.preflight.coverage import Reason, ReportedVersions, Verdict
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import RANKS, Closure, Code, Need
-from scripts.serialize import data_table
-
-_VERSION: Final = re.compile(r"(\d{1,2})\.(\d)")
 
 
 class WantedVersions(Struct, frozen=True, kw_only=True):
@@ -38,29 +33,6 @@ class WantedVersions(Struct, frozen=True, kw_only=True):
     def lowest(self) -> int | None:
         """The oldest processor that any of its files has device code for."""
         return min(self.targets.values(), default=None)
-
-
-def reported_versions(
-    stack: str, releases: Sequence[str], environ: Mapping[str, str]
-) -> ReportedVersions | None:
-    """Return what a stack reports in an environment; ``None`` where that is not known.
-
-    Args:
-        stack: its id.
-        releases: the releases whose tables describe it, the nearest first.
-        environ: what its driver will see.
-    """
-    rows = data_table("reported.toml")["reported"]
-    keys = [("release", release) for release in releases] + [("stack", stack)]
-    row = next((row for kind, name in keys for row in rows if name and row.get(kind) == name), None)
-    if row is None:
-        return None
-
-    def value(name: str) -> str:
-        given = environ.get(row.get(f"{name}_from", ""), "")
-        return given if _VERSION.fullmatch(given) else str(row[name])
-
-    return ReportedVersions(cuda=value("cuda"), capability=value("capability"), source=row["source"])
 
 
 def wanted_versions(closure: Closure) -> WantedVersions:
@@ -152,5 +124,5 @@ def _lowest(code: Sequence[Code]) -> int | None:
 
 def _number(capability: str) -> int:
     """Turn 8.6 into 86."""
-    found = _VERSION.fullmatch(capability)
-    return int(found[1]) * 10 + int(found[2]) if found else 0
+    major, _, minor = capability.partition(".")
+    return int(major) * 10 + int(minor)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from scripts.guards import guard_of
+from scripts.guards import GuardSign, guard_of
 from scripts.preflight.kernels import KernelStore, keep
 from scripts.preflight.libraries import named
 from scripts.preflight.needs import Closure, FileFacts, follow
@@ -135,11 +135,12 @@ def _facts(body: object) -> FileFacts | None:
 
 
 class Examined(Struct, frozen=True, kw_only=True):
-    """What was read: the closure, the kinds that were recognised, the Python packages."""
+    """What was read: the closure, the kinds that were recognised, the packages, an anti-cheat system."""
 
     closure: Closure
     kinds: tuple[Recognised, ...] = ()
     packages: tuple[Package, ...] = ()
+    guard: GuardSign | None = None
 
 
 def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -> Examined:
@@ -165,7 +166,7 @@ def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -
     kinds = recognise(program.name, listing.beside, facts.sections, facts.signs)
     sign = guard_of(program)
     guarded = (guarded_kind(sign),) if sign is not None else ()
-    return Examined(closure=closure, kinds=(*guarded, *kinds), packages=packages)
+    return Examined(closure=closure, kinds=(*guarded, *kinds), packages=packages, guard=sign)
 
 
 def _by_name(packages: tuple[Package, ...]) -> Listing:

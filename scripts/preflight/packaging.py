@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -16,6 +15,7 @@ from msgspec import Struct, field
 from scripts.guards import REFERENCE, WHY, GuardSign
 from scripts.osal.fs import read_bounded
 from scripts.osal.paths import home_folder
+from scripts.osal.text import names_like
 from scripts.serialize import JsonRecord, data_table
 
 if TYPE_CHECKING:
@@ -246,12 +246,6 @@ def tail_signs(source: FileBytes) -> tuple[str, ...]:
     return tuple(kind.id for kind in kinds() if any(bytes.fromhex(mark) in end for mark in kind.tail))
 
 
-def _matching(names: Sequence[str], pattern: str) -> list[str]:
-    """Return the names that a pattern means; how it begins rules out nearly all of them at once."""
-    head = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    return fnmatch.filter([name for name in names if name.startswith(head)], pattern)
-
-
 def recognise(
     program: str, listing: Collection[str], sections: Collection[str], signs: Collection[str]
 ) -> tuple[Recognised, ...]:
@@ -263,14 +257,14 @@ def recognise(
         sections: names of its sections.
         signs: kinds whose bytes were found in it.
     """
-    names = [name.lower() for name in listing]
+    names = dict.fromkeys(name.lower() for name in listing)  # in this order
     found = []
     for kind in kinds():
-        beside = next((n for p in kind.files for n in _matching(names, p.lower())), "")
-        excluded = any(_matching(names, p.lower()) for p in kind.excluded)
+        beside = next((n for p in kind.files for n in names_like(names, p.lower())), "")
+        excluded = any(names_like(names, p.lower()) for p in kind.excluded)
         inside = kind.id in signs
         section = next((s for s in kind.sections if s in sections), "")
-        called = any(fnmatch.fnmatch(program.lower(), p) for p in kind.names)
+        called = any(names_like((program.lower(),), p) for p in kind.names)
         if excluded or (kind.needs_both and not (beside and inside)):
             continue
         signs_of_it = (

@@ -11,7 +11,7 @@ A known failure outweighs what is unknown, and what is unknown outweighs what is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,8 +25,10 @@ from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import Part
 from scripts.preflight.needs import Closure, Visited
 from scripts.preflight.packaging import Recognised
-from scripts.preflight.unusable import FileKernels, kernels_of, unusable
 from scripts.serialize import JsonRecord
+
+if TYPE_CHECKING:
+    from scripts.preflight.unusable import FileKernels
 
 #: How many names a sentence lists.
 SHOWN: Final = 5
@@ -56,9 +58,8 @@ def judge(
         *_machine(closure.program, stack),
         *_kinds(kinds),
         *(reason for item in covered for reason in _lighter(_library(item, stack), item)),
-        *unusable(closure, stack, kernels),
+        *_built_for(closure, stack, kernels),
         *_static_runtime(closure, stack),
-        *version_reasons(closure, stack.id, stack.reported),
         *_limits(closure),
     ]
     program = closure.program.facts
@@ -68,6 +69,19 @@ def judge(
     reasons = sorted(_merged(found), key=lambda r: (_ORDER[r.effect], -r.weight, -r.count, r.text))
     verdict = next((r.effect for r in reasons if r.effect is not Verdict.RUNS), Verdict.RUNS)
     return Judged(verdict=verdict, reasons=tuple(reasons))
+
+
+def _built_for(closure: Closure, stack: StackFacts, kernels: Sequence[FileKernels]) -> Iterator[Reason]:
+    """Yield what of the program's device code cannot be used, and for which newer CUDA it was built."""
+    code = any(visited.facts.code for visited in closure.visited)
+    if not code and not closure.needs:
+        return
+
+    yield from version_reasons(closure, stack.id, stack.reported)
+    if code:
+        from scripts.preflight.unusable import unusable  # noqa: PLC0415 - as above
+
+        yield from unusable(closure, stack, kernels)
 
 
 def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
@@ -333,7 +347,11 @@ def held_against(
     the program mentions.
     """
     covered = cover(examined.closure.needs, facts)
-    kernels = kernels_of(examined.closure, store, facts)
+    kernels: tuple[FileKernels, ...] = ()
+    if facts.ptx and any(visited.facts.device for visited in examined.closure.visited):
+        from scripts.preflight.unusable import kernels_of  # noqa: PLC0415 - as above
+
+        kernels = kernels_of(examined.closure, store, facts)
     if chosen and any(file.tally.missing for file in kernels):
         from scripts.preflight.kernel_advice import with_mentioned  # noqa: PLC0415 - most programs miss none
 

@@ -14,7 +14,7 @@ from scripts.bench.trials import HIGHER, LOWER
 from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
 from scripts.model import Outcome, StackKind
 from scripts.probing.catalogue import probes
-from scripts.probing.matrix import ProbeChange
+from scripts.probing.probe_matrix import ProbeChange
 
 if TYPE_CHECKING:
     from scripts.app.ab import AbResult
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scripts.app.probe import ProbeResult
     from scripts.app.run import RunResult
     from scripts.bench.judgement import Comparison, PairFinding
-    from scripts.probing.matrix import Score
+    from scripts.probing.probe_matrix import Score
 
 
 MARKS: Final = {
@@ -268,7 +268,7 @@ def show_verdict(c: Comparison, out: Out) -> None:
     finding = c.findings[c.primary]
     out.mark(VERDICT_MARKS.get(c.verdict, "unknown"), f"{c.verdict.value}: {sentence(c, finding)}")
     if c.verdict is CompareVerdict.INCONCLUSIVE:
-        apart = max(c.spreads.items(), key=lambda item: item[1])
+        apart = max(c.trials_apart.items(), key=lambda item: item[1])
         out.line(f"    Trials of {apart[0]} alone lie {apart[1]:.1f} % apart.")
     if not c.answers_known:
         out.line("    Whether the answers of these trials were right is not recorded.")

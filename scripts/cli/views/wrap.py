@@ -13,7 +13,7 @@ from scripts.cli.parse import typed
 if TYPE_CHECKING:
     from scripts.app.shim import ShimResult
     from scripts.app.unwrap import UnwrapResult
-    from scripts.app.wrap.wrap import WrapResult
+    from scripts.app.wrap import WrapResult
     from scripts.evidence.tracelog import Failure, Load, TableCheck, TraceSummary
     from scripts.placement.inspect import UndoReport
 

@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
+from scripts.app.known_facts import profile_of
 from scripts.app.stack_process import backend_notes, gpu_choice, hip_root_of, refuse_foreign_driver
-from scripts.app.wrap.observations import held_folder
-from scripts.app.wrap.profile import profile_of
-from scripts.app.wrap.wrap_types import (
+from scripts.app.wrap_observations import held_folder
+from scripts.app.wrap_result import (
     Inspect,
     Inspected,
     Placer,
@@ -51,11 +51,12 @@ from scripts.launch.program import find_program, parse_settings, parse_timeout
 from scripts.model import StackKind
 from scripts.osal.fs import read_bounded
 from scripts.osal.paths import current_folder, user_path
-from scripts.osal.processes import Command, LogTo
-from scripts.preflight.loading import Places
+from scripts.osal.processes import Command
 
 if TYPE_CHECKING:
-    from scripts.app.wrap.tracing import Tracing
+    from scripts.app.wrap_tracing import Tracing
+    from scripts.osal.output_log import LogTo
+    from scripts.preflight.loading import Places
 
 AUTO: Final = "auto"
 
@@ -156,7 +157,7 @@ def plan_run(
     )
     begun = read if known.args is None else replace(read, args=known.args)
     command, line = _command(ws, ready, choice.via, begun, environ, trace=trace is not None)
-    log = read.log or (LogTo(path=_copy_of_output(ws)) if request.expect_gpu else None)
+    log = read.log or (_log_to(_copy_of_output(ws)) if request.expect_gpu else None)
     shown = WrapResult(
         platform=ws.platform,
         program=read.program,
@@ -200,6 +201,13 @@ def _reporting(folder: Path | None) -> tuple[EnvChange, ...]:
     return (EnvChange(name=TORCH_REPORT, action="set", value=str(folder), why=why),)
 
 
+def _log_to(path: Path) -> LogTo:
+    """Say where a copy of the program's output goes."""
+    from scripts.osal.output_log import LogTo  # noqa: PLC0415 - most runs write none
+
+    return LogTo(path=path)
+
+
 def _copy_of_output(ws: Workspace) -> Path:
     """Name a file for a copy of the program's output that only --expect-gpu reads."""
     return ws.stage / "held" / f"output-{os.getpid()}.log"
@@ -212,7 +220,7 @@ def _choice(seen: Inspected, read: _Read) -> ViaChoice:
 
 def _tracing(ws: Workspace, ready: Staged, read: _Read) -> Tracing:
     """Plan a trace for the kind of program it is."""
-    from scripts.app.wrap.tracing import plan_tracing  # noqa: PLC0415 - most runs are not traced
+    from scripts.app.wrap_tracing import plan_tracing  # noqa: PLC0415 - most runs are not traced
 
     bits = BITS.get(_machine(read.program), 64)
     return plan_tracing(ws, ready, read.program, way=read.way, settings=read.settings, bits=bits)
@@ -240,7 +248,7 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
         settings=parse_settings(request.settings),
         way=_wanted_way(request),
         cwd=user_path(request.cwd, "--cwd") if request.cwd else here,
-        log=LogTo(path=user_path(request.log, "--log")) if request.log else None,
+        log=_log_to(user_path(request.log, "--log")) if request.log else None,
     )
 
 
@@ -368,7 +376,7 @@ def _placement(
 
 
 if sys.platform == "win32":
-    from scripts.osal.folder_aliases_windows import private_junction, short_name
+    from scripts.osal.ascii_alias_windows import private_junction, short_name
 
     def layer_folder(ws: Workspace, folder: Path) -> PureWindowsPath:
         """Return an ASCII path of ``folder``: itself, its 8.3 name, or a junction only this user can change.

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from scripts.app.context import Staged, Workspace
-from scripts.app.wrap.wrap_types import WrapPlacement
+from scripts.app.wrap_result import WrapPlacement
 from scripts.launch.profiles import cpu_words
 from scripts.model import StackKind
 from scripts.osal.fs import hash_file, read_bounded

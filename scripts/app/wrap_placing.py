@@ -13,11 +13,11 @@ from typing import Final
 from msgspec import Struct, field
 
 from scripts.app.context import Staged, Workspace, cache_of
-from scripts.app.wrap.wrap_types import WrapPlacement
+from scripts.app.wrap_result import WrapPlacement
 from scripts.errors import TargetError
 from scripts.model import RuntimeFile, StackKind
 from scripts.osal.fs import read_bounded
-from scripts.placement.layout import SHIMS, PlacementRegistry, RegistryEntry, fold
+from scripts.placement.layout import fold
 from scripts.placement.place import Placement as Placing
 from scripts.placement.place import Session, explain, place, placed
 from scripts.placement.plan import Deed, PlacementItem, PlacementPlan
@@ -25,6 +25,7 @@ from scripts.placement.status import PlacementStatus, placements
 from scripts.preflight.loading import Place, Places
 from scripts.serialize import JsonRecord
 from scripts.staging.runtimes import load_runtime
+from scripts.staging.state_folder import SHIMS, PlacementRegistry, RegistryEntry
 
 #: Bytes of a script of ours; a longer one is another's.
 LONGEST_SHIM: Final = 1024 * 1024

@@ -32,7 +32,7 @@ from scripts.errors import (
 from scripts.serialize import pick
 
 if TYPE_CHECKING:  # `status` needs what a placement reports, and none of these
-    from scripts.app.wrap.observations import GpuUse, HeldSettings, LoadedLibraries
+    from scripts.app.wrap_observations import GpuUse, HeldSettings, LoadedLibraries
     from scripts.evidence.tracelog import TraceSummary
     from scripts.launch.environ import EnvPlan
     from scripts.launch.injection import Via, ViaFacts

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from scripts.app.context import Workspace, staged_runtime
 from scripts.app.stack_process import noted_run
-from scripts.app.wrap.observations import (
+from scripts.app.wrap_observations import (
     gpu_use,
     is_cuda,
     loaded_libraries,
@@ -24,8 +24,8 @@ from scripts.app.wrap.observations import (
     read_held,
     wanted_in,
 )
-from scripts.app.wrap.plan import WrapPlan, WrapRequest, named_program, plan_run
-from scripts.app.wrap.wrap_types import (
+from scripts.app.wrap_plan import WrapPlan, WrapRequest, named_program, plan_run
+from scripts.app.wrap_result import (
     ExplainPlacement,
     Inspect,
     Placer,
@@ -189,7 +189,7 @@ def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
     for note in plan.shown.notes:
         ws.progress.note(note)
     if plan.trace is not None:
-        from scripts.app.wrap.tracing import make_folder  # noqa: PLC0415 - most runs are not traced
+        from scripts.app.wrap_tracing import make_folder  # noqa: PLC0415 - most runs are not traced
 
         make_folder(plan.trace.folder)
     if plan.held is not None and not make_held_folder(plan.held):
@@ -250,7 +250,7 @@ def _trace(plan: WrapPlan) -> TraceSummary | None:
     """Sum up what the layer has written, where it was asked to."""
     if plan.trace is None:
         return None
-    from scripts.app.wrap.tracing import read_trace  # noqa: PLC0415 - as above
+    from scripts.app.wrap_tracing import read_trace  # noqa: PLC0415 - as above
 
     return read_trace(plan.trace.folder, plan.shown.program, table=plan.ready.stack.ptx or "")
 

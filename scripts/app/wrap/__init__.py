@@ -1,1 +1,0 @@
-"""The use cases around running a program: plan, place, launch, trace."""
