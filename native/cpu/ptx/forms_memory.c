@@ -54,6 +54,8 @@ static bool form_load_store(struct decoder *d) {
     if (n->flags & F_VOLATILE) n->flags |= F_POLL;
     if (n->space == SPACE_PARAM && !d->f->entry) n->space = SPACE_LOCAL;
     if (d->op.part_count && !opcode_has(&d->op, "unified")) return unsupported(d);
+    bool plain = n->count == 1 && n->bytes == n->from && n->bytes < 16 && !(n->flags & F_ORDERED);
+    if (plain) n->kind = write ? K_STORE_PLAIN : K_LOAD_PLAIN;
     return address(d, where, n);
 }
 

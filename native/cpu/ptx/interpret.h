@@ -205,25 +205,35 @@ static bool load_uniform(struct warp *w, const struct ins *n) {
     return true;
 }
 
-static bool load_simple(struct warp *w, const struct ins *n) {
-    if (n->mode == SHARED_REG32) return n->bytes == 4 && load_shared_words(w, n);
-    return n->mode == ABSOLUTE && n->space != SPACE_SHARED && (n->bytes == 4 || n->bytes == 8) && load_uniform(w, n);
+/* Do the lanes access neighbours in memory that they may access? The usual case: it is one copy then. */
+static bool neighbours_located(struct warp *w, const struct ins *n, uint64_t *first) {
+    const words4 *base = (const words4 *)(const void *)at(w, n->a);
+    uint64_t low = base[0][0] + (uint64_t)n->imm, bytes = n->bytes;
+    words4 expected = base[0][0] + (words4){0, bytes, 2 * bytes, 3 * bytes}, apart = {0};
+    for (int k = 0; k < LANES / 4; k++) apart |= base[k] ^ expected, expected += 4 * bytes;
+    *first = low;
+    return !(apart[0] | apart[1] | apart[2] | apart[3]) && !(low & (bytes - 1)) && range_known(w, low, low + LANES * bytes) &&
+           n->space != SPACE_SHARED && !w->block->checker;
+}
+
+/* False when anything about the load is unusual. */
+static bool load_plainly(struct warp *w, const struct ins *n) {
+    uint64_t first;
+    switch (n->mode) {
+    case SHARED_REG32: return n->bytes == 4 && load_shared_words(w, n);
+    case FROM_REG64: return neighbours_located(w, n, &first) && (copy_lanes(at(w, n->d), (const void *)(uintptr_t)first, n->bytes), true);
+    case ABSOLUTE: return n->space != SPACE_SHARED && n->bytes >= 4 && load_uniform(w, n);
+    default: return false;
+    }
 }
 
 /* ins.from: bytes of the registers */
 static bool load(struct warp *w, const struct ins *n, uint32_t mask) {
     uint64_t from[LANES] __attribute__((aligned(32)));
-    if (mask == ALL_LANES && n->count == 1 && n->bytes == n->from && !n->flags && load_simple(w, n)) return true;
     if (!locate(w, n, mask, from, false)) return false;
     if (n->flags & F_POLL) w->polled = true;
     const uint32_t *list = w->block->launch->program->refs + n->list;
     bool ordered = n->flags & F_ORDERED && n->bytes < 16;
-    bool full = !ordered && mask == ALL_LANES && from[LANES - 1] - from[0] == (uint64_t)((LANES - 1) * n->bytes) && n->count == 1;
-    if (full && n->bytes == n->from && n->bytes < 16) {
-        uint64_t other = 0;
-        FOR_LANES other |= from[i] ^ (from[0] + (uint64_t)(i * n->bytes));
-        if (!other) return copy_lanes(at(w, n->d), (const void *)(uintptr_t)from[0], n->bytes), true;
-    }
     for (unsigned k = 0; k < n->count; k++) {
         u8 *d = at(w, n->count == 1 ? n->d : list[k]);
         if (n->bytes == n->from && !ordered) load_plain(d, from, mask, n->bytes, k * n->bytes);
@@ -250,6 +260,13 @@ static void store_plain(const u8 *s_, const uint64_t *to, uint32_t mask, unsigne
 #undef STORE
 }
 
+static bool store_plainly(struct warp *w, const struct ins *n) {
+    uint64_t first;
+    if (n->mode != FROM_REG64 || !neighbours_located(w, n, &first)) return false;
+    copy_lanes((void *)(uintptr_t)first, at(w, n->d), n->bytes);
+    return true;
+}
+
 static void store_ordered(const u8 *s, const uint64_t *to, uint32_t mask, unsigned bytes, unsigned step, unsigned offset) {
     EACH_LANE(i, mask) {
         uint64_t value = value_read(s + (size_t)step * i, bytes), address = to[i] + offset;
@@ -268,12 +285,6 @@ static bool store(struct warp *w, const struct ins *n, uint32_t mask) {
     bool ordered = n->flags & F_ORDERED && n->bytes < 16;
     if (n->flags & F_FENCE && !ordered) __atomic_thread_fence(__ATOMIC_RELEASE);
     const uint32_t *list = w->block->launch->program->refs + n->list;
-    bool full = !ordered && mask == ALL_LANES && n->count == 1 && n->bytes == n->from && n->bytes < 16;
-    if (full && to[LANES - 1] - to[0] == (uint64_t)((LANES - 1) * n->bytes)) {
-        uint64_t other = 0;
-        FOR_LANES other |= to[i] ^ (to[0] + (uint64_t)(i * n->bytes));
-        if (!other) return copy_lanes((void *)(uintptr_t)to[0], at(w, n->d), n->bytes), true;
-    }
     for (unsigned k = 0; k < n->count; k++)
         (ordered ? store_ordered : store_plain)(at(w, n->count == 1 ? n->d : list[k]), to, mask, n->bytes, n->from, k * n->bytes);
     return true;
@@ -366,9 +377,13 @@ static void run_group(struct warp *w) {
             if (mask != ALL_LANES) blend(at(w, n->d), w->scratch, mask, n->bytes);
             break;
         }
+        case K_LOAD_PLAIN:
+            if (mask == ALL_LANES && load_plainly(w, n)) break; /* fall through */
         case K_LOAD:
             if (load(w, n, mask)) break;
             return;
+        case K_STORE_PLAIN:
+            if (mask == ALL_LANES && store_plainly(w, n)) break; /* fall through */
         case K_STORE:
             if (store(w, n, mask)) break;
             return;

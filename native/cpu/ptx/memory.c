@@ -25,14 +25,6 @@ bool raise_error(struct warp *w, const struct ins *n, enum ptx_result result, ui
     return false;
 }
 
-bool range_known(const struct warp *w, uint64_t low, uint64_t high) {
-    const struct worker *k = w->block->worker;
-    if (high < low) return false;
-    for (int i = 0; i < RANGES; i++)
-        if (low >= k->known[i].begin && high <= k->known[i].end) return true;
-    return false;
-}
-
 static bool within(uint64_t address, uint64_t bytes, uint64_t begin, uint64_t size) {
     return address >= begin && address - begin <= size && size - (address - begin) >= bytes;
 }

@@ -32,7 +32,10 @@ enum flag {
 };
 
 /* What the loop does itself; everything else is a call of `run`. */
-enum kind { K_VEC, K_VEC_ROUNDED, K_COMPARE, K_SELECT, K_LOAD, K_STORE, K_BRANCH, K_RUN, K_END };
+enum kind { 
+    K_VEC, K_VEC_ROUNDED, K_COMPARE, K_SELECT, K_LOAD, K_LOAD_PLAIN /* one value a lane, as wide as its register, not ordered */,
+    K_STORE, K_STORE_PLAIN, K_BRANCH, K_RUN,
+};
 
 /* How a memory instruction forms its address; ins.mode. imm is added. */
 enum { SHARED_REG32 = 1, ABSOLUTE, FROM_REG64, FROM_REG32, FROM_FRAME };
