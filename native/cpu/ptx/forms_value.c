@@ -240,6 +240,7 @@ static bool emit_pack(struct decoder *d, const struct operand *whole, const stru
     enum type part = each == 1 ? T_B8 : each == 2 ? T_B16 : each == 4 ? T_B32 : T_B64;
     for (uint32_t i = 0; i < parts->count; i++) {
         const struct operand *e = &d->elements[parts->first + i];
+        if (e->kind == O_SPECIAL && each < 4) return unsupported(d);
         if (unpack ? !destination_any(d, e, part, &refs[i], &bytes) : !source(d, e, part, &refs[i])) return false;
         if (bytes != each && unpack && e->kind != O_SINK) return bad(d, PTX_INVALID_PTX, "a register of the vector has the wrong size");
     }
@@ -271,25 +272,31 @@ static bool emit_move(struct decoder *d, const struct operand *to, const struct 
     return true;
 }
 
+/* mov.vN, through copies: the same registers may be on both sides. A single source goes into the first, and
+ * the others are 0: so an H200 does it. */
+static bool emit_vector_move(struct decoder *d, const struct operand *to, const struct operand *from, enum type type) {
+    uint32_t count = d->op.vector;
+    if (to->kind != O_VECTOR || to->count != count || (from->kind == O_VECTOR && from->count != count)) return unsupported(d);
+    struct operand copies[VECTOR_MOST], zero = {.kind = O_NUMBER, .number = {.kind = NUMBER_INTEGER}};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct operand *one = from->kind == O_VECTOR ? &d->elements[from->first + i] : i ? &zero : from;
+        copies[i] = (struct operand){.kind = O_REGISTER, .type = (uint8_t)type, .at = register_new(d, TYPES[type].bytes)};
+        if (!emit_move(d, &copies[i], one, type)) return false;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!emit_move(d, &d->elements[to->first + i], &copies[i], type)) return false;
+    return true;
+}
+
 static bool form_mov(struct decoder *d) {
     if (opcode_has(&d->op, "pred")) return emit_predicate_logic(d, LOGIC_MOV);
     if (!needs(d, 2, 2, 1)) return false;
     struct operand *to = &d->operands[0], *from = &d->operands[1];
     enum type type = d->op.types[0];
     if (d->op.part_count) return unsupported(d);
-    if (to->kind == O_VECTOR && from->kind == O_VECTOR) { /* through copies: the same registers may be on both sides */
-        ref copies[VECTOR_MOST];
-        if (to->count != from->count) return unsupported(d);
-        for (uint32_t i = 0; i < to->count; i++) {
-            struct operand copy = {.kind = O_REGISTER, .type = (uint8_t)type, .at = copies[i] = register_new(d, TYPES[type].bytes)};
-            if (!emit_move(d, &copy, &d->elements[from->first + i], type)) return false;
-            d->elements[from->first + i] = copy;
-        }
-        for (uint32_t i = 0; i < to->count; i++)
-            if (!emit_move(d, &d->elements[to->first + i], &d->elements[from->first + i], type)) return false;
-        return true;
-    }
-    if (d->op.vector == 1 && (to->kind == O_VECTOR || from->kind == O_VECTOR))
+    if (d->op.vector > 1) return emit_vector_move(d, to, from, type);
+    if (to->kind == O_VECTOR && from->kind == O_VECTOR) return unsupported(d);
+    if (to->kind == O_VECTOR || from->kind == O_VECTOR)
         return to->kind == O_VECTOR ? emit_pack(d, from, to, type, true) : emit_pack(d, to, from, type, false);
     if (type == T_B128 && to->kind == O_REGISTER && from->kind == O_REGISTER) {
         ref a, b;

@@ -102,14 +102,19 @@ static bool range_member(struct decoder *d, struct word name, struct operand *o)
     return false;
 }
 
+/* x, y, z, w or r, g, b, a; 8: neither */
+static uint32_t component_index(char c) {
+    static const char NAMES[] = "xyzwrgba";
+    const char *found = strchr(NAMES, c);
+    return found ? (uint32_t)(found - NAMES) & 3 : 8;
+}
+
 static bool component(struct decoder *d, struct operand *o) {
     if (d->t.at >= d->t.end || *d->t.at != '.') return true;
     struct text before = d->t;
     struct word w = text_dotted(&d->t);
     if (o->kind == O_REGISTER && w.size == 2 && o->symbol->count > 1) {
-        static const char NAMES[] = "xyzwrgba";
-        const char *found = strchr(NAMES, w.at[1]);
-        uint32_t index = found ? (uint32_t)(found - NAMES) & 3 : 8;
+        uint32_t index = component_index(w.at[1]);
         if (index >= o->symbol->count) return no_operand(d);
         o->at = o->symbol->members[o->first + index];
         o->count = 1;
@@ -138,6 +143,28 @@ static bool register_operand(struct decoder *d, struct operand *o) {
     return true;
 }
 
+static bool special_operand(struct decoder *d, struct operand *o) {
+    bool vector;
+    enum special first = special_named(o->name, &vector);
+    if (!first) return bad(d, *o->name.at == '%' ? PTX_UNSUPPORTED : PTX_INVALID_PTX, "the register %.*s is not known", (int)(o->name.size < 100 ? o->name.size : 100), o->name.at);
+    o->kind = O_SPECIAL;
+    o->special = (uint8_t)first;
+    if (!vector) return true;
+    if (d->t.at < d->t.end && *d->t.at == '.') {
+        struct word w = text_dotted(&d->t);
+        uint32_t index = w.size == 2 ? component_index(w.at[1]) : 8;
+        o->special = (uint8_t)special_component(first, index);
+        return index < 4 || no_operand(d);
+    }
+    if (d->element_count + 4 > OPERANDS * VECTOR_MOST) return no_operand(d);
+    o->kind = O_VECTOR;
+    o->count = 4;
+    o->first = d->element_count;
+    for (uint32_t i = 0; i < 4; i++)
+        d->elements[d->element_count++] = (struct operand){.kind = O_SPECIAL, .special = (uint8_t)special_component(first, i), .name = o->name};
+    return true;
+}
+
 static bool named_operand(struct decoder *d, struct operand *o) {
     struct word w = text_name(&d->t);
     o->name = w;
@@ -148,18 +175,7 @@ static bool named_operand(struct decoder *d, struct operand *o) {
         return register_operand(d, o);
     }
     if (!s && range_member(d, w, o)) return register_operand(d, o);
-    if (!s && (*w.at == '%' || word_is(w, "WARP_SZ"))) {
-        struct word whole = w;
-        if (d->t.at < d->t.end && *d->t.at == '.') {
-            struct text before = d->t;
-            struct word dot = text_dotted(&d->t);
-            if (dot.size == 2) whole.size += 2;
-            else d->t = before;
-        }
-        enum special special = special_named(whole);
-        if (special) return o->kind = O_SPECIAL, o->special = (uint8_t)special, true;
-        return bad(d, *w.at == '%' ? PTX_UNSUPPORTED : PTX_INVALID_PTX, "the register %.*s is not known", (int)(w.size < 100 ? w.size : 100), w.at);
-    }
+    if (!s && (*w.at == '%' || word_is(w, "WARP_SZ"))) return special_operand(d, o);
     if (s && s->kind == SYMBOL_VARIABLE) o->kind = O_VARIABLE, o->symbol = s, o->variable = s->variable;
     else if (s) o->kind = O_LABEL, o->symbol = s;
     else if ((o->variable = unit_variable(d->u, w))) o->kind = O_VARIABLE;

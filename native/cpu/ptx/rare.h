@@ -72,7 +72,7 @@ enum special {
     S_GLOBALTIMER, S_GLOBALTIMER_LO, S_GLOBALTIMER_HI, S_LANEMASK_EQ, S_LANEMASK_LT, S_LANEMASK_LE, S_LANEMASK_GT,
     S_LANEMASK_GE, S_WARP_SZ, S_ZERO, S_ONE, S_DYNAMIC_SHARED, S_TOTAL_SHARED, S_GRID_LOW, S_GRID_HIGH, S_COUNT
 };
-enum special special_named(struct word w);
-bool special_is_64(enum special s);
+enum special special_named(struct word w, bool *vector);
+enum special special_component(enum special first, uint32_t index); /* x, y, z or w of a vector */
 
 #endif
