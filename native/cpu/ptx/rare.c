@@ -219,8 +219,6 @@ static bool has_avx2(void) {
 static struct names vec_names, compare_names;
 static const struct operations *chosen;
 
-static struct word word_of(const char *s) { return (struct word){s, (uint32_t)strlen(s)}; }
-
 const struct operations *operations(void) {
     const struct operations *o = __atomic_load_n(&chosen, __ATOMIC_ACQUIRE);
     if (o) return o;

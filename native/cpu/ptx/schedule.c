@@ -267,7 +267,7 @@ void blocks_run(struct worker *k) {
             at = &b->next;
         }
         spun = ended ? 0 : spun + 1;
-        if (spun > PATIENCE) host_yield();
+        if (spun > PATIENCE) host_pause();
         /* Blocks that spin may wait for one that has not begun. */
         if (spun && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted++;
         if (ended && !l->asked->cooperative) wanted = count ? count : 1;
