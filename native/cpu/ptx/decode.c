@@ -30,19 +30,6 @@ bool bad_instruction(struct decoder *d, const char *problem) { return bad_name(d
 bool unsupported(struct decoder *d) { return bad_name(d, PTX_UNSUPPORTED, "the instruction", d->op.whole, "is not supported"); }
 bool no_memory(struct decoder *d) { return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel"); }
 
-bool grow(void *array, uint32_t *room, uint32_t needed, size_t size) {
-    if (needed <= *room) return true;
-    uint32_t more = *room ? 2 * *room : 64;
-    while (more < needed) more *= 2;
-    void *old;
-    memcpy(&old, array, sizeof old);
-    void *grown = realloc(old, more * size);
-    if (!grown) return false;
-    memcpy(array, &grown, sizeof grown);
-    *room = more;
-    return true;
-}
-
 void *keep(struct decoder *d, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
     size_t room = bytes > sizeof d->chunks->bytes ? bytes : sizeof d->chunks->bytes;

@@ -93,7 +93,6 @@ bool bad_instruction(struct decoder *d, const char *problem);
 bool unsupported(struct decoder *d);
 bool no_memory(struct decoder *d);
 void *keep(struct decoder *d, size_t bytes);
-bool grow(void *array, uint32_t *room, uint32_t needed, size_t size); /* array: address of a pointer */
 
 struct ins *emit(struct decoder *d, enum kind kind);
 struct ins *emit_run(struct decoder *d, run_fn run);
@@ -132,7 +131,8 @@ bool operands_between(struct decoder *d, uint32_t least, uint32_t most);
  * `target`), its type (h, w, l, q: 2 to 16 bytes; f, d; p: a predicate; 0, 1: the opcode's), and where a predicate may stand
  * behind it as in `d|p`, the field of that. NULL after an error. */
 struct ins *emit_form(struct decoder *d, run_fn run, const char *form);
-bool emit_operation(struct decoder *d, const struct vec_op *v);
+/* Put the registers of a vector, or a single one, into the program's list. */
+bool list_registers(struct decoder *d, const struct operand *o, enum type type, bool write, uint32_t *count);
 bool form_operation(struct decoder *d); /* found by name among the vector operations */
 bool instruction_decode(struct decoder *d);
 

@@ -54,6 +54,18 @@ struct ins *emit_form(struct decoder *d, run_fn run, const char *form) {
     return n;
 }
 
+bool list_registers(struct decoder *d, const struct operand *o, enum type type, bool write, uint32_t *count) {
+    ref refs[VECTOR_MOST];
+    *count = o->kind == O_VECTOR ? o->count : 1;
+    for (uint32_t i = 0; i < *count; i++) {
+        const struct operand *e = o->kind == O_VECTOR ? &d->elements[o->first + i] : o;
+        if (!(write ? destination : source)(d, e, type, &refs[i])) return false;
+    }
+    for (uint32_t i = 0; i < *count; i++)
+        if (!list_put(d, refs[i])) return false;
+    return true;
+}
+
 /* ---- operations on 32 lanes, by their name in the tables ---- */
 
 static bool append(char *out, size_t room, struct word w) {
@@ -86,7 +98,7 @@ static bool operation_name(struct decoder *d, char *out, size_t room) {
     return right;
 }
 
-bool emit_operation(struct decoder *d, const struct vec_op *v) {
+static bool emit_operation(struct decoder *d, const struct vec_op *v) {
     struct ins read = {0};
     uint32_t count = (uint32_t)strlen(v->signature);
     if (!operands_between(d, count, count)) return false;
@@ -102,10 +114,33 @@ bool emit_operation(struct decoder *d, const struct vec_op *v) {
     return true;
 }
 
+/* f16, bf16, f32x2, and f32 with .ftz: by the operation on singles. */
+static bool emit_by_singles(struct decoder *d, enum singles by) {
+    static const char *const OPERANDS[] = {"", "", "d0 a0", "d0 a0 b0", "d0 a0 b0 c0"};
+    struct opcode whole = d->op;
+    bool small = by == SINGLES_HALF || by == SINGLES_BRAIN, fused = word_choice(whole.base, "fma mad") >= 0;
+    const char *known = small ? "add sub mul fma mad min max ex2 tanh neg abs" : "add sub mul fma mad";
+    if (whole.types[0] != T_F32 && (word_choice(whole.base, known) < 0 || d->operand_count > (fused ? 4u : 3u))) return unsupported(d);
+    char name[96];
+    if (small && fused) d->op.base = word_of("fma_odd");
+    d->op.types[0] = T_F32, d->op.flags &= ~(uint32_t)F_FTZ;
+    const struct vec_op *v = operation_name(d, name, sizeof name) ? vec_named(name) : NULL;
+    d->op = whole;
+    if (!v) return unsupported(d);
+    struct ins *n = emit_form(d, NULL, OPERANDS[strlen(v->signature)]);
+    if (!n) return false;
+    n->rounding = whole.rounding;
+    n->kind = n->rounding != ROUND_NEAREST || n->flags & (F_SAT | F_RELU) ? K_VEC_ROUNDED : K_VEC;
+    n->vec = operations()->by_singles[by], n->imm = v - operations()->vec;
+    return true;
+}
+
 bool form_operation(struct decoder *d) {
     char name[96];
     if (d->op.carry) return form_carry(d);
     const struct vec_op *v = operation_name(d, name, sizeof name) ? vec_named(name) : NULL;
+    enum singles by = d->op.type_count == 1 ? singles_of(d->op.types[0], d->op.flags) : SINGLES_COUNT;
+    if (!v && by != SINGLES_COUNT) return emit_by_singles(d, by);
     return v ? emit_operation(d, v) : unsupported(d);
 }
 

@@ -59,26 +59,13 @@ static bool form_elect(struct decoder *d) { return emit_form(d, run_elect, "dw|p
 
 /* ---- matrices ---- */
 
-static bool put_registers(struct decoder *d, const struct operand *o, enum type type, bool write, uint32_t *count) {
-    ref refs[VECTOR_MOST];
-    uint32_t many = o->kind == O_VECTOR ? o->count : 1;
-    for (uint32_t i = 0; i < many; i++) {
-        const struct operand *e = o->kind == O_VECTOR ? &d->elements[o->first + i] : o;
-        if (!(write ? destination(d, e, type, &refs[i]) : source(d, e, type, &refs[i]))) return false;
-    }
-    for (uint32_t i = 0; i < many; i++)
-        if (!list_put(d, refs[i])) return false;
-    *count = many;
-    return true;
-}
-
 /* ldmatrix, stmatrix .m8n8.xN{.trans}.b16 */
 static bool form_matrix_memory(struct decoder *d) {
     bool write = base_is(d, "stmatrix");
     if (!opcode_has(&d->op, "m8n8") || !operands_between(d, 2, 2) || d->op.types[0] != T_B16) return unsupported(d);
     int which = opcode_choice(&d->op, "x1 x2 x4");
     uint32_t many = 1u << which, count;
-    if (which < 0 || !put_registers(d, &d->operands[write], T_B32, !write, &count) || count != many) return unsupported(d);
+    if (which < 0 || !list_registers(d, &d->operands[write], T_B32, !write, &count) || count != many) return unsupported(d);
     struct ins *n = emit_run(d, write ? run_matrix_store : run_matrix_load);
     n->list = d->p->ref_count - count, n->count = (uint8_t)many, n->bytes = 16, n->space = d->op.space;
     n->flags = opcode_has(&d->op, "trans") ? F_TRANS : 0;
@@ -126,7 +113,7 @@ static bool form_mma(struct decoder *d) {
     bool wide = accumulate == T_F64;
     uint32_t counts[4], at;
     for (int k = 0; k < 4; k++)
-        if (!put_registers(d, &d->operands[k], wide ? T_B64 : T_B32, k == 0, &counts[k])) return false;
+        if (!list_registers(d, &d->operands[k], wide ? T_B64 : T_B32, k == 0, &counts[k])) return false;
     at = d->p->ref_count - counts[0] - counts[1] - counts[2] - counts[3];
     uint32_t each = wide ? 1 : 32 / m.bits, results = m.m * m.n / 32 / (accumulate == T_F16 ? 2 : 1);
     if (counts[0] != results || counts[3] != results || counts[1] != m.m * m.k / 32 / each || counts[2] != m.n * m.k / 32 / each)

@@ -44,9 +44,8 @@ static const struct compare_op *comparison(struct decoder *d, enum type type) {
     int other = kind == 'u' ? word_choice(w, "lo ls hi hs") : -1;
     if (other >= 0) w = word_of(UNSIGNED[other]);
     if (kind == 'b' && word_choice(w, "eq ne") < 0) return NULL;
-    const char *plain = type == T_F16X2 ? "f16" : type == T_BF16X2 ? "bf16" : TYPES[type].name;
-    const char *before = type == T_F32 && d->op.flags & F_FTZ ? "ftz." : "";
-    snprintf(name, sizeof name, "%.*s.%s%s", (int)(w.size < 20 ? w.size : 20), w.at, before, plain);
+    const char *compared = TYPES[singles_of(type, 0) == SINGLES_COUNT ? type : T_F32].name;
+    snprintf(name, sizeof name, "%.*s.%s", (int)(w.size < 20 ? w.size : 20), w.at, compared);
     if (kind == 'b') name[3] = 'u'; /* bits compare as numbers do */
     return compare_named(name);
 }
@@ -67,7 +66,7 @@ static bool form_setp(struct decoder *d) {
     enum type type = d->op.types[0];
     bool pair = type == T_F16X2 || type == T_BF16X2;
     struct ins *n = emit_comparison(d, run_compare_pair, type, "dp|e a0 b0", "dp|e a0 b0 cp");
-    if (n && !pair) n->kind = K_COMPARE, n->compare = operations()->compare[n->imm].run;
+    if (n && !pair) n->kind = K_COMPARE, n->compare = compare_of(type, n);
     return n != NULL;
 }
 
@@ -79,7 +78,7 @@ static bool form_set(struct decoder *d) {
 
 static bool form_testp(struct decoder *d) {
     const struct compare_op *op = comparison(d, d->op.types[0]);
-    if (!op) return unsupported(d);
+    if (!op || (d->op.types[0] != T_F32 && d->op.types[0] != T_F64)) return unsupported(d);
     struct ins *n = emit_form(d, NULL, "dp a0");
     if (n) n->kind = K_COMPARE, n->b = n->a, n->compare = op->run;
     return n != NULL;
@@ -104,22 +103,16 @@ static bool form_slct(struct decoder *d) {
 /* ---- moves ---- */
 
 static bool emit_pack(struct decoder *d, const struct operand *whole, const struct operand *parts, enum type type, bool unpack) {
-    unsigned each = TYPES[type].bytes / (parts->count ? parts->count : 1), bytes;
-    ref to, refs[VECTOR_MOST];
-    if (each * parts->count != TYPES[type].bytes || !each) return unsupported(d);
-    enum type part = each == 1 ? T_B8 : each == 2 ? T_B16 : each == 4 ? T_B32 : T_B64;
-    for (uint32_t i = 0; i < parts->count; i++) {
-        const struct operand *e = &d->elements[parts->first + i];
-        if (e->kind == O_SPECIAL && each < 4) return unsupported(d);
-        if (unpack ? !destination_any(d, e, part, &refs[i], &bytes) : !source(d, e, part, &refs[i])) return false;
-        if (bytes != each && unpack && e->kind != O_SINK) return bad(d, PTX_INVALID_PTX, "a register of the vector has the wrong size");
-    }
+    static const uint8_t PARTS_OF[] = {[1] = T_B8, [2] = T_B16, [4] = T_B32, [8] = T_B64};
+    unsigned each = TYPES[type].bytes / parts->count;
+    ref to;
+    if (each * parts->count != TYPES[type].bytes || each > 8 || !PARTS_OF[each]) return unsupported(d);
+    if (each < 4 && d->elements[parts->first].kind == O_SPECIAL) return unsupported(d);
     if (unpack ? !source(d, whole, type, &to) : !destination(d, whole, type, &to)) return false;
-    uint32_t list = d->p->ref_count;
-    for (uint32_t i = 0; i < parts->count; i++)
-        if (!list_put(d, refs[i])) return false;
+    uint32_t list = d->p->ref_count, count;
+    if (!list_registers(d, parts, (enum type)PARTS_OF[each], unpack, &count)) return false;
     struct ins *n = emit_run(d, run_pack);
-    n->d = to, n->list = list, n->count = (uint8_t)parts->count;
+    n->d = to, n->list = list, n->count = (uint8_t)count;
     n->bytes = (uint8_t)each, n->from = TYPES[type].bytes, n->mode = unpack;
     return true;
 }
@@ -168,13 +161,6 @@ static bool form_mov(struct decoder *d) {
     if (to->kind == O_VECTOR && from->kind == O_VECTOR) return unsupported(d);
     if (to->kind == O_VECTOR || from->kind == O_VECTOR)
         return to->kind == O_VECTOR ? emit_pack(d, from, to, type, true) : emit_pack(d, to, from, type, false);
-    if (type == T_B128 && to->kind == O_REGISTER && from->kind == O_REGISTER) {
-        ref a, b;
-        if (!source(d, from, type, &a) || !destination(d, to, type, &b) || !list_put(d, a)) return false;
-        struct ins *n = emit_run(d, run_pack);
-        n->d = b, n->list = d->p->ref_count - 1, n->bytes = n->from = 16;
-        return true;
-    }
     return emit_move(d, to, from, type);
 }
 
@@ -223,6 +209,16 @@ static bool form_prmt(struct decoder *d) {
     if (mode) d->op.part_count = 0;
     if (!form_operation(d)) return false;
     d->p->ins[d->p->size - 1].mode = (uint8_t)mode;
+    return true;
+}
+
+/* dp4a, dp2a: ins.mode says which factors have a sign */
+static bool form_dot(struct decoder *d) {
+    int a = word_choice(word_of(TYPES[d->op.types[0]].name), "u32 s32"), b = word_choice(word_of(TYPES[d->op.types[1]].name), "u32 s32");
+    if (a < 0 || b < 0 || d->op.type_count != 2) return unsupported(d);
+    d->op.type_count = 0;
+    if (!form_operation(d)) return false;
+    d->p->ins[d->p->size - 1].mode = (uint8_t)(a | b << 1);
     return true;
 }
 
@@ -280,7 +276,7 @@ static bool form_mapa(struct decoder *d) {
 const struct form FORMS_VALUE[] = {
     {"mov", form_mov}, {"cvt", form_cvt}, {"setp", form_setp}, {"set", form_set}, {"selp", form_selp}, {"slct", form_slct},
     {"testp", form_testp}, {"addc", form_carry}, {"subc", form_carry}, {"madc", form_carry}, {"and", form_logic},
-    {"or", form_logic}, {"xor", form_logic}, {"not", form_logic}, {"bfi", form_bfi}, {"prmt", form_prmt}, {"lop3", form_lop3},
+    {"or", form_logic}, {"xor", form_logic}, {"not", form_logic}, {"bfi", form_bfi}, {"prmt", form_prmt}, {"dp4a", form_dot}, {"dp2a", form_dot}, {"lop3", form_lop3},
     {"cvta", form_cvta}, {"isspacep", form_isspacep}, {"mapa", form_mapa}, {"getctarank", form_mapa},
     {NULL, NULL},
 };

@@ -34,11 +34,7 @@ static uint32_t heap_count, heap_room;
 
 bool heap_add(void *memory, size_t bytes) {
     engine_lock();
-    if (heap_count == heap_room) {
-        struct heap_block *grown = realloc(heap, (heap_room ? 2 * heap_room : 64) * sizeof *grown);
-        if (grown) heap = grown, heap_room = heap_room ? 2 * heap_room : 64;
-    }
-    bool right = heap_count < heap_room;
+    bool right = grow(&heap, &heap_room, heap_count + 1, sizeof *heap);
     if (right) heap[heap_count++] = (struct heap_block){memory, bytes};
     engine_unlock();
     return right;

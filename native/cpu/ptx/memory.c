@@ -140,7 +140,6 @@ bool run_is_space(struct warp *w, const struct ins *n, uint32_t mask) {
                                            : !shared && !local && !param && !constant_contains(b->launch->function, address);
         yes |= is ? 1u << i : 0;
     }
-    uint32_t *p = predicate_at(w, n->d);
-    *p = (*p & ~mask) | yes;
+    predicate_set(w, n->d, mask, yes);
     return true;
 }

@@ -20,7 +20,17 @@ struct frame {
     uint8_t *registers;
 };
 
-enum { PARKED_NOT, PARKED_COLLECTIVE, PARKED_BARRIER };
+/* What registers and memory hold, whatever type it had before. */
+typedef uint8_t u8 __attribute__((may_alias));
+typedef int8_t s8 __attribute__((may_alias));
+typedef uint16_t u16 __attribute__((may_alias));
+typedef int16_t s16 __attribute__((may_alias));
+typedef uint32_t u32 __attribute__((may_alias));
+typedef int32_t s32 __attribute__((may_alias));
+typedef uint64_t u64 __attribute__((may_alias));
+typedef int64_t s64 __attribute__((may_alias));
+typedef float f32 __attribute__((may_alias));
+typedef double f64 __attribute__((may_alias));
 
 struct warp {
     uint8_t *base[2]; /* registers of the running frame, constants */
@@ -110,7 +120,12 @@ static inline uint32_t predicate(const struct warp *w, ref r) {
     memcpy(&bits, at(w, r), 4);
     return r & REF_NOT ? ~bits : bits;
 }
-static inline uint32_t *predicate_at(const struct warp *w, ref r) { return (uint32_t *)(void *)at(w, r); }
+static inline void predicate_set(const struct warp *w, ref r, uint32_t lanes, uint32_t bits) {
+    uint32_t old;
+    memcpy(&old, at(w, r), 4);
+    old = (old & ~lanes) | (bits & lanes);
+    memcpy(at(w, r), &old, 4);
+}
 
 /* Is this inside an allocation met before? */
 static inline bool range_known(const struct warp *w, uint64_t low, uint64_t high) {
@@ -123,25 +138,29 @@ static inline bool range_known(const struct warp *w, uint64_t low, uint64_t high
 
 static inline bool launch_stopped(const struct launch *l) { return __atomic_load_n(&l->stop, __ATOMIC_RELAXED); }
 
-/* A value of 1, 2, 4 or (for any other size) 8 bytes. Sizes are told apart: compilers copy unknown ones slowly. */
-static inline uint64_t value_read(const void *from, unsigned bytes) {
-    uint64_t eight;
-    uint32_t four;
-    uint16_t two;
-    switch (bytes) {
-    case 1: return *(const uint8_t *)from;
-    case 2: return memcpy(&two, from, 2), two;
-    case 4: return memcpy(&four, from, 4), four;
-    default: return memcpy(&eight, from, 8), eight;
+/* Do it with the unsigned type of 1, 2, 4 or (for any other size) 8 bytes. Sizes are told apart: compilers copy unknown
+ * ones slowly. */
+#define BY_SIZE(bytes, DO)             \
+    switch (bytes) {                   \
+    case 1: DO(u8); break;        \
+    case 2: DO(u16); break;       \
+    case 4: DO(u32); break;       \
+    default: DO(u64);             \
     }
+
+static inline uint64_t value_read(const void *from, unsigned bytes) {
+#define READ(T)                                   \
+    {                                             \
+        T value;                                  \
+        return memcpy(&value, from, sizeof value), value; \
+    }
+    BY_SIZE(bytes, READ)
+#undef READ
 }
 static inline void value_write(void *to, unsigned bytes, uint64_t value) {
-    switch (bytes) {
-    case 1: memcpy(to, &value, 1); break;
-    case 2: memcpy(to, &value, 2); break;
-    case 4: memcpy(to, &value, 4); break;
-    default: memcpy(to, &value, 8); break;
-    }
+#define WRITE(T) memcpy(to, &value, sizeof(T))
+    BY_SIZE(bytes, WRITE)
+#undef WRITE
 }
 static inline uint64_t lane_get(const struct warp *w, ref r, unsigned bytes, int lane) {
     return value_read(at(w, r) + (size_t)bytes * (unsigned)lane, bytes);
