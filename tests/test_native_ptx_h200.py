@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.native_cpu import no_compiler
-from tests.native_ptx import Module
+from tests.native_ptx import HEAD, Module, PtxError
+from tests.native_ptx import module as module_of
 from tools.ptx_cases import Form, bits_of, every_form, module_text
 
 pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")]
@@ -63,3 +64,57 @@ def test_the_engine_gives_the_bits_of_a_gpu(name: str, inputs: tuple[int, ...], 
         module.launch("k0", [out, *columns, np.uint32(1)], grid=(1, 1, 1), block=(32, 1, 1))
     assert int(out[0]) == bits
     assert form.compute(*inputs) == bits
+
+
+#: Moves of vectors and what thread (1, 2, 1) of block (2, 1, 1) then has in %a to %d.
+MOVES: dict[str, tuple[int, int, int, int]] = {
+    "mov.v4.u32 {%a, %b, %c, %d}, %tid;": (1, 2, 1, 0),
+    "mov.v4.b32 {%a, %b, %c, %d}, %ntid;": (2, 3, 2, 0),
+    "mov.v4.s32 %v, %ctaid; mov.v4.u32 {%a, %b, %c, %d}, %v;": (2, 1, 1, 0),
+    "mov.v4.u32 %v, %nctaid; mov.u32 %a, %v.r; mov.u32 %b, %v.g; mov.u32 %c, %v.b; mov.u32 %d, %v.a;": (3, 2, 2, 0),
+    "mov.v4.u32 {%a, %b, %c, %d}, %clusterid;": (2, 1, 1, 0),
+    "mov.v4.u32 {%a, %b, %c, %d}, %nclusterid;": (3, 2, 2, 0),
+    "mov.v4.u32 {%a, %b, %c, %d}, %cluster_ctaid;": (0, 0, 0, 0),
+    "mov.v4.u32 {%a, %b, %c, %d}, %cluster_nctaid;": (1, 1, 1, 0),
+    "mov.u32 %a, %tid.w; mov.u32 %b, %ntid.w; mov.u32 %c, %ctaid.w; mov.u32 %d, %nctaid.w;": (0, 0, 0, 0),
+    "mov.u32 %a, %tid.r; mov.u32 %b, %tid.g; mov.u32 %c, %tid.b; mov.u32 %d, %tid.a;": (1, 2, 1, 0),
+    "mov.v4.u16 {%h0, %h1, %h2, %h3}, %tid; cvt.u32.u16 %a, %h0; cvt.u32.u16 %b, %h1; cvt.u32.u16 %c, %h2; cvt.u32.u16 %d, %h3;": (1, 2, 1, 0),
+    "mov.u16 %h0, %ctaid.x; cvt.u32.u16 %a, %h0; mov.v2.u32 {%b, _}, {%a, %a}; mov.u32 %c, 5; mov.v2.u32 {_, %d}, %nwarpid;": (2, 2, 5, 0),
+    "mov.v4.u32 {%a, %b, %c, %d}, 7;": (7, 0, 0, 0),
+    "mov.u32 %a, 9; mov.v4.u32 {%d, %c, %b, %a}, %a;": (0, 0, 0, 9),
+    "mov.v4.u32 {%a, %b, %c, _}, {%tid.x, %tid.y, %tid.z, %laneid}; mov.u32 %d, 1;": (1, 2, 1, 1),
+    "mov.v4.u32 {%a, %b, %c, %d}, {4, 3, 2, 1}; mov.v4.u32 {%a, %b, %c, %d}, {%d, %c, %b, %a};": (1, 2, 3, 4),
+}  # fmt: skip
+
+
+def test_vectors_move_as_on_a_gpu() -> None:
+    sums = "".join(
+        f"mov.u32 %a, %{name}.{k}; add.u32 %s, %s, %a; " for name in ("tid", "ctaid") for k in "xyz"
+    )
+    moves = "\n".join(
+        f"{move} st.global.v4.u32 [%out+{16 * k}], {{%a, %b, %c, %d}};" for k, move in enumerate(MOVES)
+    )
+    text = f"""{HEAD}.visible .entry k(.param .u64 out) {{
+      .reg .pred %p; .reg .b16 %h<4>; .reg .b32 %a, %b, %c, %d, %s; .reg .v4 .u32 %v; .reg .b64 %out;
+      ld.param.u64 %out, [out]; mov.u32 %s, 0; {sums} setp.ne.u32 %p, %s, 8; @%p ret;
+      {moves} ret; }}"""
+    out = np.zeros((len(MOVES) + 1, 4), np.uint32)
+    out = out.ravel()[-out.ctypes.data % 16 // 4 :][: 4 * len(MOVES)].reshape(-1, 4)  # vectors are aligned
+    with Module(text) as loaded:
+        loaded.launch("k", [out], grid=(3, 2, 2), block=(2, 3, 2))
+    assert {move: tuple(map(int, row)) for move, row in zip(MOVES, out, strict=True)} == MOVES
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        "mov.v2.u32 {%r0, %r1}, %tid;",
+        "mov.u32 %r0, %tid;",
+        "mov.u32 {%r0, %r1, %r2, %r3}, %tid;",
+        "mov.u32 %r0, %tid.q;",
+        "mov.v4.u32 %r0, %tid;",
+    ],
+)
+def test_moves_that_no_assembler_takes_are_refused(move: str) -> None:
+    with Module(module_of(move)) as loaded, pytest.raises(PtxError, match=r"mov|the wrong|%tid"):
+        loaded.launch("k", [np.zeros(4, np.uint32), np.zeros(4, np.uint32)])

@@ -31,7 +31,7 @@ static uint16_t combine_small(const struct ins *n, bool brain, uint16_t old, uin
 static uint64_t combine(const struct ins *n, uint64_t old, uint64_t b, uint64_t c) {
     if (n->rounding == CAS) return old == b ? c : old;
     if (n->rounding == EXCH) return b;
-    bool brain = n->type == T_BF16 || n->type == T_BF16X2;
+    bool brain = type_is_brain(n->type);
     switch (n->type) {
     case T_F32: {
         float x = float32((uint32_t)old), y = float32((uint32_t)b);
@@ -149,9 +149,6 @@ bool run_mbarrier(struct warp *w, const struct ins *n, uint32_t mask) {
         *p = barrier_word(phase, expected, missing);
         if (n->rounding == 2 || n->rounding == 6) lane_set(w, n->d, 8, (int)i, old);
     }
-    if (n->rounding == 4 || n->rounding == 5) {
-        uint32_t *to = predicate_at(w, n->d);
-        *to = (*to & ~mask) | passed;
-    }
+    if (n->rounding == 4 || n->rounding == 5) predicate_set(w, n->d, mask, passed);
     return true;
 }

@@ -86,21 +86,17 @@ static inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector, 
     return out;
 }
 
-static inline uint32_t dot_bytes(uint32_t a, uint32_t b, uint32_t c, int a_signed, int b_signed) {
-    for (int k = 0; k < 32; k += 8) {
-        int32_t x = a_signed ? (int8_t)(a >> k) : (uint8_t)(a >> k), y = b_signed ? (int8_t)(b >> k) : (uint8_t)(b >> k);
-        c += (uint32_t)(x * y);
-    }
+/* A field whose highest bit is a sign, or 0 when it has none. */
+static inline uint32_t with_sign_bit(uint32_t field, uint32_t sign) { return (field ^ sign) - sign; }
+
+static inline uint32_t dot_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t a_signed, uint32_t b_signed) {
+    for (int k = 0; k < 32; k += 8) c += with_sign_bit(a >> k & 0xff, a_signed << 7) * with_sign_bit(b >> k & 0xff, b_signed << 7);
     return c;
 }
 
-static inline uint32_t dot_halves(uint32_t a, uint32_t b, uint32_t c, int a_signed, int b_signed, int high) {
-    for (int k = 0; k < 2; k++) {
-        int32_t x = a_signed ? (int16_t)(a >> 16 * k) : (uint16_t)(a >> 16 * k);
-        uint32_t byte = b >> (8 * k + 16 * high);
-        int32_t y = b_signed ? (int8_t)byte : (uint8_t)byte;
-        c += (uint32_t)x * (uint32_t)y;
-    }
+static inline uint32_t dot_halves(uint32_t a, uint32_t b, uint32_t c, uint32_t a_signed, uint32_t b_signed, int high) {
+    for (int k = 0; k < 2; k++)
+        c += with_sign_bit(a >> 16 * k & 0xffff, a_signed << 15) * with_sign_bit(b >> (8 * k + 16 * high) & 0xff, b_signed << 7);
     return c;
 }
 

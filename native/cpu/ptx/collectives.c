@@ -10,11 +10,6 @@ static bool gather(struct warp *w, const struct ins *n, uint32_t mask, uint32_t 
     return warp_gather(w, n, mask, wanted, lanes);
 }
 
-static void set_predicate(const struct warp *w, ref p, uint32_t lanes, uint32_t bits) {
-    uint32_t *to = predicate_at(w, p);
-    *to = (*to & ~lanes) | (bits & lanes);
-}
-
 bool run_warp_sync(struct warp *w, const struct ins *n, uint32_t mask) {
     uint32_t lanes;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -25,7 +20,7 @@ bool run_shuffle(struct warp *w, const struct ins *n, uint32_t mask) {
     uint32_t lanes, valid = 0, a[LANES], b[LANES], c[LANES], *d = (uint32_t *)(void *)at(w, n->d);
     if (!gather(w, n, mask, &lanes)) return false;
     if (lanes == ALL_LANES) {
-        *predicate_at(w, n->target) = operations()->shuffle(d, at(w, n->a), at(w, n->b), at(w, n->c), n->mode);
+        predicate_set(w, n->target, lanes, operations()->shuffle(d, at(w, n->a), at(w, n->b), at(w, n->c), n->mode));
         return true;
     }
     memcpy(a, at(w, n->a), sizeof a), memcpy(b, at(w, n->b), sizeof b), memcpy(c, at(w, n->c), sizeof c);
@@ -36,7 +31,7 @@ bool run_shuffle(struct warp *w, const struct ins *n, uint32_t mask) {
         valid |= inside ? 1u << i : 0;
         d[i] = a[inside ? from & 31 : (int32_t)i];
     }
-    set_predicate(w, n->target, lanes, valid);
+    predicate_set(w, n->target, lanes, valid);
     return true;
 }
 
@@ -49,7 +44,7 @@ bool run_vote(struct warp *w, const struct ins *n, uint32_t mask) {
         return true;
     }
     bool result = n->mode == 0 ? yes == lanes : n->mode == 1 ? yes != 0 : yes == 0 || yes == lanes;
-    set_predicate(w, n->d, lanes, result ? ALL_LANES : 0);
+    predicate_set(w, n->d, lanes, result ? ALL_LANES : 0);
     return true;
 }
 
@@ -62,7 +57,7 @@ bool run_match(struct warp *w, const struct ins *n, uint32_t mask) {
         all = same[i] == lanes ? all : 0;
     }
     EACH_LANE(i, lanes) lane_set(w, n->d, 4, (int)i, n->mode ? (all ? lanes : 0) : same[i]);
-    if (n->mode) set_predicate(w, n->target, lanes, all);
+    if (n->mode) predicate_set(w, n->target, lanes, all);
     return true;
 }
 
@@ -105,6 +100,6 @@ bool run_elect(struct warp *w, const struct ins *n, uint32_t mask) {
     uint32_t lanes;
     if (!gather(w, n, mask, &lanes)) return false;
     EACH_LANE(i, lanes) lane_set(w, n->d, 4, (int)i, (uint32_t)__builtin_ctz(lanes));
-    set_predicate(w, n->target, lanes, lanes & (0 - lanes));
+    predicate_set(w, n->target, lanes, lanes & (0 - lanes));
     return true;
 }

@@ -202,7 +202,7 @@ static void release(struct block *b, uint32_t id) {
 
 /* Threads have ended: barriers of all threads may be complete now. */
 void barrier_recheck(struct block *b) {
-    for (uint32_t id = 0; id < 16; id++) /* few are ever used */
+    EACH_LANE(id, b->barriers_used)
         if (b->barriers[id].arrived && !b->barriers[id].expected && complete(b, &b->barriers[id])) release(b, id);
 }
 
@@ -213,6 +213,7 @@ bool run_barrier(struct warp *w, const struct ins *n, uint32_t mask) {
     if (id > 15) return raise_error(w, n, PTX_ILLEGAL_INSTRUCTION, 0, (int)first, "there is no barrier %llu", (unsigned long long)id);
     if (b->launch->checks & CHECK_SYNC && !check_barrier(w, n, mask, count)) return false;
     struct barrier *r = &b->barriers[id];
+    b->barriers_used |= 1u << id;
     uint32_t arriving = (uint32_t)__builtin_popcount(mask), parked = mask;
     if (w->barrier) EACH_LANE(i, w->barrier) if (w->barrier_id[i] == id) parked |= 1u << i;
     /* A count is one of whole warps: the last lanes of a warp stand for those it does not have. */

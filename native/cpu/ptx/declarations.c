@@ -23,6 +23,8 @@ enum type type_named(struct word w) {
     return T_NONE;
 }
 
+bool type_is_brain(enum type type) { return type == T_BF16 || type == T_BF16X2; }
+
 enum ptx_result fail(struct ptx_error *error, enum ptx_result result, unsigned line, const char *format, ...) {
     if (!error || error->result != PTX_OK) return result; /* the first failure is the cause */
     error->result = result;
@@ -32,6 +34,19 @@ enum ptx_result fail(struct ptx_error *error, enum ptx_result result, unsigned l
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     return result;
+}
+
+bool grow(void *array, uint32_t *room, uint32_t needed, size_t size) {
+    if (needed <= *room) return true;
+    uint32_t more = *room ? 2 * *room : 64;
+    while (more < needed) more *= 2;
+    void *old;
+    memcpy(&old, array, sizeof old);
+    void *grown = realloc(old, more * size);
+    if (!grown) return false;
+    memcpy(array, &grown, sizeof grown);
+    *room = more;
+    return true;
 }
 
 static struct name_slot *slot_of(struct name_slot *slots, size_t room, struct word name) {
@@ -259,12 +274,7 @@ bool function_formals(struct function *f, const struct text *list, struct variab
     *out = NULL;
     if (!t.at || text_take(&t, ')')) return true;
     do {
-        if (*count == room) {
-            room = room ? 2 * room : 8;
-            struct variable *grown = realloc(*out, room * sizeof *grown);
-            if (!grown) return false;
-            *out = grown;
-        }
+        if (!grow(out, &room, *count + 1, sizeof **out)) return false;
         struct word kind = text_directive(&t);
         struct variable *v = &(*out)[*count];
         *v = (struct variable){.is_reg = word_is(kind, ".reg"), .space = SPACE_PARAM, .unit = f->unit};

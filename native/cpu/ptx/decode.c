@@ -22,22 +22,13 @@ bool bad(struct decoder *d, enum ptx_result result, const char *format, ...) {
     return false;
 }
 
-bool unsupported(struct decoder *d) {
-    return bad(d, PTX_UNSUPPORTED, "the instruction %.*s is not supported", (int)(d->op.whole.size < 200 ? d->op.whole.size : 200), d->op.whole.at);
+bool bad_name(struct decoder *d, enum ptx_result result, const char *what, struct word name, const char *problem) {
+    return bad(d, result, "%s %.*s%s%s", what, (int)(name.size < 200 ? name.size : 200), name.size ? name.at : "", *problem ? " " : "", problem);
 }
 
-bool grow(void *array, uint32_t *room, uint32_t needed, size_t size) {
-    if (needed <= *room) return true;
-    uint32_t more = *room ? 2 * *room : 64;
-    while (more < needed) more *= 2;
-    void *old;
-    memcpy(&old, array, sizeof old);
-    void *grown = realloc(old, more * size);
-    if (!grown) return false;
-    memcpy(array, &grown, sizeof grown);
-    *room = more;
-    return true;
-}
+bool bad_instruction(struct decoder *d, const char *problem) { return bad_name(d, PTX_INVALID_PTX, "the instruction", d->op.whole, problem); }
+bool unsupported(struct decoder *d) { return bad_name(d, PTX_UNSUPPORTED, "the instruction", d->op.whole, "is not supported"); }
+bool no_memory(struct decoder *d) { return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel"); }
 
 void *keep(struct decoder *d, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
@@ -56,7 +47,7 @@ void *keep(struct decoder *d, size_t bytes) {
 /* ---- scopes, symbols, labels ---- */
 
 static bool scope_open(struct decoder *d) {
-    if (!grow(&d->scopes, &d->scope_room, d->scope_count + 1, sizeof *d->scopes)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
+    if (!grow(&d->scopes, &d->scope_room, d->scope_count + 1, sizeof *d->scopes)) return no_memory(d);
     d->scopes[d->scope_count] = (struct scope){.parent = d->scope};
     d->scope = d->scope_count++;
     return true;
@@ -84,7 +75,7 @@ struct symbol *symbol_range(const struct decoder *d, struct word prefix, uint32_
 static struct symbol *symbol_new(struct decoder *d, struct word name, enum symbol_kind kind) {
     struct symbol *s = keep(d, sizeof *s);
     struct scope *scope = &d->scopes[d->scope];
-    if (!s || !names_put(kind == SYMBOL_RANGE ? &scope->ranges : &scope->names, name, s)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel"), NULL;
+    if (!s || !names_put(kind == SYMBOL_RANGE ? &scope->ranges : &scope->names, name, s)) return no_memory(d), NULL;
     s->kind = (uint8_t)kind;
     s->scope = d->scope;
     s->count = 1;
@@ -92,7 +83,7 @@ static struct symbol *symbol_new(struct decoder *d, struct word name, enum symbo
 }
 
 bool label_use(struct decoder *d, struct word name, uint32_t ins, uint32_t list) {
-    if (!grow(&d->uses, &d->use_room, d->use_count + 1, sizeof *d->uses)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
+    if (!grow(&d->uses, &d->use_room, d->use_count + 1, sizeof *d->uses)) return no_memory(d);
     d->uses[d->use_count++] = (struct label_use){ins, d->scope, list, name, d->line};
     return true;
 }
@@ -102,7 +93,7 @@ static bool labels_resolve(struct decoder *d) {
         struct label_use *u = &d->uses[i];
         struct symbol *s = symbol_in(d, u->scope, u->name);
         d->line = u->line;
-        if (!s || s->kind != SYMBOL_LABEL) return bad(d, PTX_INVALID_PTX, "the label %.*s is not defined", (int)u->name.size, u->name.at);
+        if (!s || s->kind != SYMBOL_LABEL) return bad_name(d, PTX_INVALID_PTX, "the label", u->name, "is not defined");
         if (u->list) d->p->refs[u->list - 1] = s->at;
         else d->p->ins[u->ins].target = s->at;
     }
@@ -125,7 +116,7 @@ static bool declare_register(struct decoder *d, const struct variable *v) {
     s->count = (uint8_t)v->count;
     s->range = v->range;
     unsigned bytes = v->type == T_PRED ? 0 : TYPES[v->type].bytes;
-    if (v->range) return (s->members = keep(d, v->range * v->count * sizeof *s->members)) || bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
+    if (v->range) return (s->members = keep(d, v->range * v->count * sizeof *s->members)) || no_memory(d);
     s->members = keep(d, v->count * sizeof *s->members);
     for (uint32_t k = 0; s->members && k < v->count; k++) s->members[k] = register_new(d, bytes);
     return s->members != NULL;
@@ -147,7 +138,7 @@ static bool declare(struct decoder *d, enum space space, const char *kind) {
             s->at = local_place(d, v.bytes, v.align);
         } else {
             struct variable *own = keep(d, sizeof *own);
-            if (!own) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
+            if (!own) return no_memory(d);
             *own = v;
             s->variable = own;
             if (!v.unsized && !shared_place(d, own)) return false;
@@ -171,8 +162,8 @@ static bool directive(struct decoder *d, struct word w) {
     }
     if (word_is(w, ".pragma")) return text_until(&d->t, ';') || bad(d, PTX_INVALID_PTX, "a ; is missing after .pragma");
     if (word_is(w, ".section")) return (text_dotted(&d->t).size && text_take(&d->t, '{') && text_block(&d->t)) || bad(d, PTX_INVALID_PTX, "a .section is not understood");
-    if (word_is(w, ".global") || word_is(w, ".const")) return bad(d, PTX_UNSUPPORTED, "%.*s inside of a function is not supported", (int)w.size, w.at);
-    return bad(d, PTX_INVALID_PTX, "the directive %.*s is not understood", (int)(w.size < 100 ? w.size : 100), w.at);
+    if (word_is(w, ".global") || word_is(w, ".const")) return bad_name(d, PTX_UNSUPPORTED, "the directive", w, "is not supported inside of a function");
+    return bad_name(d, PTX_INVALID_PTX, "the directive", w, "is not understood");
 }
 
 /* `label: .callprototype ...;` and its kin. */
@@ -183,7 +174,7 @@ static bool label_directive(struct decoder *d, struct word name) {
     struct symbol *s = symbol_new(d, name, targets ? SYMBOL_TARGETS : SYMBOL_PROTOTYPE);
     if (!s) return false;
     s->list = d->t;
-    return text_until(&d->t, ';') || bad(d, PTX_INVALID_PTX, "a ; is missing after %.*s", (int)w.size, w.at);
+    return text_until(&d->t, ';') || bad_name(d, PTX_INVALID_PTX, "a ; is missing after", w, "");
 }
 
 static bool define_label(struct decoder *d, struct word name) {

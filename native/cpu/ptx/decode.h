@@ -16,7 +16,6 @@ struct symbol {
     struct variable *variable;
     struct text list; /* of .branchtargets */
     uint32_t scope;
-    uint32_t results, arguments;
 };
 
 struct scope {
@@ -89,9 +88,11 @@ struct decoder {
 
 /* Each returns false after it has reported an error. */
 bool bad(struct decoder *d, enum ptx_result result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool bad_name(struct decoder *d, enum ptx_result result, const char *what, struct word name, const char *problem);
+bool bad_instruction(struct decoder *d, const char *problem);
 bool unsupported(struct decoder *d);
+bool no_memory(struct decoder *d);
 void *keep(struct decoder *d, size_t bytes);
-bool grow(void *array, uint32_t *room, uint32_t needed, size_t size); /* array: address of a pointer */
 
 struct ins *emit(struct decoder *d, enum kind kind);
 struct ins *emit_run(struct decoder *d, run_fn run);
@@ -109,10 +110,10 @@ bool function_taken(struct decoder *d, struct function *f);
 /* operands.c */
 bool opcode_parse(struct decoder *d, struct word w);
 bool opcode_has(const struct opcode *op, const char *part);
+int opcode_choice(const struct opcode *op, const char *words); /* which of these words does it have? -1: none */
 bool operands_parse(struct decoder *d);
 bool operand_parse(struct decoder *d, struct operand *o);
 bool source(struct decoder *d, const struct operand *o, enum type type, ref *out); /* a value of exactly that size */
-bool source_letter(struct decoder *d, const struct operand *o, char letter, ref *out);
 bool source_any(struct decoder *d, const struct operand *o, enum type type, ref *out, unsigned *bytes); /* as wide as it is, at least the type */
 bool destination(struct decoder *d, const struct operand *o, enum type type, ref *out);
 bool destination_any(struct decoder *d, const struct operand *o, enum type type, ref *out, unsigned *bytes);
@@ -121,18 +122,28 @@ bool predicate_destination(struct decoder *d, const struct operand *o, ref *out)
 bool address(struct decoder *d, const struct operand *o, struct ins *n);
 bool list_put(struct decoder *d, uint32_t value);
 unsigned type_bytes(enum type t);
+bool type_is_float(enum type t);
 
-/* forms*.c: one function for each kind of instruction */
-typedef bool (*form_fn)(struct decoder *d);
+/* forms.c: what the functions below share */
+bool base_is(const struct decoder *d, const char *name);
+bool operands_between(struct decoder *d, uint32_t least, uint32_t most);
+/* Emit an instruction whose operands are as a form says, a word for each: its field in struct ins (a, b, c, d, e, or p for
+ * `target`), its type (h, w, l, q: 2 to 16 bytes; f, d; p: a predicate; 0, 1: the opcode's), and where a predicate may stand
+ * behind it as in `d|p`, the field of that. NULL after an error. */
+struct ins *emit_form(struct decoder *d, run_fn run, const char *form);
+/* Put the registers of a vector, or a single one, into the program's list. */
+bool list_registers(struct decoder *d, const struct operand *o, enum type type, bool write, uint32_t *count);
+bool form_operation(struct decoder *d); /* found by name among the vector operations */
+bool instruction_decode(struct decoder *d);
+
+/* forms_*.c: one function for each kind of instruction */
+typedef bool form_type(struct decoder *d);
+typedef form_type *form_fn;
 struct form {
     const char *name;
     form_fn decode;
 };
 extern const struct form FORMS_MEMORY[], FORMS_CONTROL[], FORMS_VALUE[], FORMS_MATRIX[];
-bool form_warp_sync(struct decoder *d);
-bool form_video(struct decoder *d);
-bool form_cluster_wait(struct decoder *d);
-bool form_operation(struct decoder *d); /* found by name among the vector operations */
-bool instruction_decode(struct decoder *d);
+form_type form_carry, form_warp_sync, form_video, form_cluster_wait, decode_call;
 
 #endif

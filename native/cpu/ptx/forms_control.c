@@ -3,14 +3,8 @@
 
 #include <stdlib.h>
 
-static bool base_is(const struct decoder *d, const char *name) { return word_is(d->op.base, name); }
-static bool count_is(struct decoder *d, uint32_t least, uint32_t most) {
-    if (d->operand_count >= least && d->operand_count <= most) return true;
-    return bad(d, PTX_INVALID_PTX, "%.*s has the wrong number of operands", (int)(d->op.whole.size < 100 ? d->op.whole.size : 100), d->op.whole.at);
-}
-
 static bool form_bra(struct decoder *d) {
-    if (!count_is(d, 1, 1) || !d->operands[0].name.size) return unsupported(d);
+    if (!operands_between(d, 1, 1) || !d->operands[0].name.size) return unsupported(d);
     struct ins *n = emit(d, K_BRANCH);
     return label_use(d, d->operands[0].name, (uint32_t)(n - d->p->ins), 0);
 }
@@ -18,7 +12,7 @@ static bool form_bra(struct decoder *d) {
 /* brx.idx index, targets */
 static bool form_brx(struct decoder *d) {
     ref index;
-    if (!count_is(d, 2, 2) || !source(d, &d->operands[0], T_U32, &index)) return false;
+    if (!operands_between(d, 2, 2) || !source(d, &d->operands[0], T_U32, &index)) return false;
     struct symbol *s = d->operands[1].kind == O_LABEL ? d->operands[1].symbol : NULL;
     if (!s || s->kind != SYMBOL_TARGETS) return bad(d, PTX_INVALID_PTX, "the branch targets of brx are not defined before it");
     struct text t = s->list;
@@ -39,12 +33,7 @@ static bool form_trap(struct decoder *d) { return emit_run(d, run_trap) != NULL;
 static bool form_fence(struct decoder *d) { return emit_run(d, run_fence) != NULL; }
 static bool form_nothing(struct decoder *d) { return emit_run(d, run_nothing) != NULL; }
 
-static bool form_nanosleep(struct decoder *d) {
-    ref a;
-    if (!count_is(d, 1, 1) || !source(d, &d->operands[0], T_U32, &a)) return false;
-    emit_run(d, run_yield)->a = a;
-    return true;
-}
+static bool form_nanosleep(struct decoder *d) { return emit_form(d, run_yield, "aw") != NULL; }
 
 /* bar and barrier: sync, arrive, red. n->mode: 0 sync, 1 arrive, 2 popc, 3 and, 4 or. */
 static bool form_barrier(struct decoder *d) {
@@ -54,7 +43,7 @@ static bool form_barrier(struct decoder *d) {
         return opcode_has(&d->op, "wait") ? form_cluster_wait(d) : form_nothing(d);
     if (!red && !arrive && !opcode_has(&d->op, "sync")) return unsupported(d);
     uint32_t first = red ? 1 : 0, last = d->operand_count - (red ? 1 : 0);
-    if (!count_is(d, red ? 3 : arrive ? 2 : 1, red ? 4 : 2)) return false;
+    if (!operands_between(d, red ? 3 : arrive ? 2 : 1, red ? 4 : 2)) return false;
     ref to = 0, id, threads = 0, vote = 0;
     uint8_t mode = !red ? arrive : opcode_has(&d->op, "popc") ? 2 : opcode_has(&d->op, "and") ? 3 : 4;
     if (red && !(mode == 2 ? destination(d, &d->operands[0], T_U32, &to) : predicate_destination(d, &d->operands[0], &to))) return false;
@@ -115,17 +104,10 @@ static bool call_list(struct decoder *d, struct place **places, uint32_t *count,
     return right;
 }
 
-static uint8_t builtin_named(struct word w) {
-    static const char *const NAMES[] = {"", "vprintf", "__assertfail", "malloc", "free"};
-    for (uint8_t i = 1; i < 5; i++)
-        if (word_is(w, NAMES[i])) return i;
-    return BUILTIN_NONE;
-}
-
 static bool call_target(struct decoder *d, struct call *c, struct word name, const struct function *f) {
     if (f) {
-        c->builtin = f->has_body ? (uint8_t)BUILTIN_NONE : builtin_named(name);
-        if (!f->has_body && !c->builtin) return bad(d, PTX_UNSUPPORTED, "the function %.*s is not defined", (int)(name.size < 200 ? name.size : 200), name.at);
+        c->builtin = f->has_body ? BUILTIN_NONE : (uint8_t)(1 + word_choice(name, "vprintf __assertfail malloc free"));
+        if (!f->has_body && !c->builtin) return bad_name(d, PTX_UNSUPPORTED, "the function", name, "is not defined");
         if (f->has_body && f->entry) return bad(d, PTX_INVALID_PTX, "a kernel is called like a function");
         if (!c->builtin) c->code = code_of(d, (struct function *)f);
         return true;
@@ -136,14 +118,14 @@ static bool call_target(struct decoder *d, struct call *c, struct word name, con
     d->t = t;
     bool right = (!s || s->kind == SYMBOL_REGISTER) && operand_parse(d, &o) && o.kind == O_REGISTER && o.type != T_PRED && type_bytes((enum type)o.type) == 8;
     d->t = before;
-    if (!right) return bad(d, PTX_INVALID_PTX, "the function %.*s is not declared", (int)(name.size < 200 ? name.size : 200), name.at);
+    if (!right) return bad_name(d, PTX_INVALID_PTX, "the function", name, "is not declared");
     c->indirect = o.at;
     d->indirect = d->p->recursive = true;
     return true;
 }
 
 /* call (results), name, (arguments), prototype; */
-static bool decode_call(struct decoder *d) {
+bool decode_call(struct decoder *d) {
     struct text results = {0}, t = d->t;
     if (text_take(&t, '(')) {
         results = t;
@@ -220,20 +202,3 @@ const struct form FORMS_CONTROL[] = {
     {"griddepcontrol", form_nothing}, {"pmevent", form_nothing}, {"prefetch", form_nothing}, {"prefetchu", form_nothing},
     {"applypriority", form_nothing}, {"discard", form_nothing}, {"setmaxnreg", form_nothing}, {NULL, NULL},
 };
-
-static form_fn form_in(const struct form *list, struct word name) {
-    for (; list->name; list++)
-        if (word_is(name, list->name)) return list->decode;
-    return NULL;
-}
-
-bool instruction_decode(struct decoder *d) {
-    static const struct form *const LISTS[] = {FORMS_VALUE, FORMS_MEMORY, FORMS_CONTROL, FORMS_MATRIX};
-    if (base_is(d, "call")) return decode_call(d) || bad(d, PTX_INVALID_PTX, "a call is not understood");
-    form_fn form = NULL;
-    for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS && !form; i++) form = form_in(LISTS[i], d->op.base);
-    static const char *const REFUSED[] = {"wmma", "wgmma", "tcgen05", "tex", "tld4", "txq", "suld", "sust", "sured", "suq", "multimem", "clusterlaunchcontrol", "tensormap", "istypep"};
-    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++)
-        if (base_is(d, REFUSED[i])) return unsupported(d); /* whatever its operands look like */
-    return operands_parse(d) && (form ? form(d) : form_operation(d));
-}

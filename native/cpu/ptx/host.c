@@ -16,8 +16,6 @@ struct task {
 static SRWLOCK lock = SRWLOCK_INIT;
 void engine_lock(void) { AcquireSRWLockExclusive(&lock); }
 void engine_unlock(void) { ReleaseSRWLockExclusive(&lock); }
-void host_yield(void) { SwitchToThread(); }
-void host_sleep(uint64_t nanoseconds) { Sleep((DWORD)(nanoseconds / 1000000)); }
 
 static DWORD WINAPI run_task(void *task) {
     ((struct task *)task)->work(((struct task *)task)->argument);
@@ -43,17 +41,10 @@ void host_run(void (*work)(void *), void *const *arguments, unsigned count) {
 }
 #else
 #include <pthread.h>
-#include <sched.h>
-#include <time.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void engine_lock(void) { pthread_mutex_lock(&lock); }
 void engine_unlock(void) { pthread_mutex_unlock(&lock); }
-void host_yield(void) { sched_yield(); }
-void host_sleep(uint64_t nanoseconds) {
-    struct timespec time = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
-    nanosleep(&time, NULL);
-}
 
 static void *run_task(void *task) {
     ((struct task *)task)->work(((struct task *)task)->argument);

@@ -7,7 +7,5 @@
 enum { THREADS_MOST = 64 };
 /* Run `work` once for each argument, the first one in this thread; returns when all have ended. */
 void host_run(void (*work)(void *), void *const *arguments, unsigned count);
-void host_yield(void);
-void host_sleep(uint64_t nanoseconds);
 
 #endif

@@ -1,33 +1,25 @@
 /* The loop that runs a warp, and its loads and stores. Included by variant.h. */
 
-
 static void blend(void *d_, const void *s_, uint32_t mask, unsigned bytes) {
-#define BLEND(T)                                                                  \
-    {                                                                             \
-        T *d = d_;                                                                \
-        const T *s = s_;                                                          \
-        FOR_LANES d[i] = mask >> i & 1 ? s[i] : d[i];                             \
+#define BLEND(T)                                              \
+    {                                                         \
+        T *d = d_;                                            \
+        const T *s = s_;                                      \
+        FOR_LANES d[i] = mask >> i & 1 ? s[i] : d[i];         \
     }
-    switch (bytes) {
-    case 1: BLEND(u8) break;
-    case 2: BLEND(u16) break;
-    case 4: BLEND(u32) break;
-    case 8: BLEND(u64) break;
-    default: EACH_LANE(i, mask) memcpy((u8 *)d_ + 16 * i, (const u8 *)s_ + 16 * i, 16);
-    }
+    if (bytes == 16) EACH_LANE(i, mask) memcpy((u8 *)d_ + 16 * i, (const u8 *)s_ + 16 * i, 16);
+    else BY_SIZE(bytes, BLEND)
 #undef BLEND
 }
 
 static void select_lanes(void *d_, const void *a_, const void *b_, uint32_t chosen, unsigned bytes) {
-#define SELECT(T)                                                                 \
-    {                                                                             \
-        T *d = d_;                                                                \
-        const T *a = a_, *b = b_;                                                 \
-        FOR_LANES d[i] = chosen >> i & 1 ? a[i] : b[i];                           \
+#define SELECT(T)                                             \
+    {                                                         \
+        T *d = d_;                                            \
+        const T *a = a_, *b = b_;                             \
+        FOR_LANES d[i] = chosen >> i & 1 ? a[i] : b[i];       \
     }
-    if (bytes == 2) SELECT(u16)
-    else if (bytes == 4) SELECT(u32)
-    else SELECT(u64)
+    BY_SIZE(bytes, SELECT)
 #undef SELECT
 }
 
@@ -45,24 +37,20 @@ static void run_compare(struct warp *w, const struct ins *n, uint32_t mask) {
         yes = n->mode == 1 ? yes & c : n->mode == 2 ? yes | c : yes ^ c;
         no = n->mode == 1 ? no & c : n->mode == 2 ? no | c : no ^ c;
     }
-    uint32_t *p = predicate_at(w, n->d), *q = predicate_at(w, n->e);
-    *q = (*q & ~mask) | (no & mask);
-    *p = (*p & ~mask) | (yes & mask);
+    predicate_set(w, n->e, mask, no);
+    predicate_set(w, n->d, mask, yes);
 }
 
 /* ---- memory ---- */
 
 static void copy_lanes(void *d_, const void *s_, unsigned bytes) {
-#define COPY(T)                                                                   \
-    {                                                                             \
-        T *d = d_;                                                                \
-        const T *s = s_;                                                          \
-        FOR_LANES d[i] = s[i];                                                    \
+#define COPY(T)                                               \
+    {                                                         \
+        T *d = d_;                                            \
+        const T *s = s_;                                      \
+        FOR_LANES d[i] = s[i];                                \
     }
-    if (bytes == 1) COPY(u8)
-    else if (bytes == 2) COPY(u16)
-    else if (bytes == 4) COPY(u32)
-    else COPY(u64)
+    BY_SIZE(bytes, COPY)
 #undef COPY
 }
 
@@ -98,14 +86,8 @@ static bool locate(struct warp *w, const struct ins *n, uint32_t mask, uint64_t 
         const u32 *base = (const u32 *)(const void *)at(w, n->a);
         FOR_LANES out[i] = base[i] + plus;
     }
-    uint64_t first = out[__builtin_ctz(mask)], bits = 0, other = 0;
+    uint64_t first = out[__builtin_ctz(mask)], low = first, high = first, bits = 0;
     if (mask != ALL_LANES) FOR_LANES out[i] = mask >> i & 1 ? out[i] : first;
-    FOR_LANES other |= out[i] ^ (first + (uint64_t)(i * (int)total));
-    if (!other) {
-        if (!(first & (total - 1)) && range_known(w, first, first + LANES * total)) return true;
-        return addresses_check(w, n, mask, out, total, write);
-    }
-    uint64_t low = first, high = first;
     FOR_LANES low = (int64_t)out[i] < (int64_t)low ? out[i] : low;
     FOR_LANES high = (int64_t)out[i] > (int64_t)high ? out[i] : high;
     FOR_LANES bits |= out[i];
@@ -116,31 +98,23 @@ static bool locate(struct warp *w, const struct ins *n, uint32_t mask, uint64_t 
 #define MEMORY(T, address) (*(T *)(uintptr_t)(address))
 
 static void load_plain(u8 *d_, const uint64_t *from, uint32_t mask, unsigned bytes, unsigned offset) {
-#define LOAD(T)                                                                                            \
-    {                                                                                                      \
-        T *d = (T *)(void *)d_;                                                                            \
-        if (mask == ALL_LANES)                                                                             \
-            for (int i = 0; i < LANES; i++) d[i] = MEMORY(T, from[i] + offset);                            \
-        else EACH_LANE(i, mask) d[i] = MEMORY(T, from[i] + offset);                                        \
+#define LOAD(T)                                               \
+    {                                                         \
+        T *d = (T *)(void *)d_;                               \
+        if (mask == ALL_LANES)                                \
+            for (int i = 0; i < LANES; i++) d[i] = MEMORY(T, from[i] + offset); \
+        else EACH_LANE(i, mask) d[i] = MEMORY(T, from[i] + offset); \
     }
-    switch (bytes) {
-    case 1: LOAD(u8) break;
-    case 2: LOAD(u16) break;
-    case 4: LOAD(u32) break;
-    case 8: LOAD(u64) break;
-    default: EACH_LANE(i, mask) memcpy(d_ + 16 * i, (const void *)(uintptr_t)(from[i] + offset), 16);
-    }
+    if (bytes == 16) EACH_LANE(i, mask) memcpy(d_ + 16 * i, (const void *)(uintptr_t)(from[i] + offset), 16);
+    else BY_SIZE(bytes, LOAD)
 #undef LOAD
 }
 
 /* One value that other threads may change meanwhile: never torn, and what is read or written after it comes after it. */
 static uint64_t load_ordered(uint64_t from, unsigned bytes) {
-    switch (bytes) {
-    case 1: return __atomic_load_n(&MEMORY(u8, from), __ATOMIC_ACQUIRE);
-    case 2: return __atomic_load_n(&MEMORY(u16, from), __ATOMIC_ACQUIRE);
-    case 4: return __atomic_load_n(&MEMORY(u32, from), __ATOMIC_ACQUIRE);
-    default: return __atomic_load_n(&MEMORY(u64, from), __ATOMIC_ACQUIRE);
-    }
+#define LOAD(T) return __atomic_load_n(&MEMORY(T, from), __ATOMIC_ACQUIRE)
+    BY_SIZE(bytes, LOAD)
+#undef LOAD
 }
 
 static void load_extended(u8 *d, const uint64_t *from, uint32_t mask, const struct ins *n, unsigned offset) {
@@ -205,25 +179,35 @@ static bool load_uniform(struct warp *w, const struct ins *n) {
     return true;
 }
 
-static bool load_simple(struct warp *w, const struct ins *n) {
-    if (n->mode == SHARED_REG32) return n->bytes == 4 && load_shared_words(w, n);
-    return n->mode == ABSOLUTE && n->space != SPACE_SHARED && (n->bytes == 4 || n->bytes == 8) && load_uniform(w, n);
+/* Do the lanes access neighbours in memory that they may access? The usual case: it is one copy then. */
+static bool neighbours_located(struct warp *w, const struct ins *n, uint64_t *first) {
+    const words4 *base = (const words4 *)(const void *)at(w, n->a);
+    uint64_t low = base[0][0] + (uint64_t)n->imm, bytes = n->bytes;
+    words4 expected = base[0][0] + (words4){0, bytes, 2 * bytes, 3 * bytes}, apart = {0};
+    for (int k = 0; k < LANES / 4; k++) apart |= base[k] ^ expected, expected += 4 * bytes;
+    *first = low;
+    return !(apart[0] | apart[1] | apart[2] | apart[3]) && !(low & (bytes - 1)) && range_known(w, low, low + LANES * bytes) &&
+           n->space != SPACE_SHARED && !w->block->checker;
+}
+
+/* False when anything about the load is unusual. */
+static bool load_plainly(struct warp *w, const struct ins *n) {
+    uint64_t first;
+    switch (n->mode) {
+    case SHARED_REG32: return n->bytes == 4 && load_shared_words(w, n);
+    case FROM_REG64: return neighbours_located(w, n, &first) && (copy_lanes(at(w, n->d), (const void *)(uintptr_t)first, n->bytes), true);
+    case ABSOLUTE: return n->space != SPACE_SHARED && n->bytes >= 4 && load_uniform(w, n);
+    default: return false;
+    }
 }
 
 /* ins.from: bytes of the registers */
 static bool load(struct warp *w, const struct ins *n, uint32_t mask) {
     uint64_t from[LANES] __attribute__((aligned(32)));
-    if (mask == ALL_LANES && n->count == 1 && n->bytes == n->from && !n->flags && load_simple(w, n)) return true;
     if (!locate(w, n, mask, from, false)) return false;
     if (n->flags & F_POLL) w->polled = true;
     const uint32_t *list = w->block->launch->program->refs + n->list;
     bool ordered = n->flags & F_ORDERED && n->bytes < 16;
-    bool full = !ordered && mask == ALL_LANES && from[LANES - 1] - from[0] == (uint64_t)((LANES - 1) * n->bytes) && n->count == 1;
-    if (full && n->bytes == n->from && n->bytes < 16) {
-        uint64_t other = 0;
-        FOR_LANES other |= from[i] ^ (from[0] + (uint64_t)(i * n->bytes));
-        if (!other) return copy_lanes(at(w, n->d), (const void *)(uintptr_t)from[0], n->bytes), true;
-    }
     for (unsigned k = 0; k < n->count; k++) {
         u8 *d = at(w, n->count == 1 ? n->d : list[k]);
         if (n->bytes == n->from && !ordered) load_plain(d, from, mask, n->bytes, k * n->bytes);
@@ -233,33 +217,29 @@ static bool load(struct warp *w, const struct ins *n, uint32_t mask) {
     return true;
 }
 
-static void store_plain(const u8 *s_, const uint64_t *to, uint32_t mask, unsigned bytes, unsigned step, unsigned offset) {
-#define STORE(T)                                                                                           \
-    {                                                                                                      \
-        if (mask == ALL_LANES && step == bytes)                                                            \
-            for (int i = 0; i < LANES; i++) MEMORY(T, to[i] + offset) = ((const T *)(const void *)s_)[i];  \
-        else EACH_LANE(i, mask) MEMORY(T, to[i] + offset) = *(const T *)(const void *)(s_ + (size_t)step * i); \
+static void store_plain(const u8 *s, const uint64_t *to, uint32_t mask, unsigned bytes, unsigned step, unsigned offset) {
+#define STORE(T)                                              \
+    {                                                         \
+        if (mask == ALL_LANES && step == bytes)               \
+            for (int i = 0; i < LANES; i++) MEMORY(T, to[i] + offset) = ((const T *)(const void *)s)[i]; \
+        else EACH_LANE(i, mask) MEMORY(T, to[i] + offset) = *(const T *)(const void *)(s + (size_t)step * i); \
     }
-    switch (bytes) {
-    case 1: STORE(u8) break;
-    case 2: STORE(u16) break;
-    case 4: STORE(u32) break;
-    case 8: STORE(u64) break;
-    default: EACH_LANE(i, mask) memcpy((void *)(uintptr_t)(to[i] + offset), s_ + 16 * i, 16);
-    }
+    if (bytes == 16) EACH_LANE(i, mask) memcpy((void *)(uintptr_t)(to[i] + offset), s + 16 * i, 16);
+    else BY_SIZE(bytes, STORE)
 #undef STORE
 }
 
+static bool store_plainly(struct warp *w, const struct ins *n) {
+    uint64_t first;
+    if (n->mode != FROM_REG64 || !neighbours_located(w, n, &first)) return false;
+    copy_lanes((void *)(uintptr_t)first, at(w, n->d), n->bytes);
+    return true;
+}
+
 static void store_ordered(const u8 *s, const uint64_t *to, uint32_t mask, unsigned bytes, unsigned step, unsigned offset) {
-    EACH_LANE(i, mask) {
-        uint64_t value = value_read(s + (size_t)step * i, bytes), address = to[i] + offset;
-        switch (bytes) {
-        case 1: __atomic_store_n(&MEMORY(u8, address), (u8)value, __ATOMIC_RELEASE); break;
-        case 2: __atomic_store_n(&MEMORY(u16, address), (u16)value, __ATOMIC_RELEASE); break;
-        case 4: __atomic_store_n(&MEMORY(u32, address), (u32)value, __ATOMIC_RELEASE); break;
-        default: __atomic_store_n(&MEMORY(u64, address), value, __ATOMIC_RELEASE);
-        }
-    }
+#define STORE(T) __atomic_store_n(&MEMORY(T, to[i] + offset), (T)value_read(s + (size_t)step * i, bytes), __ATOMIC_RELEASE)
+    EACH_LANE(i, mask) BY_SIZE(bytes, STORE)
+#undef STORE
 }
 
 static bool store(struct warp *w, const struct ins *n, uint32_t mask) {
@@ -268,12 +248,6 @@ static bool store(struct warp *w, const struct ins *n, uint32_t mask) {
     bool ordered = n->flags & F_ORDERED && n->bytes < 16;
     if (n->flags & F_FENCE && !ordered) __atomic_thread_fence(__ATOMIC_RELEASE);
     const uint32_t *list = w->block->launch->program->refs + n->list;
-    bool full = !ordered && mask == ALL_LANES && n->count == 1 && n->bytes == n->from && n->bytes < 16;
-    if (full && to[LANES - 1] - to[0] == (uint64_t)((LANES - 1) * n->bytes)) {
-        uint64_t other = 0;
-        FOR_LANES other |= to[i] ^ (to[0] + (uint64_t)(i * n->bytes));
-        if (!other) return copy_lanes((void *)(uintptr_t)to[0], at(w, n->d), n->bytes), true;
-    }
     for (unsigned k = 0; k < n->count; k++)
         (ordered ? store_ordered : store_plain)(at(w, n->count == 1 ? n->d : list[k]), to, mask, n->bytes, n->from, k * n->bytes);
     return true;
@@ -332,11 +306,6 @@ static void with_rounding(struct warp *w, const struct ins *n, uint32_t mask) {
     rounding_restore(before);
 }
 
-static void post_process(struct warp *w, const struct ins *n, uint32_t mask) {
-    if (n->kind != K_VEC_ROUNDED) return;
-    result_clamp(at(w, n->d), n->type, n->flags, mask);
-}
-
 /* Run the chosen lanes until they end, wait, or others have to be looked at. */
 static void run_group(struct warp *w) {
     const struct ins *code = w->code;
@@ -355,7 +324,7 @@ static void run_group(struct warp *w) {
             break;
         case K_VEC_ROUNDED:
             with_rounding(w, n, mask);
-            post_process(w, n, mask);
+            result_clamp(at(w, n->d), n->type, n->flags, mask);
             break;
         case K_COMPARE:
             run_compare(w, n, mask);
@@ -366,9 +335,13 @@ static void run_group(struct warp *w) {
             if (mask != ALL_LANES) blend(at(w, n->d), w->scratch, mask, n->bytes);
             break;
         }
+        case K_LOAD_PLAIN:
+            if (mask == ALL_LANES && load_plainly(w, n)) break; /* fall through */
         case K_LOAD:
             if (load(w, n, mask)) break;
             return;
+        case K_STORE_PLAIN:
+            if (mask == ALL_LANES && store_plainly(w, n)) break; /* fall through */
         case K_STORE:
             if (store(w, n, mask)) break;
             return;

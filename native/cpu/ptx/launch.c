@@ -34,11 +34,7 @@ static uint32_t heap_count, heap_room;
 
 bool heap_add(void *memory, size_t bytes) {
     engine_lock();
-    if (heap_count == heap_room) {
-        struct heap_block *grown = realloc(heap, (heap_room ? 2 * heap_room : 64) * sizeof *grown);
-        if (grown) heap = grown, heap_room = heap_room ? 2 * heap_room : 64;
-    }
-    bool right = heap_count < heap_room;
+    bool right = grow(&heap, &heap_room, heap_count + 1, sizeof *heap);
     if (right) heap[heap_count++] = (struct heap_block){memory, bytes};
     engine_unlock();
     return right;
@@ -94,26 +90,28 @@ static struct warp *warp_new(struct block *b, uint32_t index) {
 }
 
 static void warp_free(struct warp *w) {
-    for (uint32_t i = 0; i < LANES; i++) /* frames of lanes that did not end */
+    for (uint32_t i = 0; i < LANES && w->begun; i++) /* frames of lanes that did not end */
         for (struct frame *f = w->alive >> i & 1 ? w->frames[i] : NULL, *parent; f; f = parent) parent = f->parent[i], frame_leave(w, f, 1u << i);
-    for (struct frame *f = w->free_frames, *next; f; f = next) next = f->next_free, host_aligned_free(f);
     host_aligned_free(w->local);
     host_aligned_free(w);
 }
 
-static bool warp_begin(struct warp *w) {
+/* What a warp needs to wait for its turn; warp_begin does the rest. */
+static void warp_reset(struct warp *w) {
+    w->alive = w->started;
+    w->collective = w->barrier = w->forced = w->active = 0;
+    w->turn = INT32_MAX;
+    w->begun = w->divergent = w->polled = false;
+}
+
+bool warp_begin(struct warp *w) {
     uint32_t entry = w->block->launch->program->codes[0].entry;
     struct frame *f = frame_new(w, 0);
     if (!f) return false;
-    w->alive = f->live = w->started;
-    w->collective = w->barrier = w->forced = 0;
-    w->turn = INT32_MAX;
-    w->slice = 0;
-    w->divergent = w->polled = false;
-    w->active = 0;
+    w->begun = true;
+    f->live = w->started;
     for (uint32_t i = 0; i < LANES; i++) w->pcs[i] = entry;
     for (uint32_t i = 0; i < LANES; i++) w->frames[i] = f;
-    memset(w->barrier_at, 0, sizeof w->barrier_at);
     memset(f->parent, 0, sizeof f->parent);
     for (uint32_t i = 0; i < LANES; i++) {
         f->local[i] = (uint64_t)(uintptr_t)w->local + i * w->local_bytes;
@@ -129,7 +127,8 @@ bool block_init(struct block *b) {
     b->id[1] = (uint32_t)(b->index / grid[0] % grid[1]);
     b->id[2] = (uint32_t)(b->index / grid[0] / grid[1]);
     b->live_threads = l->threads;
-    memset(b->barriers, 0, sizeof b->barriers);
+    if (b->barriers_used) memset(b->barriers, 0, sizeof b->barriers);
+    b->barriers_used = 0;
     if (!b->warps) {
         b->shared_bytes = l->shared_bytes;
         b->shared = host_aligned_alloc(l->shared_bytes + 256);
@@ -141,7 +140,7 @@ bool block_init(struct block *b) {
     for (uint32_t k = 0; k < l->warps; k++) {
         if (!b->warps[k] && !(b->warps[k] = warp_new(b, k))) return false;
         b->warp_count = k + 1;
-        if (!warp_begin(b->warps[k])) return false;
+        warp_reset(b->warps[k]);
     }
     if (b->checker) checker_begin(b);
     return true;

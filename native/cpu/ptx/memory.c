@@ -25,14 +25,6 @@ bool raise_error(struct warp *w, const struct ins *n, enum ptx_result result, ui
     return false;
 }
 
-bool range_known(const struct warp *w, uint64_t low, uint64_t high) {
-    const struct worker *k = w->block->worker;
-    if (high < low) return false;
-    for (int i = 0; i < RANGES; i++)
-        if (low >= k->known[i].begin && high <= k->known[i].end) return true;
-    return false;
-}
-
 static bool within(uint64_t address, uint64_t bytes, uint64_t begin, uint64_t size) {
     return address >= begin && address - begin <= size && size - (address - begin) >= bytes;
 }
@@ -148,7 +140,6 @@ bool run_is_space(struct warp *w, const struct ins *n, uint32_t mask) {
                                            : !shared && !local && !param && !constant_contains(b->launch->function, address);
         yes |= is ? 1u << i : 0;
     }
-    uint32_t *p = predicate_at(w, n->d);
-    *p = (*p & ~mask) | yes;
+    predicate_set(w, n->d, mask, yes);
     return true;
 }

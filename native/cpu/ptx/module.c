@@ -9,12 +9,7 @@ static struct ptx_module *loaded; /* under the engine's lock */
 
 static bool add_function(struct unit *u, struct function *f) {
     struct ptx_module *m = u->module;
-    if (m->all_count == m->all_room) {
-        m->all_room = m->all_room ? 2 * m->all_room : 64;
-        struct function **grown = realloc(m->all, m->all_room * sizeof *grown);
-        if (!grown) return false;
-        m->all = grown;
-    }
+    if (!grow(&m->all, &m->all_room, m->all_count + 1, sizeof *m->all)) return false;
     m->all[m->all_count++] = f;
     struct function *known = names_get(&u->functions, f->name);
     if (known && !known->has_body && f->has_body) { /* a prototype stood first: it becomes the function */
@@ -222,9 +217,7 @@ struct variable *unit_variable(const struct unit *u, struct word name) {
 bool module_take(struct ptx_module *m, struct function *f) {
     for (size_t i = 0; i < m->taken_count; i++)
         if (m->taken[i] == f) return true;
-    struct function **grown = realloc(m->taken, (m->taken_count + 1) * sizeof *grown);
-    if (!grown) return false;
-    m->taken = grown;
+    if (!grow(&m->taken, &m->taken_room, m->taken_count + 1, sizeof *m->taken)) return false;
     m->taken[m->taken_count++] = f;
     return true;
 }

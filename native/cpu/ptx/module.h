@@ -67,9 +67,9 @@ struct ptx_module {
     size_t unit_count;
     struct names functions, variables; /* exported ones */
     struct function **entries, **all;
-    size_t entry_count, all_count, all_room;
+    uint32_t entry_count, all_count, all_room;
     struct function **taken; /* functions whose address a variable holds */
-    size_t taken_count;
+    uint32_t taken_count, taken_room;
     void *arena_block;
     uint8_t *arena; /* the memory of all variables, inside of the block */
     size_t arena_bytes, const_bytes;
@@ -94,6 +94,9 @@ enum ptx_result fail(struct ptx_error *error, enum ptx_result result, unsigned l
     __attribute__((format(printf, 4, 5)));
 void engine_lock(void);
 void engine_unlock(void);
+
+/* Make room for so many elements; `array` is the address of a pointer. */
+bool grow(void *array, uint32_t *room, uint32_t needed, size_t size);
 
 /* A constant expression: literals, unary and binary operators, parentheses. */
 bool expression_parse(struct text *t, struct number *out);

@@ -2,6 +2,7 @@
 #include "decode.h"
 
 unsigned type_bytes(enum type t) { return t == T_PRED ? 0 : TYPES[t].bytes; }
+bool type_is_float(enum type t) { return TYPES[t].kind == 'f' || TYPES[t].kind == 'h'; }
 
 /* ---- opcodes ---- */
 
@@ -40,10 +41,8 @@ static bool known_modifier(struct opcode *op, struct word w) {
 
 /* Cache operators, eviction priorities and prefetch sizes change nothing here. */
 static bool is_cache_hint(struct word w) {
-    static const char *const HINTS[] = {"ca", "cg", "cs", "cv", "lu", "wb", "wt", "L1", "L2"};
-    for (size_t i = 0; i < sizeof HINTS / sizeof *HINTS; i++)
-        if (word_is(w, HINTS[i])) return true;
-    return w.size > 4 && w.at[0] == 'L' && (w.at[1] == '1' || w.at[1] == '2') && w.at[2] == ':';
+    bool level = w.size > 4 && w.at[0] == 'L' && (w.at[1] == '1' || w.at[1] == '2') && w.at[2] == ':';
+    return level || word_choice(w, "ca cg cs cv lu wb wt L1 L2") >= 0;
 }
 
 bool opcode_parse(struct decoder *d, struct word w) {
@@ -73,11 +72,15 @@ bool opcode_has(const struct opcode *op, const char *part) {
     return false;
 }
 
+int opcode_choice(const struct opcode *op, const char *words) {
+    int found = -1;
+    for (uint32_t i = 0; i < op->part_count && found < 0; i++) found = word_choice(op->parts[i], words);
+    return found;
+}
+
 /* ---- operands ---- */
 
-static bool no_operand(struct decoder *d) {
-    return bad(d, PTX_INVALID_PTX, "an operand of %.*s is not understood", (int)(d->op.whole.size < 100 ? d->op.whole.size : 100), d->op.whole.at);
-}
+static bool no_operand(struct decoder *d) { return bad_instruction(d, "has an operand that is not understood"); }
 
 /* A register that `%r<100>` declared gets its place when it is first named. */
 static bool range_member(struct decoder *d, struct word name, struct operand *o) {
@@ -102,14 +105,19 @@ static bool range_member(struct decoder *d, struct word name, struct operand *o)
     return false;
 }
 
+/* x, y, z, w or r, g, b, a; 8: neither */
+static uint32_t component_index(char c) {
+    static const char NAMES[] = "xyzwrgba";
+    const char *found = strchr(NAMES, c);
+    return found ? (uint32_t)(found - NAMES) & 3 : 8;
+}
+
 static bool component(struct decoder *d, struct operand *o) {
     if (d->t.at >= d->t.end || *d->t.at != '.') return true;
     struct text before = d->t;
     struct word w = text_dotted(&d->t);
     if (o->kind == O_REGISTER && w.size == 2 && o->symbol->count > 1) {
-        static const char NAMES[] = "xyzwrgba";
-        const char *found = strchr(NAMES, w.at[1]);
-        uint32_t index = found ? (uint32_t)(found - NAMES) & 3 : 8;
+        uint32_t index = component_index(w.at[1]);
         if (index >= o->symbol->count) return no_operand(d);
         o->at = o->symbol->members[o->first + index];
         o->count = 1;
@@ -138,6 +146,28 @@ static bool register_operand(struct decoder *d, struct operand *o) {
     return true;
 }
 
+static bool special_operand(struct decoder *d, struct operand *o) {
+    bool vector;
+    enum special first = special_named(o->name, &vector);
+    if (!first) return bad_name(d, *o->name.at == '%' ? PTX_UNSUPPORTED : PTX_INVALID_PTX, "the register", o->name, "is not known");
+    o->kind = O_SPECIAL;
+    o->special = (uint8_t)first;
+    if (!vector) return true;
+    if (d->t.at < d->t.end && *d->t.at == '.') {
+        struct word w = text_dotted(&d->t);
+        uint32_t index = w.size == 2 ? component_index(w.at[1]) : 8;
+        o->special = (uint8_t)special_component(first, index);
+        return index < 4 || no_operand(d);
+    }
+    if (d->element_count + 4 > OPERANDS * VECTOR_MOST) return no_operand(d);
+    o->kind = O_VECTOR;
+    o->count = 4;
+    o->first = d->element_count;
+    for (uint32_t i = 0; i < 4; i++)
+        d->elements[d->element_count++] = (struct operand){.kind = O_SPECIAL, .special = (uint8_t)special_component(first, i), .name = o->name};
+    return true;
+}
+
 static bool named_operand(struct decoder *d, struct operand *o) {
     struct word w = text_name(&d->t);
     o->name = w;
@@ -148,18 +178,7 @@ static bool named_operand(struct decoder *d, struct operand *o) {
         return register_operand(d, o);
     }
     if (!s && range_member(d, w, o)) return register_operand(d, o);
-    if (!s && (*w.at == '%' || word_is(w, "WARP_SZ"))) {
-        struct word whole = w;
-        if (d->t.at < d->t.end && *d->t.at == '.') {
-            struct text before = d->t;
-            struct word dot = text_dotted(&d->t);
-            if (dot.size == 2) whole.size += 2;
-            else d->t = before;
-        }
-        enum special special = special_named(whole);
-        if (special) return o->kind = O_SPECIAL, o->special = (uint8_t)special, true;
-        return bad(d, *w.at == '%' ? PTX_UNSUPPORTED : PTX_INVALID_PTX, "the register %.*s is not known", (int)(w.size < 100 ? w.size : 100), w.at);
-    }
+    if (!s && (*w.at == '%' || word_is(w, "WARP_SZ"))) return special_operand(d, o);
     if (s && s->kind == SYMBOL_VARIABLE) o->kind = O_VARIABLE, o->symbol = s, o->variable = s->variable;
     else if (s) o->kind = O_LABEL, o->symbol = s;
     else if ((o->variable = unit_variable(d->u, w))) o->kind = O_VARIABLE;
@@ -191,7 +210,7 @@ static bool address_operand(struct decoder *d, struct operand *o) {
     }
     o->kind = O_ADDRESS;
     if (!displacement(d, &o->plus)) return false;
-    if (text_take(&d->t, ',')) return bad(d, PTX_UNSUPPORTED, "the instruction %.*s is not supported", (int)d->op.whole.size, d->op.whole.at);
+    if (text_take(&d->t, ',')) return unsupported(d);
     return text_take(&d->t, ']') || no_operand(d);
 }
 
@@ -257,14 +276,14 @@ bool operands_parse(struct decoder *d) {
         if (text_take(&d->t, '|') && !operand_parse(d, &d->second[k])) return false;
         d->operand_count++;
     } while (text_take(&d->t, ','));
-    return text_take(&d->t, ';') || bad(d, PTX_INVALID_PTX, "a ; is missing after %.*s", (int)(d->op.whole.size < 100 ? d->op.whole.size : 100), d->op.whole.at);
+    return text_take(&d->t, ';') || bad_name(d, PTX_INVALID_PTX, "a ; is missing after", d->op.whole, "");
 }
 
 /* ---- what operands mean ---- */
 
 bool list_put(struct decoder *d, uint32_t value) {
     struct program *p = d->p;
-    if (!grow(&p->refs, &p->ref_room, p->ref_count + 1, sizeof *p->refs)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
+    if (!grow(&p->refs, &p->ref_room, p->ref_count + 1, sizeof *p->refs)) return no_memory(d);
     p->refs[p->ref_count++] = value;
     return true;
 }
@@ -286,7 +305,7 @@ static bool variable_value(struct decoder *d, const struct operand *o, unsigned 
         return true;
     }
     if (v->space != SPACE_SHARED) {
-        if (!v->memory) return bad(d, PTX_NOT_FOUND, "the variable %.*s is not defined", (int)v->name.size, v->name.at);
+        if (!v->memory) return bad_name(d, PTX_NOT_FOUND, "the variable", v->name, "is not defined");
         *out = constant(d, (uint64_t)(uintptr_t)v->memory + (uint64_t)o->plus, bytes);
         return true;
     }
@@ -310,25 +329,18 @@ static bool value_of_size(struct decoder *d, const struct operand *o, enum type 
         if (!function_taken(d, o->function)) return false;
         *out = constant(d, (uint64_t)(uintptr_t)o->function, bytes);
         return true;
-    default: return bad(d, PTX_INVALID_PTX, "%.*s is not defined", (int)(o->name.size < 100 ? o->name.size : 100), o->name.at ? o->name.at : "");
+    default: return bad_name(d, PTX_INVALID_PTX, "the name", o->name, "is not defined");
     }
 }
 
 static bool size_mismatch(struct decoder *d, const struct operand *o) {
-    return bad(d, PTX_INVALID_PTX, "the register %.*s has the wrong size for %.*s", (int)(o->name.size < 100 ? o->name.size : 100), o->name.at,
-               (int)(d->op.whole.size < 100 ? d->op.whole.size : 100), d->op.whole.at);
+    return bad_name(d, PTX_INVALID_PTX, "the register", o->name, "has the wrong size for its instruction");
 }
 
 bool source(struct decoder *d, const struct operand *o, enum type type, ref *out) {
     if (type == T_PRED) return predicate_source(d, o, out);
     if (o->kind == O_REGISTER && (type_bytes((enum type)o->type) != TYPES[type].bytes)) return size_mismatch(d, o);
     return value_of_size(d, o, type, TYPES[type].bytes, out);
-}
-
-bool source_letter(struct decoder *d, const struct operand *o, char letter, ref *out) {
-    static const char LETTERS[] = "hwlqfdp";
-    static const uint8_t KINDS[] = {T_B16, T_B32, T_B64, T_B128, T_F32, T_F64, T_PRED};
-    return source(d, o, (enum type)KINDS[strchr(LETTERS, letter) - LETTERS], out);
 }
 
 bool source_any(struct decoder *d, const struct operand *o, enum type type, ref *out, unsigned *bytes) {
@@ -344,7 +356,7 @@ bool destination_any(struct decoder *d, const struct operand *o, enum type type,
     *bytes = TYPES[type].bytes;
     *out = 0;
     if (o->kind == O_SINK) return true;
-    if (o->kind != O_REGISTER || o->negated) return bad(d, PTX_INVALID_PTX, "the destination of %.*s is no register", (int)d->op.whole.size, d->op.whole.at);
+    if (o->kind != O_REGISTER || o->negated) return bad_instruction(d, "has a destination that is no register");
     *bytes = type_bytes((enum type)o->type);
     *out = o->at;
     return *bytes >= TYPES[type].bytes || size_mismatch(d, o);
@@ -361,7 +373,7 @@ bool predicate_source(struct decoder *d, const struct operand *o, ref *out) {
         *out = constant(d, o->number.bits != 0 ? 0xffffffffu : 0, 4);
         return true;
     }
-    if (o->kind != O_REGISTER || o->type != T_PRED) return bad(d, PTX_INVALID_PTX, "%.*s needs a predicate", (int)d->op.whole.size, d->op.whole.at);
+    if (o->kind != O_REGISTER || o->type != T_PRED) return bad_instruction(d, "needs a predicate");
     *out = o->at | (o->negated ? REF_NOT : 0);
     return true;
 }
@@ -369,7 +381,7 @@ bool predicate_source(struct decoder *d, const struct operand *o, ref *out) {
 bool predicate_destination(struct decoder *d, const struct operand *o, ref *out) {
     *out = 0;
     if (o->kind == O_SINK) return true;
-    if (o->kind != O_REGISTER || o->type != T_PRED || o->negated) return bad(d, PTX_INVALID_PTX, "%.*s needs a predicate to write to", (int)d->op.whole.size, d->op.whole.at);
+    if (o->kind != O_REGISTER || o->type != T_PRED || o->negated) return bad_instruction(d, "needs a predicate to write to");
     *out = o->at;
     return true;
 }
@@ -378,7 +390,7 @@ bool address(struct decoder *d, const struct operand *o, struct ins *n) {
     bool shared = n->space == SPACE_SHARED;
     if (o->kind == O_REGISTER || o->kind == O_VARIABLE) { /* some instructions take addresses without brackets */
     } else if (o->kind != O_ADDRESS) {
-        return bad(d, PTX_INVALID_PTX, "%.*s needs an address", (int)d->op.whole.size, d->op.whole.at);
+        return bad_instruction(d, "needs an address");
     }
     uint8_t kind = o->kind == O_ADDRESS ? o->base_kind : o->kind;
     n->imm = o->plus;
@@ -391,7 +403,7 @@ bool address(struct decoder *d, const struct operand *o, struct ins *n) {
         n->mode = bytes == 8 ? FROM_REG64 : shared ? SHARED_REG32 : FROM_REG32;
         return true;
     }
-    if (kind != O_VARIABLE) return bad(d, PTX_INVALID_PTX, "%.*s is not defined", (int)(o->name.size < 100 ? o->name.size : 100), o->name.at ? o->name.at : "");
+    if (kind != O_VARIABLE) return bad_name(d, PTX_INVALID_PTX, "the name", o->name, "is not defined");
     struct variable *v = o->variable;
     if (o->symbol && o->symbol->space != SPACE_SHARED) {
         n->space = o->symbol->space;
@@ -400,13 +412,13 @@ bool address(struct decoder *d, const struct operand *o, struct ins *n) {
         return true;
     }
     if (v->space == SPACE_SHARED) {
-        if (!shared) return bad(d, PTX_INVALID_PTX, "%.*s is in shared memory", (int)v->name.size, v->name.at);
+        if (!shared) return bad_name(d, PTX_INVALID_PTX, "the variable", v->name, "is in shared memory");
         if (v->unsized) return needs_dynamic(d, (uint32_t)(n - d->p->ins));
         if (!shared_place(d, v)) return false;
         n->imm += (int64_t)v->offset;
         return true;
     }
-    if (!v->memory) return bad(d, PTX_NOT_FOUND, "the variable %.*s is not defined", (int)v->name.size, v->name.at);
+    if (!v->memory) return bad_name(d, PTX_NOT_FOUND, "the variable", v->name, "is not defined");
     n->imm += (int64_t)(uintptr_t)v->memory;
     return true;
 }

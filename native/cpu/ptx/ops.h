@@ -5,17 +5,7 @@
 
 #include <math.h>
 
-typedef uint8_t u8 __attribute__((may_alias));
-typedef int8_t s8 __attribute__((may_alias));
-typedef uint16_t u16 __attribute__((may_alias));
-typedef int16_t s16 __attribute__((may_alias));
-typedef uint32_t u32 __attribute__((may_alias));
-typedef int32_t s32 __attribute__((may_alias));
-typedef uint64_t u64 __attribute__((may_alias));
-typedef int64_t s64 __attribute__((may_alias));
-typedef float f32 __attribute__((may_alias));
-typedef double f64 __attribute__((may_alias));
-typedef unsigned __int128 u128;
+typedef unsigned __int128 u128 __attribute__((may_alias));
 typedef __int128 s128;
 
 #if defined(__clang__)

@@ -1,10 +1,10 @@
-/* Floating-point operations; see ops.h. F32 makes each single-precision operation in two kinds, with and without .ftz. */
-#define F32(name, id, L, operation)                                                                                      \
-    OP(name ".f32", id##_f32, L, f32, f32, f32, f32, nan32(operation(a[i], b[i], c[i])))                                 \
+/* Floating-point operations; see ops.h. Those of f16, bf16, f32x2 and f32 with .ftz are in singles.h, but for the most
+ * frequent with .ftz. */
+#define F32(name, id, L, operation) OP(name ".f32", id##_f32, L, f32, f32, f32, f32, nan32(operation(a[i], b[i], c[i])))
+#define F32_1(name, id, operation) OP(name ".f32", id##_f32, "ff", f32, f32, f32, f32, nan32(operation(a[i])))
+#define F32_FTZ(name, id, L, operation)                                                                                  \
+    F32(name, id, L, operation)                                                                                          \
     OP(name ".ftz.f32", id##_ftz, L, f32, f32, f32, f32, nan32(flush32(operation(flush32(a[i]), flush32(b[i]), flush32(c[i])))))
-#define F32_1(name, id, operation)                                                                                       \
-    OP(name ".f32", id##_f32, "ff", f32, f32, f32, f32, nan32(operation(a[i])))                                          \
-    OP(name ".ftz.f32", id##_ftz, "ff", f32, f32, f32, f32, nan32(flush32(operation(flush32(a[i])))))
 /* Of several NaNs the result is the first one of x, y, z. */
 #define F64(name, id, L, operation, x, y, z)                                                                             \
     OP(name ".f64", id##_f64, L, f64, f64, f64, f64, nan64(operation(a[i], b[i], c[i]), x[i], y[i], z[i]))
@@ -35,10 +35,10 @@
 #define MAX3NA(x, y, z) max32_nan(max32_nan(absolute(x), absolute(y)), absolute(z))
 #define DIV_APPROX(x, y, z) div_approx(x, y)
 
-F32("add", add, "fff", ADD)
-F32("sub", sub, "fff", SUB)
-F32("mul", mul, "fff", MUL)
-F32("fma", fma, "ffff", FMA32)
+F32_FTZ("add", add, "fff", ADD)
+F32_FTZ("sub", sub, "fff", SUB)
+F32_FTZ("mul", mul, "fff", MUL)
+F32_FTZ("fma", fma, "ffff", FMA32)
 F32("div", div, "fff", DIV)
 F32("div.approx", div_approx, "fff", DIV_APPROX)
 F32("min", min, "fff", MIN32)
@@ -72,9 +72,7 @@ F32_1("sin", sin, SIN)
 F32_1("cos", cos, COS)
 F32_1("tanh", tanh, TANH)
 OP("abs.f32", abs_f32, "ww", u32, u32, u32, u32, bits32(nan32(absolute(float32(a[i])))))
-OP("abs.ftz.f32", abs_ftz, "ff", f32, f32, f32, f32, nan32(flush32(absolute(a[i]))))
 OP("neg.f32", neg_f32, "ww", u32, u32, u32, u32, bits32(nan32(float32(a[i] ^ 0x80000000))))
-OP("neg.ftz.f32", neg_ftz, "ff", f32, f32, f32, f32, nan32(flush32(float32(bits32(a[i]) ^ 0x80000000))))
 OP("copysign.f32", copysign_f32, "fff", u32, u32, u32, u32, (b[i] & 0x7fffffff) | (a[i] & 0x80000000))
 ALIAS("mov.f32", mov_b32, "ff")
 ALIAS("mov.f64", mov_b64, "dd")
@@ -95,46 +93,9 @@ OP("abs.f64", abs_f64, "dd", f64, f64, f64, f64, a[i] != a[i] ? quiet64(a[i]) : 
 OP("neg.f64", neg_f64, "dd", f64, f64, f64, f64, a[i] != a[i] ? quiet64(a[i]) : float64(bits64(a[i]) ^ 0x8000000000000000))
 OP("copysign.f64", copysign_f64, "ddd", u64, u64, u64, u64, (b[i] & 0x7fffffffffffffff) | (a[i] & 0x8000000000000000))
 
-/* f16 and bf16: computed in float or double, rounded once. The pairs (x2) use the same code on twice the values. */
-#define SMALL(name, T, X, L, id, FROM, TO, expression)                                                                   \
-    OP(name "." #T, id##_##T, L, u16, u16, u16, u16, TO(expression(FROM(a[i]), FROM(b[i]), FROM(c[i]))))                 \
-    PAIR_OP(name "." #T "x2", id##_##T##x2, X, TO(expression(FROM(a[i]), FROM(b[i]), FROM(c[i]))))
-#define HALF_IN(x) half_float(HALF_FLUSHED(x))
-#define HALF_OUT(x) (n->flags & F_FTZ ? flush_half(float_half(x)) : float_half(x))
-#define HALF_FLUSHED(x) (n->flags & F_FTZ ? flush_half(x) : (x))
-#define EACH_SMALL(T, FROM, TO, IN, ONE_NAN)                                                                             \
-    SMALL("add", T, "www", "hhh", add, FROM, TO, ADD)                                                                    \
-    SMALL("sub", T, "www", "hhh", sub, FROM, TO, SUB)                                                                    \
-    SMALL("mul", T, "www", "hhh", mul, FROM, TO, MUL)                                                                    \
-    SMALL("fma", T, "wwww", "hhhh", fma, FROM, TO, fma_odd)                                                              \
-    SMALL("min", T, "www", "hhh", min, FROM, TO, MIN32)                                                                  \
-    SMALL("max", T, "www", "hhh", max, FROM, TO, MAX32)                                                                  \
-    SMALL("min.nan", T, "www", "hhh", min_nan, FROM, TO, MIN32N)                                                         \
-    SMALL("max.nan", T, "www", "hhh", max_nan, FROM, TO, MAX32N)                                                         \
-    SMALL("min.xorsign.abs", T, "www", "hhh", min_sign, FROM, TO, MIN32X)                                                \
-    SMALL("max.xorsign.abs", T, "www", "hhh", max_sign, FROM, TO, MAX32X)                                                \
-    SMALL("min.nan.xorsign.abs", T, "www", "hhh", min_nan_sign, FROM, TO, MIN32NX)                                       \
-    SMALL("max.nan.xorsign.abs", T, "www", "hhh", max_nan_sign, FROM, TO, MAX32NX)                                       \
-    SMALL("ex2", T, "ww", "hh", ex2, FROM, TO, EX2_3)                                                                    \
-    SMALL("tanh", T, "ww", "hh", tanh, FROM, TO, TANH_3)                                                                 \
-    OP("neg." #T, neg_##T, "hh", u16, u16, u16, u16, ONE_NAN(IN(a[i]) ^ 0x8000))                                         \
-    OP("abs." #T, abs_##T, "hh", u16, u16, u16, u16, ONE_NAN(IN(a[i]) & 0x7fff))                                         \
-    PAIR_OP("neg." #T "x2", neg_##T##x2, "ww", ONE_NAN(IN(a[i]) ^ 0x8000))                                               \
-    PAIR_OP("abs." #T "x2", abs_##T##x2, "ww", ONE_NAN(IN(a[i]) & 0x7fff))
-#define PLAIN(x) (x)
-#define EX2_3(x, y, z) EX2(x)
-#define TANH_3(x, y, z) TANH(x)
-EACH_SMALL(f16, HALF_IN, HALF_OUT, HALF_FLUSHED, half_nan)
-EACH_SMALL(bf16, bfloat_float, float_bfloat, PLAIN, bfloat_nan)
+OP("fma_odd.f32", fma_odd_f32, "ffff", f32, f32, f32, f32, fma_odd(a[i], b[i], c[i]))
 
-/* Two floats in 64 bits, and sums of a float and a small one. */
-#define F32X2(name, id, L, operation)                                                                                    \
-    TWIN_OP(name ".f32x2", id##_f32x2, L, nan32(operation(a[i], b[i], c[i])))                                            \
-    TWIN_OP(name ".ftz.f32x2", id##_ftz_f32x2, L, nan32(flush32(operation(flush32(a[i]), flush32(b[i]), flush32(c[i])))))
-F32X2("add", add, "lll", ADD)
-F32X2("sub", sub, "lll", SUB)
-F32X2("mul", mul, "lll", MUL)
-F32X2("fma", fma, "llll", FMA32)
+/* Sums of a float and a small one. */
 #define MIXED(T, FROM)                                                                                                   \
     OP("add.f32." #T, add_mixed_##T, "fhf", f32, u16, f32, f32, nan32(FROM(a[i]) + b[i]))                                \
     OP("sub.f32." #T, sub_mixed_##T, "fhf", f32, u16, f32, f32, nan32(FROM(a[i]) - b[i]))                                \
@@ -142,7 +103,7 @@ F32X2("fma", fma, "llll", FMA32)
 MIXED(f16, half_float)
 MIXED(bf16, bfloat_float)
 
-#define LESS(x, y) ((x) < (y))
+#define PLAIN(x) (x)
 #define ORDERED(T, S, FROM)                                                                                              \
     COMPARE("eq." S, eq_##T, T##_type, FROM(a[i]) == FROM(b[i]))                                                         \
     COMPARE("ne." S, ne_##T, T##_type, FROM(a[i]) < FROM(b[i]) || FROM(a[i]) > FROM(b[i]))                               \
@@ -159,15 +120,9 @@ MIXED(bf16, bfloat_float)
     COMPARE("num." S, num_##T, T##_type, FROM(a[i]) == FROM(a[i]) && FROM(b[i]) == FROM(b[i]))                           \
     COMPARE("nan." S, nan_##T, T##_type, FROM(a[i]) != FROM(a[i]) || FROM(b[i]) != FROM(b[i]))
 #define f32_type f32
-#define ftz_type f32
 #define f64_type f64
-#define f16_type u16
-#define bf16_type u16
 ORDERED(f32, "f32", PLAIN)
-ORDERED(ftz, "ftz.f32", flush32)
 ORDERED(f64, "f64", PLAIN)
-ORDERED(f16, "f16", HALF_IN)
-ORDERED(bf16, "bf16", bfloat_float)
 
 #define TESTP(T, U, size, infinite, least)                                                                               \
     COMPARE("finite." #T, finite_##T, U, (a[i] & size) < infinite)                                                       \

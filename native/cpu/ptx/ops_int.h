@@ -57,6 +57,7 @@ PRODUCTS(64, "l", u64, s64, u128, s128)
 WIDE(16, "h", "w", u16, s16, u32, s32)
 WIDE(32, "w", "l", u32, s32, u64, s64)
 
+OP("mov.b128", mov_b128, "qq", u128, u128, u128, u128, a[i])
 OP("add.sat.s32", add_sat, "www", s32, s32, s32, s32, saturate32((s64)a[i] + b[i]))
 OP("sub.sat.s32", sub_sat, "www", s32, s32, s32, s32, saturate32((s64)a[i] - b[i]))
 OP("mad.hi.sat.s32", mad_hi_sat, "wwww", s32, s32, s32, s32, saturate32(((s64)a[i] * b[i] >> 32) + c[i]))
@@ -110,17 +111,9 @@ OP("szext.clamp.u32", szext_clamp_u, "www", u32, u32, u32, u32, extend_field(a[i
 OP("szext.clamp.s32", szext_clamp_s, "www", u32, u32, u32, u32, extend_field(a[i], b[i], 0, 1))
 OP("szext.wrap.u32", szext_wrap_u, "www", u32, u32, u32, u32, extend_field(a[i], b[i], 1, 0))
 OP("szext.wrap.s32", szext_wrap_s, "www", u32, u32, u32, u32, extend_field(a[i], b[i], 1, 1))
-OP("dp4a.u32.u32", dp4a_uu, "wwww", u32, u32, u32, u32, dot_bytes(a[i], b[i], c[i], 0, 0))
-OP("dp4a.u32.s32", dp4a_us, "wwww", u32, u32, u32, u32, dot_bytes(a[i], b[i], c[i], 0, 1))
-OP("dp4a.s32.u32", dp4a_su, "wwww", u32, u32, u32, u32, dot_bytes(a[i], b[i], c[i], 1, 0))
-OP("dp4a.s32.s32", dp4a_ss, "wwww", u32, u32, u32, u32, dot_bytes(a[i], b[i], c[i], 1, 1))
-#define DOT2(part, high)                                                                                                 \
-    OP("dp2a." part ".u32.u32", dp2a_uu_##high, "wwww", u32, u32, u32, u32, dot_halves(a[i], b[i], c[i], 0, 0, high))    \
-    OP("dp2a." part ".u32.s32", dp2a_us_##high, "wwww", u32, u32, u32, u32, dot_halves(a[i], b[i], c[i], 0, 1, high))    \
-    OP("dp2a." part ".s32.u32", dp2a_su_##high, "wwww", u32, u32, u32, u32, dot_halves(a[i], b[i], c[i], 1, 0, high))    \
-    OP("dp2a." part ".s32.s32", dp2a_ss_##high, "wwww", u32, u32, u32, u32, dot_halves(a[i], b[i], c[i], 1, 1, high))
-DOT2("lo", 0)
-DOT2("hi", 1)
+OP("dp4a", dp4a, "wwww", u32, u32, u32, u32, dot_bytes(a[i], b[i], c[i], n->mode & 1u, n->mode >> 1u))
+OP("dp2a.lo", dp2a_lo, "wwww", u32, u32, u32, u32, dot_halves(a[i], b[i], c[i], n->mode & 1u, n->mode >> 1u, 0))
+OP("dp2a.hi", dp2a_hi, "wwww", u32, u32, u32, u32, dot_halves(a[i], b[i], c[i], n->mode & 1u, n->mode >> 1u, 1))
 OP("prmt.b32", prmt, "wwww", u32, u32, u32, u32, permute_bytes(a[i], b[i], c[i], n->mode))
 #define TERM(k, x, y, z) ((n->imm >> k & 1 ? ~0u : 0u) & (x) & (y) & (z))
 OP("lop3.b32", lop3, "wwww", u32, u32, u32, u32,

@@ -89,7 +89,7 @@ uint32_t code_of(struct decoder *d, struct function *f) {
     struct program *p = d->p;
     for (uint32_t i = 0; i < p->code_count; i++)
         if (p->codes[i].function == f) return i;
-    if (!grow(&p->codes, &p->code_room, p->code_count + 1, sizeof *p->codes)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel"), 0;
+    if (!grow(&p->codes, &p->code_room, p->code_count + 1, sizeof *p->codes)) return no_memory(d), 0;
     p->codes[p->code_count] = (struct code){.function = f, .register_bytes = SINK_BYTES, .entry = UINT32_MAX};
     return p->code_count++;
 }
@@ -97,12 +97,12 @@ uint32_t code_of(struct decoder *d, struct function *f) {
 /* A function whose address is taken may be the target of any indirect call. */
 bool function_taken(struct decoder *d, struct function *f) {
     struct ptx_module *m = d->u->module;
-    return module_take(m, f) || bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
+    return module_take(m, f) || no_memory(d);
 }
 
 bool needs_dynamic(struct decoder *d, uint32_t ins) {
     d->p->has_dynamic_shared = true;
-    if (!grow(&d->dynamic, &d->dynamic_room, d->dynamic_count + 1, sizeof *d->dynamic)) return bad(d, PTX_OUT_OF_MEMORY, "there is no memory for the kernel");
+    if (!grow(&d->dynamic, &d->dynamic_room, d->dynamic_count + 1, sizeof *d->dynamic)) return no_memory(d);
     d->dynamic[d->dynamic_count++] = ins;
     return true;
 }

@@ -32,7 +32,10 @@ enum flag {
 };
 
 /* What the loop does itself; everything else is a call of `run`. */
-enum kind { K_VEC, K_VEC_ROUNDED, K_COMPARE, K_SELECT, K_LOAD, K_STORE, K_BRANCH, K_RUN, K_END };
+enum kind { 
+    K_VEC, K_VEC_ROUNDED, K_COMPARE, K_SELECT, K_LOAD, K_LOAD_PLAIN /* one value a lane, as wide as its register, not ordered */,
+    K_STORE, K_STORE_PLAIN, K_BRANCH, K_RUN,
+};
 
 /* How a memory instruction forms its address; ins.mode. imm is added. */
 enum { SHARED_REG32 = 1, ABSOLUTE, FROM_REG64, FROM_REG32, FROM_FRAME };
@@ -128,10 +131,14 @@ struct compare_op {
     const char *name;
     compare_fn run;
 };
+/* What is computed by an operation on singles: f16, bf16, f32 or f32x2 with .ftz, f32x2 without. */
+enum singles { SINGLES_HALF, SINGLES_BRAIN, SINGLES_FLUSHED, SINGLES_PLAIN, SINGLES_COUNT };
 struct operations {
     const struct vec_op *vec;
     const struct compare_op *compare;
     size_t vec_count, compare_count;
+    vec_fn by_singles[SINGLES_COUNT]; /* run operation ins.imm on singles */
+    compare_fn compare_by_singles[SINGLES_COUNT];
     void (*interpret)(struct warp *w);
     uint32_t (*shuffle)(void *d, const void *a, const void *b, const void *c, int mode); /* of all lanes; returns which are inside */
 };
@@ -143,5 +150,8 @@ extern const struct operations OPERATIONS_AVX2;
 const struct operations *operations(void); /* the variant this processor runs */
 const struct vec_op *vec_named(const char *name);
 const struct compare_op *compare_named(const char *name);
+enum singles singles_of(enum type type, uint32_t flags); /* SINGLES_COUNT: it has operations of its own */
+compare_fn compare_of(enum type type, const struct ins *n); /* compares values of a type by the operation ins.imm */
+bool type_is_brain(enum type type); /* bf16 or two of them */
 
 #endif

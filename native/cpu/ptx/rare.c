@@ -36,7 +36,6 @@ static uint16_t clamp_small(uint16_t h, bool brain, uint32_t flags) {
 void result_clamp(void *d, int type, uint32_t flags, uint32_t mask) {
     if (!(flags & (F_SAT | F_RELU))) return;
     uint8_t *p = d;
-    bool brain = type == T_BF16 || type == T_BF16X2;
     EACH_LANE(i, mask) {
         if (type == T_F32 || type == T_F32X2) {
             for (unsigned k = 0; k < TYPES[type].bytes / 4u; k++) {
@@ -56,7 +55,7 @@ void result_clamp(void *d, int type, uint32_t flags, uint32_t mask) {
                 uint16_t h;
                 uint8_t *q = p + TYPES[type].bytes * i + 2 * k;
                 memcpy(&h, q, 2);
-                h = clamp_small(h, brain, flags);
+                h = clamp_small(h, type_is_brain((enum type)type), flags);
                 memcpy(q, &h, 2);
             }
         }
@@ -85,9 +84,7 @@ static uint64_t product(uint64_t a, uint64_t b, unsigned bytes, bool high, bool 
  * an H200 does: its carry says that there was no borrow. This shows where subc follows add.cc, or addc sub.cc. */
 bool run_carry(struct warp *w, const struct ins *n, uint32_t mask) {
     uint64_t all = n->bytes == 4 ? 0xffffffffu : ~0ull;
-    uint32_t before, after;
-    memcpy(&before, at(w, n->e), 4);
-    after = before;
+    uint32_t before = predicate(w, n->e), after = before;
     EACH_LANE(i, mask) {
         uint64_t a = lane_get(w, n->a, n->bytes, (int)i), b = lane_get(w, n->b, n->bytes, (int)i);
         bool subtract = n->mode == 1;
@@ -102,12 +99,12 @@ bool run_carry(struct warp *w, const struct ins *n, uint32_t mask) {
         lane_set(w, n->d, n->bytes, (int)i, (uint64_t)sum & all);
         after = (after & ~(1u << i)) | (uint32_t)out << i;
     }
-    if (n->flags & F_CARRY_OUT) memcpy(at(w, n->e), &after, 4);
+    if (n->flags & F_CARRY_OUT) predicate_set(w, n->e, mask, after);
     return true;
 }
 
 bool run_predicate_logic(struct warp *w, const struct ins *n, uint32_t mask) {
-    uint32_t a = predicate(w, n->a), b = n->mode < 3 ? predicate(w, n->b) : 0, *d = predicate_at(w, n->d), r = 0;
+    uint32_t a = predicate(w, n->a), b = n->mode < 3 ? predicate(w, n->b) : 0, r = 0;
     switch (n->mode) {
     case 0: r = a & b; break;
     case 1: r = a | b; break;
@@ -115,7 +112,7 @@ bool run_predicate_logic(struct warp *w, const struct ins *n, uint32_t mask) {
     case 3: r = ~a; break;
     default: r = a; break;
     }
-    *d = (*d & ~mask) | (r & mask);
+    predicate_set(w, n->d, mask, r);
     return true;
 }
 
@@ -133,21 +130,21 @@ static void halves(const struct warp *w, ref r, uint16_t *low, uint16_t *high) {
     }
 }
 
-static void compare_halves(struct warp *w, const struct ins *n, uint32_t out[2]) {
+static void compare_halves(struct warp *w, const struct ins *n, enum type type, uint32_t out[2]) {
     uint16_t a[2][LANES] __attribute__((aligned(64))), b[2][LANES] __attribute__((aligned(64)));
-    const struct compare_op *op = &operations()->compare[n->imm];
+    compare_fn compare = compare_of(type, n);
     halves(w, n->a, a[0], a[1]);
     halves(w, n->b, b[0], b[1]);
-    for (int k = 0; k < 2; k++) out[k] = op->run(a[k], b[k], n);
+    for (int k = 0; k < 2; k++) out[k] = compare(a[k], b[k], n);
 }
 
 /* setp on f16x2: one predicate for each half. */
 bool run_compare_pair(struct warp *w, const struct ins *n, uint32_t mask) {
-    uint32_t yes[2], *p = predicate_at(w, n->d), *q = predicate_at(w, n->e);
-    compare_halves(w, n, yes);
+    uint32_t yes[2];
+    compare_halves(w, n, n->type, yes);
     uint32_t low = with_boolean(w, n, yes[0]), high = with_boolean(w, n, yes[1]);
-    *q = (*q & ~mask) | (high & mask);
-    *p = (*p & ~mask) | (low & mask);
+    predicate_set(w, n->e, mask, high);
+    predicate_set(w, n->d, mask, low);
     return true;
 }
 
@@ -165,12 +162,12 @@ bool run_set(struct warp *w, const struct ins *n, uint32_t mask) {
     if (n->from == T_F16X2 || n->from == T_BF16X2) {
         uint32_t yes[2];
         uint64_t one = n->type == T_F16X2 ? 0x3c00 : n->type == T_BF16X2 ? 0x3f80 : 0xffff;
-        compare_halves(w, n, yes);
+        compare_halves(w, n, n->from, yes);
         for (int k = 0; k < 2; k++) yes[k] = with_boolean(w, n, yes[k]);
         EACH_LANE(i, mask) lane_set(w, n->d, 4, (int)i, (yes[0] >> i & 1 ? one : 0) | (yes[1] >> i & 1 ? one << 16 : 0));
         return true;
     }
-    uint32_t yes = with_boolean(w, n, operations()->compare[n->imm].run(at(w, n->a), at(w, n->b), n));
+    uint32_t yes = with_boolean(w, n, compare_of(n->from, n)(at(w, n->a), at(w, n->b), n));
     EACH_LANE(i, mask) lane_set(w, n->d, bytes, (int)i, yes >> i & 1 ? truth(n->type) : 0);
     return true;
 }
@@ -192,10 +189,9 @@ bool run_pack(struct warp *w, const struct ins *n, uint32_t mask) {
 }
 
 bool run_lop3_predicate(struct warp *w, const struct ins *n, uint32_t mask) {
-    uint32_t some = 0, q = predicate(w, n->c), *p = predicate_at(w, n->d);
+    uint32_t some = 0, q = predicate(w, n->c);
     EACH_LANE(i, mask) some |= lane_get(w, n->a, 4, (int)i) ? 1u << i : 0;
-    uint32_t r = n->mode ? some | q : some & q;
-    *p = (*p & ~mask) | (r & mask);
+    predicate_set(w, n->d, mask, n->mode ? some | q : some & q);
     return true;
 }
 
@@ -218,8 +214,6 @@ static bool has_avx2(void) {
 
 static struct names vec_names, compare_names;
 static const struct operations *chosen;
-
-static struct word word_of(const char *s) { return (struct word){s, (uint32_t)strlen(s)}; }
 
 const struct operations *operations(void) {
     const struct operations *o = __atomic_load_n(&chosen, __ATOMIC_ACQUIRE);
@@ -245,4 +239,15 @@ const struct compare_op *compare_named(const char *name) {
     if (!compare_names.used)
         for (size_t i = 0; i < o->compare_count; i++) names_put(&compare_names, word_of(o->compare[i].name), (void *)&o->compare[i]);
     return names_get(&compare_names, word_of(name));
+}
+
+enum singles singles_of(enum type type, uint32_t flags) {
+    bool pair = type == T_F32X2, flushed = (pair || type == T_F32) && flags & F_FTZ;
+    if (type == T_F16 || type == T_F16X2) return SINGLES_HALF;
+    return type_is_brain(type) ? SINGLES_BRAIN : flushed ? SINGLES_FLUSHED : pair ? SINGLES_PLAIN : SINGLES_COUNT;
+}
+
+compare_fn compare_of(enum type type, const struct ins *n) {
+    enum singles by = singles_of(type, n->flags);
+    return by == SINGLES_COUNT ? operations()->compare[n->imm].run : operations()->compare_by_singles[by];
 }

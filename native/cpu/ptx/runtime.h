@@ -20,7 +20,17 @@ struct frame {
     uint8_t *registers;
 };
 
-enum { PARKED_NOT, PARKED_COLLECTIVE, PARKED_BARRIER };
+/* What registers and memory hold, whatever type it had before. */
+typedef uint8_t u8 __attribute__((may_alias));
+typedef int8_t s8 __attribute__((may_alias));
+typedef uint16_t u16 __attribute__((may_alias));
+typedef int16_t s16 __attribute__((may_alias));
+typedef uint32_t u32 __attribute__((may_alias));
+typedef int32_t s32 __attribute__((may_alias));
+typedef uint64_t u64 __attribute__((may_alias));
+typedef int64_t s64 __attribute__((may_alias));
+typedef float f32 __attribute__((may_alias));
+typedef double f64 __attribute__((may_alias));
 
 struct warp {
     uint8_t *base[2]; /* registers of the running frame, constants */
@@ -45,7 +55,7 @@ struct warp {
     uint32_t thread[3][LANES];
     uint8_t *local; /* of all lanes */
     uint64_t local_bytes; /* of one lane */
-    struct frame *free_frames;
+    bool begun; /* has frames: a warp gets its first one when it first runs */
     uint8_t scratch[1024] __attribute__((aligned(64)));
 };
 
@@ -66,13 +76,14 @@ struct block {
     uint32_t warp_count, live_threads;
     struct warp **warps;
     struct barrier barriers[16];
+    uint32_t barriers_used; /* those that a thread has come to */
     bool done;
     bool progressed;
     struct checker *checker;
     struct block *next;
 };
 
-enum { RANGES = 8, GRID_BYTES = 64 };
+enum { RANGES = 8, GRID_BYTES = 64, LINE_BYTES = 128 /* what processors keep apart: two threads' data share none */ };
 struct worker {
     struct launch *launch;
     struct {
@@ -80,8 +91,9 @@ struct worker {
     } known[RANGES]; /* allocations that may be read and written */
     uint32_t next_range;
     struct block *resident, *spare;
+    struct frame *free_frames; /* of all its warps: one that follows another finds its registers in the cache */
     uint32_t index;
-};
+} __attribute__((aligned(LINE_BYTES)));
 
 struct launch {
     const struct ptx_launch *asked;
@@ -92,12 +104,12 @@ struct launch {
     uint64_t parameter_bytes;
     uint64_t shared_bytes, dynamic_at;
     uint32_t threads, warps; /* of a block */
-    uint64_t blocks, next_block;
-    uint64_t finished; /* blocks */
-    uint32_t stop;     /* an error was met: everyone ends */
+    uint64_t blocks;
+    uint32_t stop; /* an error was met: everyone ends */
     uint32_t checks, workers;
     uint64_t id;
     struct ptx_error *error;
+    uint64_t next_block __attribute__((aligned(LINE_BYTES))); /* all workers change it */
 };
 
 enum { CHECK_MEMORY = 1, CHECK_RACE = 2, CHECK_SYNC = 4 };
@@ -108,29 +120,47 @@ static inline uint32_t predicate(const struct warp *w, ref r) {
     memcpy(&bits, at(w, r), 4);
     return r & REF_NOT ? ~bits : bits;
 }
-static inline uint32_t *predicate_at(const struct warp *w, ref r) { return (uint32_t *)(void *)at(w, r); }
+static inline void predicate_set(const struct warp *w, ref r, uint32_t lanes, uint32_t bits) {
+    uint32_t old;
+    memcpy(&old, at(w, r), 4);
+    old = (old & ~lanes) | (bits & lanes);
+    memcpy(at(w, r), &old, 4);
+}
+
+/* Is this inside an allocation met before? */
+static inline bool range_known(const struct warp *w, uint64_t low, uint64_t high) {
+    const struct worker *k = w->block->worker;
+    if (high < low) return false;
+    for (int i = 0; i < RANGES; i++)
+        if (low >= k->known[i].begin && high <= k->known[i].end) return true;
+    return false;
+}
 
 static inline bool launch_stopped(const struct launch *l) { return __atomic_load_n(&l->stop, __ATOMIC_RELAXED); }
 
-/* A value of 1, 2, 4 or (for any other size) 8 bytes. Sizes are told apart: compilers copy unknown ones slowly. */
-static inline uint64_t value_read(const void *from, unsigned bytes) {
-    uint64_t eight;
-    uint32_t four;
-    uint16_t two;
-    switch (bytes) {
-    case 1: return *(const uint8_t *)from;
-    case 2: return memcpy(&two, from, 2), two;
-    case 4: return memcpy(&four, from, 4), four;
-    default: return memcpy(&eight, from, 8), eight;
+/* Do it with the unsigned type of 1, 2, 4 or (for any other size) 8 bytes. Sizes are told apart: compilers copy unknown
+ * ones slowly. */
+#define BY_SIZE(bytes, DO)             \
+    switch (bytes) {                   \
+    case 1: DO(u8); break;        \
+    case 2: DO(u16); break;       \
+    case 4: DO(u32); break;       \
+    default: DO(u64);             \
     }
+
+static inline uint64_t value_read(const void *from, unsigned bytes) {
+#define READ(T)                                   \
+    {                                             \
+        T value;                                  \
+        return memcpy(&value, from, sizeof value), value; \
+    }
+    BY_SIZE(bytes, READ)
+#undef READ
 }
 static inline void value_write(void *to, unsigned bytes, uint64_t value) {
-    switch (bytes) {
-    case 1: memcpy(to, &value, 1); break;
-    case 2: memcpy(to, &value, 2); break;
-    case 4: memcpy(to, &value, 4); break;
-    default: memcpy(to, &value, 8); break;
-    }
+#define WRITE(T) memcpy(to, &value, sizeof(T))
+    BY_SIZE(bytes, WRITE)
+#undef WRITE
 }
 static inline uint64_t lane_get(const struct warp *w, ref r, unsigned bytes, int lane) {
     return value_read(at(w, r) + (size_t)bytes * (unsigned)lane, bytes);
@@ -148,7 +178,6 @@ bool raise_error(struct warp *w, const struct ins *n, enum ptx_result result, ui
     __attribute__((format(printf, 6, 7)));
 
 /* memory.c: slow ways, and everything with state */
-bool range_known(const struct warp *w, uint64_t low, uint64_t high); /* inside an allocation met before */
 bool addresses_check(struct warp *w, const struct ins *n, uint32_t mask, const uint64_t *addresses, unsigned bytes, bool write);
 bool addresses_of(struct warp *w, const struct ins *n, uint32_t mask, unsigned bytes, bool write, uint64_t *out);
 
@@ -163,6 +192,7 @@ void frame_leave(struct warp *w, struct frame *f, uint32_t lanes);
 void barrier_recheck(struct block *b);
 void blocks_run(struct worker *k);
 bool block_init(struct block *b);
+bool warp_begin(struct warp *w);
 void block_free(struct block *b);
 
 uint64_t host_attribute(int which, uint64_t otherwise);

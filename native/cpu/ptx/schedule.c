@@ -10,7 +10,7 @@ enum { TURN = 4096, SLICE = 8192, PATIENCE = 64 /* rounds before another block i
 
 struct frame *frame_new(struct warp *w, uint32_t code) {
     const struct program *p = w->block->launch->program;
-    struct frame **at = &w->free_frames, *f;
+    struct frame **at = &w->block->worker->free_frames, *f;
     while (*at && (*at)->code != code) at = &(*at)->next_free;
     if ((f = *at)) {
         *at = f->next_free;
@@ -29,8 +29,9 @@ struct frame *frame_new(struct warp *w, uint32_t code) {
 void frame_leave(struct warp *w, struct frame *f, uint32_t lanes) {
     f->live &= ~lanes;
     if (f->live) return;
-    f->next_free = w->free_frames;
-    w->free_frames = f;
+    struct worker *k = w->block->worker;
+    f->next_free = k->free_frames;
+    k->free_frames = f;
 }
 
 /* Take lanes of another frame of the same function into this one. */
@@ -183,13 +184,22 @@ static bool force_collectives(struct block *b) {
 
 enum round { ROUND_DONE, ROUND_RAN, ROUND_STUCK };
 
+static void without_memory(struct launch *l) {
+    engine_lock();
+    if (!l->stop) fail(l->error, PTX_OUT_OF_MEMORY, 0, "there is no memory for the kernel's threads");
+    __atomic_store_n(&l->stop, 1, __ATOMIC_RELAXED);
+    engine_unlock();
+}
+
 static enum round block_round(struct block *b) {
+    void (*interpret)(struct warp *w) = operations()->interpret;
     bool ran = false, alive = false;
     for (uint32_t k = 0; k < b->warp_count; k++) {
         struct warp *w = b->warps[k];
         if (!(w->alive & ~w->collective & ~w->barrier)) continue;
         w->slice = SLICE;
-        operations()->interpret(w);
+        if (!w->begun && !warp_begin(w)) return without_memory(b->launch), ROUND_DONE;
+        interpret(w);
         ran = true;
         if (launch_stopped(b->launch)) return ROUND_DONE;
     }
@@ -218,10 +228,7 @@ static struct block *begin_block(struct worker *k) {
     if (b) b->index = index;
     if (b && block_init(b)) return b;
     if (b) block_free(b);
-    engine_lock();
-    if (!l->stop) fail(l->error, PTX_OUT_OF_MEMORY, 0, "there is no memory for the kernel's threads");
-    __atomic_store_n(&l->stop, 1, __ATOMIC_RELAXED);
-    engine_unlock();
+    without_memory(l);
     return NULL;
 }
 
@@ -260,7 +267,7 @@ void blocks_run(struct worker *k) {
             at = &b->next;
         }
         spun = ended ? 0 : spun + 1;
-        if (spun > PATIENCE) host_yield();
+        if (spun > PATIENCE) host_pause();
         /* Blocks that spin may wait for one that has not begun. */
         if (spun && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted++;
         if (ended && !l->asked->cooperative) wanted = count ? count : 1;
@@ -268,4 +275,5 @@ void blocks_run(struct worker *k) {
     }
     for (struct block *b = k->resident, *next; b; b = next) next = b->next, block_free(b);
     for (struct block *b = k->spare, *next; b; b = next) next = b->next, block_free(b);
+    for (struct frame *f = k->free_frames, *next; f; f = next) next = f->next_free, host_aligned_free(f);
 }

@@ -5,39 +5,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const NAMES[S_COUNT] = {
-    [S_TID_X] = "%tid.x", [S_TID_Y] = "%tid.y", [S_TID_Z] = "%tid.z", [S_NTID_X] = "%ntid.x", [S_NTID_Y] = "%ntid.y",
-    [S_NTID_Z] = "%ntid.z", [S_CTAID_X] = "%ctaid.x", [S_CTAID_Y] = "%ctaid.y", [S_CTAID_Z] = "%ctaid.z",
-    [S_NCTAID_X] = "%nctaid.x", [S_NCTAID_Y] = "%nctaid.y", [S_NCTAID_Z] = "%nctaid.z", [S_LANEID] = "%laneid",
-    [S_WARPID] = "%warpid", [S_NWARPID] = "%nwarpid", [S_SMID] = "%smid", [S_NSMID] = "%nsmid", [S_GRIDID] = "%gridid",
-    [S_CLOCK] = "%clock", [S_CLOCK_HI] = "%clock_hi", [S_CLOCK64] = "%clock64", [S_GLOBALTIMER] = "%globaltimer",
-    [S_GLOBALTIMER_LO] = "%globaltimer_lo", [S_GLOBALTIMER_HI] = "%globaltimer_hi", [S_LANEMASK_EQ] = "%lanemask_eq",
-    [S_LANEMASK_LT] = "%lanemask_lt", [S_LANEMASK_LE] = "%lanemask_le", [S_LANEMASK_GT] = "%lanemask_gt",
-    [S_LANEMASK_GE] = "%lanemask_ge", [S_WARP_SZ] = "WARP_SZ", [S_DYNAMIC_SHARED] = "%dynamic_smem_size",
-    [S_TOTAL_SHARED] = "%total_smem_size",
-};
-/* A cluster has one block here. */
+/* A vector has three values and a fourth that is 0; `first` is that of its x. A cluster has one block here. */
 static const struct {
     const char *name;
-    enum special special;
-} OTHERS[] = {
-    {"%cluster_ctaid.x", S_ZERO}, {"%cluster_ctaid.y", S_ZERO}, {"%cluster_ctaid.z", S_ZERO}, {"%cluster_ctarank", S_ZERO},
-    {"%cluster_nctaid.x", S_ONE}, {"%cluster_nctaid.y", S_ONE}, {"%cluster_nctaid.z", S_ONE}, {"%cluster_nctarank", S_ONE},
-    {"%clusterid.x", S_CTAID_X}, {"%clusterid.y", S_CTAID_Y}, {"%clusterid.z", S_CTAID_Z}, {"%nclusterid.x", S_NCTAID_X},
-    {"%nclusterid.y", S_NCTAID_Y}, {"%nclusterid.z", S_NCTAID_Z}, {"%is_explicit_cluster", S_ZERO}, {"%aggr_smem_size", S_TOTAL_SHARED},
-    {"%reserved_smem_offset_begin", S_ZERO}, {"%reserved_smem_offset_end", S_ZERO}, {"%reserved_smem_offset_cap", S_ZERO},
-    {"%current_graph_exec", S_ZERO},
+    enum special first;
+    bool vector;
+} NAMES[] = {
+    {"%tid", S_TID_X, true}, {"%ntid", S_NTID_X, true}, {"%ctaid", S_CTAID_X, true}, {"%nctaid", S_NCTAID_X, true},
+    {"%clusterid", S_CTAID_X, true}, {"%nclusterid", S_NCTAID_X, true}, {"%cluster_ctaid", S_ZERO, true}, {"%cluster_nctaid", S_ONE, true},
+    {"%laneid", S_LANEID, false}, {"%warpid", S_WARPID, false}, {"%nwarpid", S_NWARPID, false}, {"%smid", S_SMID, false},
+    {"%nsmid", S_NSMID, false}, {"%gridid", S_GRIDID, false}, {"%clock", S_CLOCK, false}, {"%clock_hi", S_CLOCK_HI, false},
+    {"%clock64", S_CLOCK64, false}, {"%globaltimer", S_GLOBALTIMER, false}, {"%globaltimer_lo", S_GLOBALTIMER_LO, false},
+    {"%globaltimer_hi", S_GLOBALTIMER_HI, false}, {"%lanemask_eq", S_LANEMASK_EQ, false}, {"%lanemask_lt", S_LANEMASK_LT, false},
+    {"%lanemask_le", S_LANEMASK_LE, false}, {"%lanemask_gt", S_LANEMASK_GT, false}, {"%lanemask_ge", S_LANEMASK_GE, false},
+    {"WARP_SZ", S_WARP_SZ, false}, {"%dynamic_smem_size", S_DYNAMIC_SHARED, false}, {"%total_smem_size", S_TOTAL_SHARED, false},
+    {"%aggr_smem_size", S_TOTAL_SHARED, false}, {"%cluster_ctarank", S_ZERO, false}, {"%cluster_nctarank", S_ONE, false},
+    {"%is_explicit_cluster", S_ZERO, false}, {"%reserved_smem_offset_begin", S_ZERO, false}, {"%reserved_smem_offset_end", S_ZERO, false},
+    {"%reserved_smem_offset_cap", S_ZERO, false}, {"%current_graph_exec", S_ZERO, false},
+    {"%envreg1", S_GRID_HIGH, false}, {"%envreg2", S_GRID_LOW, false},
 };
 
-enum special special_named(struct word w) {
-    for (int i = 1; i < S_COUNT; i++)
-        if (NAMES[i] && word_is(w, NAMES[i])) return (enum special)i;
-    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
-        if (word_is(w, OTHERS[i].name)) return OTHERS[i].special;
-    if (w.size > 3 && memcmp(w.at, "%pm", 3) == 0) return S_ZERO;
-    if (word_is(w, "%envreg1")) return S_GRID_HIGH;
-    if (word_is(w, "%envreg2")) return S_GRID_LOW;
-    return w.size > 7 && memcmp(w.at, "%envreg", 7) == 0 ? S_ZERO : SPECIAL_NONE;
+enum special special_named(struct word w, bool *vector) {
+    *vector = false;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        if (word_is(w, NAMES[i].name)) return *vector = NAMES[i].vector, NAMES[i].first;
+    bool counter = w.size > 3 && memcmp(w.at, "%pm", 3) == 0, environment = w.size > 7 && memcmp(w.at, "%envreg", 7) == 0;
+    return counter || environment ? S_ZERO : SPECIAL_NONE;
+}
+
+enum special special_component(enum special first, uint32_t index) {
+    if (index == 3) return S_ZERO;
+    return first == S_ZERO || first == S_ONE ? first : (enum special)(first + index);
 }
 
 /* Where cooperative groups count the blocks that have arrived: %envreg1 and %envreg2 hold its address. */

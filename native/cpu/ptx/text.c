@@ -45,6 +45,17 @@ bool text_take(struct text *t, char c) {
 
 bool word_is(struct word w, const char *s) { return strlen(s) == w.size && memcmp(w.at, s, w.size) == 0; }
 
+struct word word_of(const char *s) { return (struct word){s, (uint32_t)strlen(s)}; }
+
+int word_choice(struct word w, const char *words) {
+    for (int i = 0;; i++) {
+        size_t size = strcspn(words, " ");
+        if (size && size == w.size && memcmp(w.at, words, size) == 0) return i;
+        words += size;
+        if (!*words++) return -1;
+    }
+}
+
 uint32_t word_hash(struct word w) {
     uint32_t hash = 2166136261u;
     for (uint32_t i = 0; i < w.size; i++) hash = (hash ^ (unsigned char)w.at[i]) * 16777619u;
@@ -78,13 +89,6 @@ struct word text_directive(struct text *t) {
         if (w.at[0] == '.' && w.at[i] == '.') w.size = i;
     t->at = w.at + w.size;
     return w;
-}
-
-bool text_take_word(struct text *t, const char *word) {
-    struct text before = *t;
-    if (word_is(text_dotted(t), word)) return true;
-    *t = before;
-    return false;
 }
 
 bool text_string(struct text *t, struct word *out) {

@@ -26,7 +26,6 @@ struct number {
 void text_skip(struct text *t);                    /* blanks and comments */
 bool text_is(struct text *t, char c);              /* is this the next character? */
 bool text_take(struct text *t, char c);            /* the same, and go past it */
-bool text_take_word(struct text *t, const char *word);
 struct word text_name(struct text *t);             /* an identifier; size 0 when there is none */
 struct word text_dotted(struct text *t);           /* an opcode or directive with its dots: `.reg`, `ld.shared::cta.u32` */
 struct word text_directive(struct text *t);          /* one directive, though `.reg.b32` may follow without a blank */
@@ -35,7 +34,9 @@ bool text_block(struct text *t);                   /* past the `}` that closes t
 bool text_until(struct text *t, char c);           /* past the next such character outside strings and comments */
 bool text_number(struct text *t, struct number *out); /* one literal */
 
+struct word word_of(const char *s);
 bool word_is(struct word w, const char *s);
+int word_choice(struct word w, const char *words); /* which of these words, with blanks between them, is it? -1: none */
 uint32_t word_hash(struct word w);
 
 #endif
