@@ -24,7 +24,8 @@ from scripts.net import github
 from scripts.osal import paths
 from scripts.osal.fs import read_bounded, read_end
 from scripts.osal.text import MOST_DIGITS
-from scripts.placement import journal, layout
+from scripts.placement import journal
+from scripts.staging import state_folder
 from scripts.store import fetch, tar_reader, zip_reader
 from scripts.store.entries import Limits
 from tests.test_bombs import MOST_MEMORY
@@ -66,7 +67,7 @@ BOUNDS = {
 #: Bounds in other sentences of the page.
 SENTENCES = (
     f"Unpacking needs at most {MOST_MEMORY // 1_000_000} MB of memory",
-    f"entries up to {layout.LONGEST // KIB} KiB, journals up to {journal.LONGEST // MIB} MiB",
+    f"entries up to {state_folder.LONGEST // KIB} KiB, journals up to {journal.LONGEST // MIB} MiB",
     f"schema, {evidence_io.MAX_BYTES // MIB} MiB ({trials.MAX_BYTES // MIB} MiB for records)",
 )
 

@@ -18,7 +18,7 @@ from scripts.osal.processes import User, this_process
 from scripts.osal.signals import DeferredSignals
 from scripts.osal.text import time_stamp
 from scripts.placement import state
-from scripts.placement.apply import apply, changed_record
+from scripts.placement.apply import apply, begun_by, changed_record
 from scripts.placement.inspect import UndoReport, is_ours, real_target, take_snapshot
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, Layout, fold
@@ -233,8 +233,8 @@ class _Wish(Struct, frozen=True, kw_only=True):
             if not chosen.actions:
                 held.vanish()
                 return mine
-            created = _now()
-            memory = _memory_of(chosen, created)
+            created = time_stamp()
+            memory = as_memory(begun_by(chosen, created))
             if mine.registry:
                 mine.registry.remember(PLACEMENTS, layout.target, remembered(memory))
                 mine.registry.add(PLACEMENTS, layout.target, stack=mine.stack, user=mine.user.name)
@@ -352,28 +352,10 @@ def _other_stack(layout: Layout, journal: Journal) -> PlacementRefusal:
     )
 
 
-def _memory_of(chosen: PlacementPlan, created: str) -> Journal:
-    """Return what is remembered of a plan."""
-    return as_memory(
-        Journal(
-            stack=chosen.stack,
-            digest=chosen.digest,
-            actions=chosen.actions,
-            folders=chosen.folders,
-            created=created,
-        )
-    )
-
-
 def _hash(layout: Layout, item: PlacementItem, fs: Fs) -> str:
     """Hash what lies at an item's name; empty if nothing does."""
     path = layout.inside(item.path)
     return fs.sha256(path) if fs.look(path) else ""
-
-
-def _now() -> str:
-    """Return the time in UTC."""
-    return time_stamp()
 
 
 class Session(Struct):
