@@ -46,7 +46,7 @@ _LISTED: Final = (
 )
 _WORDS: Final = tuple(_LISTED.split("|"))
 #: Calls by the begin of their names, words that say whose number follows, and texts without a number.
-_CALLS, _LABELS, _SAID = (data_table("said.toml")[key] for key in ("calls", "labels", "said"))
+_CALLS, _LABELS, _PRINTED = (data_table("code_words.toml")[key] for key in ("calls", "labels", "printed"))
 _LINK: Final = (
     r"[\s:=(\[,'\"#>`-]{0,6}(?:(?:with|an?|the|error|err|code|status|result|value|returned|return|is|was|number)"
     r"[\s:=(\[,'\"#>-]{1,4}){0,5}"
@@ -194,7 +194,7 @@ def _of_endings(text: str) -> Iterator[Found]:
     for match in _BUGCHECK.finditer(text):
         yield _one(valued("bugcheck", int(match[1], 16))), match[0], ""
     if not _NAME.search(text):
-        for words, (table, number) in _SAID.items():
+        for words, (table, number) in _PRINTED.items():
             if words in text and "instruction was encountered" not in text:
                 yield _one(valued(table, number)), words, ""
                 break

@@ -54,8 +54,8 @@ class Asset(Struct, frozen=True, kw_only=True):
     sha256: str | None
 
 
-class _ToldAsset(Struct, frozen=True, kw_only=True):
-    """A file as GitHub tells it."""
+class _AssetJson(Struct, frozen=True, kw_only=True):
+    """A file as GitHub describes it."""
 
     name: Text
     browser_download_url: Text
@@ -63,14 +63,14 @@ class _ToldAsset(Struct, frozen=True, kw_only=True):
     digest: Text | None = None
 
 
-class _ToldRelease(Struct, frozen=True, kw_only=True):
-    """A release as GitHub tells it."""
+class _ReleaseJson(Struct, frozen=True, kw_only=True):
+    """A release as GitHub describes it."""
 
     tag_name: Text
-    assets: tuple[_ToldAsset, ...]
+    assets: tuple[_AssetJson, ...]
 
 
-class _ToldTag(Struct, frozen=True, kw_only=True):
+class _TagJson(Struct, frozen=True, kw_only=True):
     """A release in a list."""
 
     tag_name: Text
@@ -142,17 +142,17 @@ class GitHub(Struct, frozen=True, kw_only=True):
             FetchError: no such release, no answer, or one that cannot be read.
         """
         path = f"repos/{quote(owner, safe='')}/{quote(repo, safe='')}/releases/tags/{quote(tag, safe='')}"
-        told = self._ask(path, _ToldRelease)
+        found = self._ask(path, _ReleaseJson)
         try:
-            assets = tuple(map(_asset, told.assets))
+            assets = tuple(map(_asset, found.assets))
         except ValueError:
             raise self._malformed(path) from None
-        return Release(owner=owner, repo=repo, tag=told.tag_name, assets=assets)
+        return Release(owner=owner, repo=repo, tag=found.tag_name, assets=assets)
 
     def tags(self, owner: str, repo: str) -> tuple[str, ...]:
         """Return the tags of the newest published releases, newest first; drafts are left out."""
         path = f"repos/{quote(owner, safe='')}/{quote(repo, safe='')}/releases?per_page=30"
-        return tuple(told.tag_name for told in self._ask(path, tuple[_ToldTag, ...]) if not told.draft)
+        return tuple(one.tag_name for one in self._ask(path, tuple[_TagJson, ...]) if not one.draft)
 
     def _ask(self, path: str, kind: type[T]) -> T:
         url = f"{self.api}/{path}"
@@ -207,10 +207,10 @@ def _rate_limited(url: str, headers: Mapping[str, str], *, token: bool) -> Fetch
     )
 
 
-def _asset(told: _ToldAsset) -> Asset:
+def _asset(found: _AssetJson) -> Asset:
     """Read ``sha256:…``; other algorithms and old releases give no hash, nonsense is an error."""
-    match = _DIGEST.fullmatch(told.digest or "")
-    if match is None and (told.digest or "").startswith("sha256:"):
-        raise ValueError(told.digest)
+    match = _DIGEST.fullmatch(found.digest or "")
+    if match is None and (found.digest or "").startswith("sha256:"):
+        raise ValueError(found.digest)
     sha256 = match[1].lower() if match else None
-    return Asset(name=told.name, url=told.browser_download_url, size=told.size, sha256=sha256)
+    return Asset(name=found.name, url=found.browser_download_url, size=found.size, sha256=sha256)

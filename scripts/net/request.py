@@ -217,10 +217,7 @@ def _get(
             proxies=proxies_for(url),
         )
     except requests.exceptions.SSLError as error:
-        msg = f"the server's certificate is not trusted: {_reason(error)}"
-        facts = ("behind an antivirus or company proxy, its certificate belongs in the system's store",)
-        hint = "Behind an antivirus or a company proxy, add its certificate to the system's store."
-        raise AttemptError(msg, reference="untrusted-certificate", context=facts, hint=hint) from error
+        raise _tls_failure(error) from error
     except requests.exceptions.Timeout as error:
         msg = "no answer in time"
         raise AttemptError(msg, transient=True, reference="upstream-unreachable") from error
@@ -294,6 +291,16 @@ def _hash(reply: Reply, url: str, most: int, progress: Progress) -> HashedUrl:
         msg = f"the body ended after {size:,} of {reply.total:,} bytes"
         raise AttemptError(msg, transient=True, reference="upstream-unreachable")
     return HashedUrl(sha256=digest.hexdigest(), size=size, first=first, cut=False)
+
+
+def _tls_failure(error: Exception) -> AttemptError:
+    """Say that the certificate is not trusted, and what usually is behind it."""
+    return AttemptError(
+        f"the server's certificate is not trusted: {_reason(error)}",
+        reference="untrusted-certificate",
+        context=("behind an antivirus or company proxy, its certificate belongs in the system's store",),
+        hint="Behind an antivirus or a company proxy, add its certificate to the system's store.",
+    )
 
 
 def _reason(error: BaseException) -> str:

@@ -300,7 +300,7 @@ def forget_stage(state_root: Path, stage: Path) -> None:
 
 
 def _change_index(state_root: Path, change: Callable[[set[Path]], set[Path]]) -> None:
-    """Write the index anew; other processes wait meanwhile."""
+    """Write the index again; other processes wait meanwhile."""
     from filelock import FileLock  # noqa: PLC0415 - slow to import, and most runs only read
 
     with FileLock(state_root / f".{NAME}.lock", timeout=60):
