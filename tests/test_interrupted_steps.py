@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import Checkout
+from tests.checkout import Checkout, make_checkout
 from tests.small_stack import SmallStack, small_stack
 from tests.test_bootstrap import BARE, Clone, answer, fake_uv
 
@@ -77,6 +77,14 @@ STEPS = {
     "matrix": Step(("matrix",), hold="scripts.app.matrix:site_files"),
     "wrap": Step(("wrap", "--exe=true"), hold="scripts.app.wrap.plan:plan_run"),
 }
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Checkout:
+    """A checkout where the CPU reference is active."""
+    checkout = make_checkout(tmp_path_factory.mktemp("steps"), cache=shared_store)
+    checkout.json("setup")
+    return checkout
 
 
 def tagged(tag: str) -> list[int]:

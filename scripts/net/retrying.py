@@ -82,7 +82,9 @@ def retry(url: str, transport: Transport, ask: Callable[[requests.Session], T]) 
             except AttemptError as error:
                 if delay is None or not error.transient:
                     raise _final(url, error) from None
-                transport.sleep(max(delay, error.wait))
+                pause = max(delay, error.wait)
+                transport.note(f"{shown(url)}: {error}; asking again in {pause:.0f} s")
+                transport.sleep(pause)
     raise AssertionError(url)  # the last round returns or raises
 
 

@@ -71,13 +71,18 @@ class _SystemCertificates(HTTPAdapter):
         conn.cert_reqs = "CERT_REQUIRED"  # type: ignore[attr-defined]  # a urllib3 pool
 
 
+def _quiet(_line: str) -> None:
+    """Say nothing."""
+
+
 class Transport(Struct, frozen=True, kw_only=True):
-    """How to talk to servers; tests make the waiting shorter."""
+    """How to talk to servers; ``note`` hears that one is asked again. Tests make the waiting shorter."""
 
     connect_timeout: float = 15.0
     read_timeout: float = 60.0
     delays: tuple[float, ...] = DELAYS
     sleep: Callable[[float], None] = time.sleep
+    note: Callable[[str], None] = _quiet
     ca_file: Path | None = None
 
     def session(self) -> requests.Session:
