@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import Checkout
+from tests.checkout import Checkout, make_checkout
 from tests.small_stack import SmallStack, small_stack
 from tests.test_bootstrap import BARE, Clone, answer, fake_uv
 
@@ -79,6 +79,14 @@ STEPS = {
 }
 
 
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Checkout:
+    """A checkout where the CPU reference is active."""
+    checkout = make_checkout(tmp_path_factory.mktemp("steps"), cache=shared_store)
+    checkout.json("setup")
+    return checkout
+
+
 def tagged(tag: str) -> list[int]:
     """Return the living processes whose environment has the tag."""
     found = []
@@ -119,7 +127,7 @@ def interrupted(command: list[str], env: dict[str, str], number: int, reached: o
         encoding="utf-8",
         start_new_session=True,
     ) as run:
-        until(lambda: reached() or run.poll() is not None, "the step is reached")  # type: ignore[operator]
+        until(lambda: reached() or run.poll() is not None, "the step is reached")  # type: ignore[operator]  # either kind of step has it
         if run.poll() is None:
             run.send_signal(number)
         said, _ = run.communicate(timeout=PATIENCE)

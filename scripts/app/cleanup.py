@@ -8,6 +8,7 @@ were measured on real hardware: no run here can make them again.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -280,7 +281,16 @@ def _running_from(ws: Workspace) -> tuple[str, ...]:
     """Name the environments of this checkout that stay: one that runs us, and ``.venv`` always."""
     stay = [ws.root / name for name in ENVIRONMENTS]
     stay = [path for path in stay if path.is_dir() and (path.name == ".venv" or _runs_us(path))]
-    return tuple(f"{path}: may be running this command; delete the folder yourself" for path in stay)
+    return tuple(f"{path}: may be running this command; to delete it: {_deleting(path)}" for path in stay)
+
+
+def _deleting(environment: Path) -> str:
+    """Return the line that deletes an environment and the lock file beside it."""
+    lock = environment.with_name(f"{environment.name}.lock")
+    if sys.platform == "win32":
+        also = f' & del "{lock}"' if lock.exists() else ""
+        return f'rmdir /s /q "{environment}"{also}'
+    return shlex.join(["rm", "-rf", str(environment), *([str(lock)] if lock.exists() else [])])
 
 
 def _measured(ws: Workspace) -> tuple[Path, ...]:

@@ -23,6 +23,7 @@ from scripts.model import Artifact, ArtifactFormat, Lock, Progress, Trust
 from scripts.net.github import API, Asset, AssetRef, GitHub, api_base
 from scripts.net.request import MAX_BYTES, HashedUrl, hash_url, is_web_page
 from scripts.net.session import SHORT_DELAYS, Transport
+from scripts.net.sources import shown
 from scripts.serialize import JsonRecord, pick
 from scripts.store.fetch import FetchAction
 
@@ -128,6 +129,7 @@ def _check(transport: Transport, artifact: Artifact, progress: Progress) -> list
         return [CheckedUrl(artifact=artifact.id, url="", status=PinStatus.SUPPLIED, detail=detail)]
     rows = []
     for url in artifact.urls:
+        progress.note(f"reading {artifact.id} from {shown(url)}")
         status, detail = _ask(transport, artifact, url, progress)
         rows.append(CheckedUrl(artifact=artifact.id, url=url, status=status, detail=detail))
     return rows
@@ -151,7 +153,8 @@ def _ask(transport: Transport, artifact: Artifact, url: str, progress: Progress)
 def transport(ws: Workspace) -> Transport:
     """Make the way to ask servers; ``SSL_CERT_FILE`` adds certificates to the system's."""
     ca_file = ws.environ.get("SSL_CERT_FILE")
-    return Transport(ca_file=Path(ca_file) if ca_file else None, delays=SHORT_DELAYS)
+    file = Path(ca_file) if ca_file else None
+    return Transport(ca_file=file, delays=SHORT_DELAYS, note=ws.progress.note)
 
 
 def github(ws: Workspace) -> GitHub:

@@ -68,10 +68,17 @@ def ages(ws: Workspace, server: GitHub, way: Transport, artifacts: Sequence[Arti
         else:
             why = "its host names no versions" if item.urls else "supplied by the user"
             found[item.id] = AgedPin(artifact=item.id, status=PinAge.NO_METADATA, detail=why)
-    for pairs in releases.values():
-        found |= _of_release(server, pairs)
-    for family in wheels.values():
-        found |= _of_index(way, family)
+    questions = len(releases) + len(wheels)
+    ws.progress.note(
+        f"asking for newer versions: {len(releases)} families of files, {len(wheels)} index pages"
+    )
+    with ws.progress.task("ask for newer versions", questions, unit="questions") as advance:
+        for pairs in releases.values():
+            found |= _of_release(server, pairs)
+            advance(1)
+        for family in wheels.values():
+            found |= _of_index(way, family)
+            advance(1)
     ws.progress.note(f"asked: {len(releases)} families of release files, {len(wheels)} index pages")
     return tuple(found[item.id] for item in artifacts)
 

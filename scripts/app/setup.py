@@ -9,7 +9,7 @@ from scripts.app.check import CheckResult, check_staged
 from scripts.app.context import Staged, Workspace, cache_of, within
 from scripts.app.download_summary import DownloadSummary
 from scripts.app.run import RunResult, run_staged
-from scripts.app.setup_steps import Flow, FlowStep, StepNotes, read_request
+from scripts.app.setup_steps import Flow, FlowStep, StepNotes, coming, read_request
 from scripts.app.stack_process import redactor_of, revision_of
 from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode, UsageError, WorkspaceError
@@ -147,10 +147,10 @@ def _failures(results: Iterable[CapabilityResult]) -> list[CapabilityResult]:
 
 def prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
     """Check and run the stack, and write the document with its logs."""
-    with flow.step("check") as notes:
+    with flow.step("check", "Checking that every library loads") as notes:
         checked = check_noted(flow, staged, notes)
     ran: RunResult | None = None
-    with flow.step("run") as notes:
+    with flow.step("run", "Running the workload gemm") as notes:
         if checked.exit_code == ExitCode.OK:
             ran = run_noted(flow, staged, notes)
         else:
@@ -158,7 +158,7 @@ def prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
     with flow.step("report") as notes:
         document, path = _report(flow.ws, staged, checked, ran)
         notes.detail = within(flow.ws, path)
-    with flow.step("probes") as notes:
+    with flow.step("probes", "Asking the quick probes") as notes:
         if ran is not None and ran.exit_code == ExitCode.OK:
             try:
                 probes_noted(flow, staged, notes)
@@ -314,8 +314,8 @@ def fetch(
     lock, _selection, resolved = flow.select(flow.scan())
     summary = flow.confirm_downloads(resolved)
     cache = cache_of(ws)
-    with flow.step("fetch") as notes:
-        published = [a for a in resolved.artifacts if a.format is not ArtifactFormat.SUPPLIED]
+    published = [a for a in resolved.artifacts if a.format is not ArtifactFormat.SUPPLIED]
+    with flow.step("fetch", coming(published, cache)) as notes:
         blobs = [fetch_artifact(a, cache, options=request.fetching, progress=ws.progress) for a in published]
         notes.detail = f"{len(blobs)} verified by hash"
     size = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from scripts.lock.reader import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
 from scripts.osal.paths import user_path
 from scripts.osal.process import run_captured
+from scripts.osal.text import size_text
 from scripts.serialize import JsonRecord
 from scripts.staging.assemble import (
     PlannedFile,
@@ -46,7 +47,8 @@ from scripts.staging.build import native_files
 from scripts.staging.runtimes import load_runtime, read_history, verify_runtime
 from scripts.staging.select import Selection, select_for, select_stack
 from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
-from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch
+from scripts.store.cache import Cache
+from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch, present
 
 
 class FlowStep(JsonRecord, frozen=True, kw_only=True):
@@ -87,8 +89,10 @@ class Flow(Struct):
     steps: list[FlowStep] = field(default_factory=list)
 
     @contextmanager
-    def step(self, name: str) -> Iterator[StepNotes]:
-        """Time a step; a step that raises is recorded as failed."""
+    def step(self, name: str, begin: str = "") -> Iterator[StepNotes]:
+        """Time a step, before which ``begin`` is said; a step that raises is recorded as failed."""
+        if begin:
+            self.ws.progress.note(begin)
         notes, start = StepNotes(), time.perf_counter()
         try:
             yield notes
@@ -223,11 +227,12 @@ class Flow(Struct):
             if artifact.format is ArtifactFormat.SUPPLIED:
                 trees[artifact.id] = self._supplied(artifact, resolved.stack)
         known = {a.id for a in published if a.sha256 and cache.blob_path(a.sha256).is_file()}
-        with self.step("fetch") as notes:
+        with self.step("fetch", coming(published, cache)) as notes:
             blobs = [fetch(a, cache, options=self.request.fetching, progress=progress) for a in published]
             notes.status = "done" if blobs else "kept" if trees else "skipped"
             notes.detail = f"{len(blobs)} verified by hash" if blobs else "nothing to download"
-        with self.step("unpack") as notes:
+        names = ", ".join(artifact.id for artifact in published)
+        with self.step("unpack", f"Unpacking {names}" if names else "") as notes:
             notes.status = "done" if absent else "kept" if trees else "skipped"
             for artifact, blob in zip(published, blobs, strict=True):
                 hashed = artifact.id not in known  # just now, while it arrived
@@ -274,9 +279,17 @@ class Flow(Struct):
             notes.detail = f"{len(runtime.files)} files, digest {runtime.digest[:12]}"
         with self.step("verify") as notes:
             if not made:
+                self.ws.progress.note(f"Reading and hashing the {len(runtime.files)} files that are here")
                 verify_runtime(runtime, progress=self.ws.progress)
             notes.detail = "every byte read and hashed"
         return runtime
+
+
+def coming(artifacts: Sequence[Artifact], cache: Cache) -> str:
+    """Say what will be downloaded; empty where everything is in the store."""
+    absent = [artifact for artifact in artifacts if not present(artifact, cache)]
+    size = sum(artifact.size or 0 for artifact in absent)
+    return f"Fetching {', '.join(a.id for a in absent)} ({size_text(size)})" if absent else ""
 
 
 def read_request(

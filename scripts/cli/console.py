@@ -243,7 +243,7 @@ def _can_encode(stream: object, text: str) -> bool:
 
 
 #: Below this a bar would only flicker.
-SMALL = {"bytes": 512 * 1024, "files": 50, "outputs": 1}
+SMALL = {"bytes": 512 * 1024, "files": 50, "outputs": 1, "questions": 1}
 
 
 class TerminalProgress:

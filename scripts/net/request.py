@@ -295,11 +295,19 @@ def _hash(reply: Reply, url: str, most: int, progress: Progress) -> HashedUrl:
 
 def _tls_failure(error: Exception) -> AttemptError:
     """Say that the certificate is not trusted, and what usually is behind it."""
+    reason = _reason(error)
+    if "expired" in reason or "not yet valid" in reason:
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        return AttemptError(
+            f"the server's certificate is not valid at this machine's date, {today}: {reason}",
+            reference="untrusted-certificate",
+            hint="compare this machine's date with the real one; a certificate has a first and a last day",
+        )
     return AttemptError(
-        f"the server's certificate is not trusted: {_reason(error)}",
+        f"the server's certificate is not trusted: {reason}",
         reference="untrusted-certificate",
         context=("behind an antivirus or company proxy, its certificate belongs in the system's store",),
-        hint="Behind an antivirus or a company proxy, add its certificate to the system's store.",
+        hint="add the certificate of your antivirus program or company proxy to the system's store",
     )
 
 

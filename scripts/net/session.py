@@ -81,13 +81,18 @@ class _SystemCertificates(HTTPAdapter):
         conn.cert_reqs = "CERT_REQUIRED"  # type: ignore[attr-defined]  # a urllib3 pool
 
 
+def _quiet(_line: str) -> None:
+    """Say nothing."""
+
+
 class Transport(Struct, frozen=True, kw_only=True):
-    """How to talk to servers; tests make the waiting shorter."""
+    """How to talk to servers; ``note`` hears that one is asked again. Tests make the waiting shorter."""
 
     connect_timeout: float = 15.0
     read_timeout: float = 60.0
     delays: tuple[float, ...] = DELAYS
     sleep: Callable[[float], None] = time.sleep
+    note: Callable[[str], None] = _quiet
     ca_file: Path | None = None
 
     def session(self) -> requests.Session:
@@ -168,7 +173,9 @@ def retry(url: str, transport: Transport, ask: Callable[[requests.Session], T]) 
                     hint = error.hint or "Check the network and the proxy settings, then run the task again."
                     facts = (f"url: {shown(url)}", *error.context)
                     raise FetchError(error.reference, str(error), context=facts, hint=hint) from None
-                transport.sleep(max(delay, error.wait))
+                pause = max(delay, error.wait)
+                transport.note(f"{shown(url)}: {error}; asking again in {pause:.0f} s")
+                transport.sleep(pause)
     raise AssertionError(url)  # the last round returns or raises
 
 
