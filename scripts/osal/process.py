@@ -131,9 +131,16 @@ def run_captured(
 
 
 def capture(
-    command: Command, *, timeout: float, stdin: bytes | None = None, grace: float = GRACE
+    command: Command,
+    *,
+    timeout: float,
+    stdin: bytes | None = None,
+    grace: float = GRACE,
+    mapped: MappedFiles | None = None,
 ) -> Captured:
     """Run what ``run_captured`` runs, already planned: its own command line, its own folder.
+
+    ``mapped`` collects which files its processes have in memory.
 
     Raises:
         LaunchError: it did not start.
@@ -143,9 +150,16 @@ def capture(
     # A check has no terminal that would end it with us: whatever ends us politely has to end it first.
     with DeferredSignals() as shield:
         tree, out, err = _start_captured(command, stdin)
+
+        def look() -> None:
+            dialogs.extend(tree.close_dialogs())
+            if mapped is not None:
+                mapped.look(tree)
+
         try:
             shield.lower()
-            timed_out = not _wait(tree, timeout, lambda: dialogs.extend(tree.close_dialogs()), whole=False)
+            pause = (lambda: LOOK) if mapped is None else mapped.pause
+            timed_out = not _wait(tree, timeout, look, whole=False, pause=pause)
             seconds = time.monotonic() - begin
             if timed_out:
                 _end(tree, grace)
