@@ -121,29 +121,38 @@ def outcome_of(read: Callable[[Path], object], path: Path) -> bool:
     return False
 
 
-def test_a_document_with_one_wrong_value_is_read_or_refused(tmp_path: Path) -> None:
+def test_a_document_with_one_wrong_value_is_read_or_refused(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     path, read = tmp_path / "it.json", []
     for text in damaged(document()):
         path.write_text(text, encoding="utf-8")
         read.append(outcome_of(lambda p: dump(read_document(p)), path))
+    record_property("tried: wrong values in documents", len(read))
     assert len(read) > 700
     assert read.count(True) < len(read) / 3
 
 
-def test_a_record_with_one_wrong_value_is_read_or_refused(tmp_path: Path) -> None:
+def test_a_record_with_one_wrong_value_is_read_or_refused(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     path, read = tmp_path / "it.json", []
     for text in damaged(record()):
         path.write_text(text, encoding="utf-8")
         read.append(outcome_of(lambda p: json.dumps(to_json(read_record(p)), allow_nan=False), path))
+    record_property("tried: wrong values in records", len(read))
     assert len(read) > 500
     assert read.count(True) < len(read) / 2
 
 
-def test_a_validation_with_one_wrong_value_is_read_or_named(tmp_path: Path) -> None:
+def test_a_validation_with_one_wrong_value_is_read_or_named(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     for number, text in enumerate(damaged(validation())):
         (tmp_path / f"{number:04}.json").write_text(text, encoding="utf-8")
     (tmp_path / "folder.json").mkdir()
     found, faults = read_validations(tmp_path)
+    record_property("tried: wrong values in validations", len(found) + len(faults))
     assert found
     assert len(faults) > 150
     assert len(found) + len(faults) == len(list(tmp_path.iterdir()))
@@ -151,12 +160,15 @@ def test_a_validation_with_one_wrong_value_is_read_or_named(tmp_path: Path) -> N
         json.dumps(one.to_json()).encode()
 
 
-def test_a_history_with_one_wrong_value_is_read_or_refused(tmp_path: Path) -> None:
+def test_a_history_with_one_wrong_value_is_read_or_refused(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     activate(tmp_path, stack="one", digest="a" * 64, lock="l", reason="setup", options=("libtorch",))
     path = tmp_path / "generations.json"
     good, read = json.loads(path.read_text(encoding="utf-8")), []
     for text in damaged(good):
         path.write_text(text, encoding="utf-8")
         read.append(outcome_of(lambda p: read_history(p.parent), path))
+    record_property("tried: wrong values in histories", len(read))
     assert len(read) > 150
     assert read.count(True) < len(read) / 2

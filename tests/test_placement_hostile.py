@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,7 +64,9 @@ def changed(body: object, path: tuple[Any, ...], value: object) -> object:
     return copy
 
 
-def test_a_journal_with_any_wrong_value_is_refused_or_understood(tmp_path: Path) -> None:
+def test_a_journal_with_any_wrong_value_is_refused_or_understood(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     world = mixed_world(tmp_path)
     do_place(world)
     journal = world.target / STATE / "journal"
@@ -83,6 +85,7 @@ def test_a_journal_with_any_wrong_value_is_refused_or_understood(tmp_path: Path)
                     refused += 1
     assert tried > 1000
     assert refused > tried // 2
+    record_property("placement: wrong values in journals", tried)
     assert undo(world.target, fs=FS).complete
     assert tree(world.target) == world.start
 

@@ -241,10 +241,12 @@ def test_the_corpus_has_the_size_it_is_named_for() -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_planted_secrets_go(encoding: str) -> None:
+def test_planted_secrets_go(encoding: str, record_property: Callable[[str, object], None]) -> None:
     log = "\n".join(f"{n} {line}\nnext" for n, (line, _) in enumerate(LINES))
     clean = redact_bytes(log.encode(encoding), REDACTOR).decode(encoding)
     left = [line for line, secret in LINES if secret in clean]
+    record_property("tried: planted secrets", len(LINES))
+    record_property("tried: of these found", len(LINES) - len(left))
     assert len(left) <= 0.01 * len(LINES), left
 
 
@@ -258,8 +260,10 @@ def test_planted_secrets_go_in_escapes(escape: str) -> None:
     assert len(left) <= 0.05 * len(cases), left
 
 
-def test_harmless_look_alikes_stay() -> None:
+def test_harmless_look_alikes_stay(record_property: Callable[[str, object], None]) -> None:
     hurt = [(line, REDACTOR.text(line)) for line in HARMLESS if REDACTOR.text(line) != line]
+    record_property("tried: harmless lines", len(HARMLESS))
+    record_property("tried: of these changed", len(hurt))
     assert len(hurt) <= 0.01 * len(HARMLESS), hurt
     log = "\n".join(HARMLESS)
     assert (

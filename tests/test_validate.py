@@ -44,7 +44,9 @@ from scripts.evidence.validation import (
 )
 from scripts.launch.injection import Via, ViaFacts, not_applicable_reason
 from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
+from scripts.osal.fs import hash_file
 from tests.checkout import ROOT, Checkout
+from tests.python_programs import write_python_program
 from tests.small_stack import small_stack
 
 pytestmark = pytest.mark.proof
@@ -389,6 +391,27 @@ def test_a_program_of_the_user_is_copied_with_its_folder(checkout: Checkout, tmp
     assert [r.detail for r in shown.results if r.capability == "wrap env"] == [
         "it ended with 0; its answer was not judged"
     ]
+
+
+@pytest.mark.posix_only
+def test_the_document_names_what_the_program_loaded_by_hash(checkout: Checkout, tmp_path: Path) -> None:
+    """The stack's own driver, and a cuBLAS that the program brings."""
+    checkout.json("stage", "--stack=cpu-reference")
+    driver = next((checkout.cache / "runtimes-v1").glob("*/libcuda.so.1"))
+    home = tmp_path / "home"
+    home.mkdir()
+    own = Path(shutil.copy2(driver, home / "libcublas.so.12"))
+    body = "import ctypes, os, sys, time\nctypes.CDLL('libcuda.so.1')\n"
+    body += "ctypes.CDLL(os.path.join(os.path.dirname(sys.argv[0]), 'libcublas.so.12'))\ntime.sleep(1.5)\n"
+    program = write_python_program(home / "app", body)
+    result = checkout.json("validate", "--stack=cpu-reference", f"--exe={program}")
+    loaded = [one for one in read_document(Path(result["evidence"])).files if one.how == "loaded"]
+    names = {Path(one.name).name: one for one in loaded}
+    assert {"libcuda.so.1", "libcublas.so.12"} <= names.keys()
+    assert names["libcuda.so.1"].name == "libcuda.so.1"
+    assert names["libcuda.so.1"].sha256 == hash_file(driver)
+    assert any(one.sha256 == hash_file(own) and one.name.endswith("/libcublas.so.12") for one in loaded)
+    assert len(loaded) == len(set(loaded))
 
 
 @pytest.mark.posix_only

@@ -17,7 +17,7 @@ from scripts.app.validation_steps import ValidationSubject
 from scripts.app.wrap_result import write_report
 from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode
-from scripts.evidence.document import Document, build_document
+from scripts.evidence.document import Document, FileFact, build_document
 from scripts.evidence.evidence_io import report_folder, write_document
 from scripts.evidence.validation import (
     Regression,
@@ -105,6 +105,7 @@ def _evidence(
         stack=staged.stack,
         lock=staged.lock,
         runtime=staged.runtime,
+        files=_files(found, staged),
         results=found.results,
         redactor=redactor_of(ws),
         revision=revision_of(ws),
@@ -114,6 +115,12 @@ def _evidence(
         not_exercised=sorted({w.shows for w in workloads().values()} - {r.capability for r in found.results}),
         figures=found.ran.figures if found.ran else (),
     )
+
+
+def _files(found: Findings, staged: Staged) -> list[FileFact]:
+    """Return the stack's files and, each once, what the program's processes loaded."""
+    loaded = found.subject.loaded if found.subject else []
+    return [*(FileFact(name=f.name, sha256=f.sha256) for f in staged.runtime.files), *dict.fromkeys(loaded)]
 
 
 def _validation(

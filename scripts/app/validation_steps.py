@@ -18,15 +18,17 @@ from scripts.app.context import Staged, Workspace
 from scripts.app.preflight import inspect_program
 from scripts.app.setup_steps import Flow, StepNotes
 from scripts.app.unwrap import unwrap
+from scripts.app.wrap_observations import is_cuda, loaded_libraries
 from scripts.app.wrap_placing import BesidePlacer
 from scripts.app.wrap_plan import WrapRequest, plan_run
 from scripts.app.wrap_result import Inspected, WrapPlacement
 from scripts.errors import TargetError, WorkspaceError
+from scripts.evidence.document import FileFact
 from scripts.launch.injection import Via, ViaFacts, launcher_in, not_applicable_reason
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.osal.fs import hash_file, is_link
 from scripts.osal.process import capture
-from scripts.osal.processes import Captured
+from scripts.osal.processes import Captured, MappedFiles
 from scripts.placement.layout import STATE
 
 #: A program's folder larger than this is not copied.
@@ -130,6 +132,7 @@ class ValidationSubject(Struct):
         own: it is the stack's own ``cuda_check``, whose answer is known.
         results: one for each way in.
         logs: the output of each run, by file name.
+        loaded: which of the stack's libraries, and which others of their names, its processes loaded.
     """
 
     ws: Workspace
@@ -138,6 +141,7 @@ class ValidationSubject(Struct):
     own: bool
     results: list[CapabilityResult] = field(default_factory=list)
     logs: dict[str, bytes] = field(default_factory=dict)
+    loaded: list[FileFact] = field(default_factory=list)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -220,7 +224,9 @@ def _run(subject: ValidationSubject, via: Via, placement: WrapPlacement, notes: 
     around = nullcontext(WrapPlacement()) if plan.placement is None else plan.placement()
     with around as placed:
         placement.files = placed.files
-        captured = capture(plan.command, timeout=SECONDS)
+        mapped = MappedFiles(is_cuda)
+        captured = capture(plan.command, timeout=SECONDS, mapped=mapped)
+        subject.loaded += _loaded(mapped, staged, placed)
     placement.left = placed.left
     subject.logs[f"wrap-{via}.log"] = captured.stdout + b"\n" + captured.stderr
     result = _judge(subject, via, captured)
@@ -228,6 +234,14 @@ def _run(subject: ValidationSubject, via: Via, placement: WrapPlacement, notes: 
     notes.status = "done" if result.outcome is Outcome.PASS else "failed"
     beside = f"; {len(placement.files)} files beside it" if placement.files else ""
     notes.detail = f"{result.outcome.value}: {result.detail}{beside}"
+
+
+def _loaded(mapped: MappedFiles, staged: Staged, placed: WrapPlacement) -> Iterator[FileFact]:
+    """Yield what was seen loaded: the stack's by their names, others by their paths."""
+    found = loaded_libraries(mapped, staged, placed, hashes=True)
+    names = [(Path(one.path).name, one.sha256) for one in found.from_stack]
+    names += [(one.path, one.sha256) for one in found.from_elsewhere]
+    yield from (FileFact(name=name, sha256=sha256, how="loaded") for name, sha256 in names if sha256)
 
 
 def _judge(subject: ValidationSubject, via: Via, captured: Captured) -> CapabilityResult:

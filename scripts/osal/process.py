@@ -143,8 +143,11 @@ def capture(
     stdin: bytes | None = None,
     grace: float = GRACE,
     stop: threading.Event | None = None,
+    mapped: MappedFiles | None = None,
 ) -> Captured:
     """Run what ``run_captured`` runs, already planned: its own command line, its own folder.
+
+    ``mapped`` collects which files its processes have in memory.
 
     Raises:
         LaunchError: it did not start, or ``stopped``.
@@ -154,6 +157,8 @@ def capture(
 
     def look() -> None:
         dialogs.extend(tree.close_dialogs())
+        if mapped is not None:
+            mapped.look(tree)
         if stop is not None and stop.is_set():
             msg = f"{command.program} was ended, because the task ends"
             raise LaunchError("stopped", msg, hint="run the task again")
@@ -163,8 +168,9 @@ def capture(
         tree, out, err = _start_captured(command, stdin)
         try:
             shield.lower()
-            pause = LOOK if stop is None else LOOK_STOP
-            timed_out = not _wait(tree, timeout, look, whole=False, pause=lambda: pause)
+            usual = LOOK if stop is None else LOOK_STOP
+            pause = (lambda: usual) if mapped is None else mapped.pause
+            timed_out = not _wait(tree, timeout, look, whole=False, pause=pause)
             seconds = time.monotonic() - begin
             if timed_out:
                 _end(tree, grace)
