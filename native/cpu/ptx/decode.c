@@ -182,7 +182,7 @@ static bool define_label(struct decoder *d, struct word name) {
     if (text_is(&d->t, '.')) {
         struct word w = text_dotted(&d->t);
         d->t = before;
-        if (word_is(w, ".branchtargets") || word_is(w, ".calltargets") || word_is(w, ".callprototype")) return label_directive(d, name);
+        if (word_choice(w, ".branchtargets .calltargets .callprototype") >= 0) return label_directive(d, name);
     }
     struct symbol *s = symbol_new(d, name, SYMBOL_LABEL);
     if (s) s->at = d->p->size;

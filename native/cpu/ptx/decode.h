@@ -122,7 +122,6 @@ bool predicate_destination(struct decoder *d, const struct operand *o, ref *out)
 bool address(struct decoder *d, const struct operand *o, struct ins *n);
 bool list_put(struct decoder *d, uint32_t value);
 unsigned type_bytes(enum type t);
-bool type_is_float(enum type t);
 
 /* forms.c: what the functions below share */
 bool base_is(const struct decoder *d, const char *name);

@@ -48,14 +48,8 @@ static void frame_merge(struct warp *w, struct frame *to, struct frame *from, ui
     for (uint32_t k = 0; k < c->register_count; k++) {
         uint8_t *a = to->registers + c->registers[k].at, *b = from->registers + c->registers[k].at;
         size_t bytes = c->registers[k].bytes;
-        if (bytes) {
-            EACH_LANE(i, lanes) memcpy(a + bytes * i, b + bytes * i, bytes);
-        } else {
-            uint32_t x, y;
-            memcpy(&x, a, 4), memcpy(&y, b, 4);
-            x = (x & ~lanes) | (y & lanes);
-            memcpy(a, &x, 4);
-        }
+        if (bytes) EACH_LANE(i, lanes) memcpy(a + bytes * i, b + bytes * i, bytes);
+        else mix_bits(a, lanes, (uint32_t)value_read(b, 4));
     }
     to->live |= lanes;
     frame_leave(w, from, lanes);
