@@ -340,8 +340,9 @@ enum ptx_result program_decode(struct function *f, struct program **out, struct 
     }
     if (d) {
         scopes_free(d);
+        names_free(&d->constants);
         for (struct chunk *c = d->chunks, *next; c; c = next) next = c->next, free(c);
-        free(d->scopes), free(d->uses), free(d->dynamic), free(d->slots), free(d);
+        free(d->scopes), free(d->uses), free(d->dynamic), free(d);
     }
     if (own.result) {
         snprintf(own.kernel, sizeof own.kernel, "%s", f->text_name);
