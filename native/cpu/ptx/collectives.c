@@ -17,21 +17,11 @@ bool run_warp_sync(struct warp *w, const struct ins *n, uint32_t mask) {
 }
 
 bool run_shuffle(struct warp *w, const struct ins *n, uint32_t mask) {
-    uint32_t lanes, valid = 0, a[LANES], b[LANES], c[LANES], *d = (uint32_t *)(void *)at(w, n->d);
+    uint32_t lanes, out[LANES] __attribute__((aligned(64))), *d = (uint32_t *)(void *)at(w, n->d);
     if (!gather(w, n, mask, &lanes)) return false;
-    if (lanes == ALL_LANES) {
-        predicate_set(w, n->target, lanes, operations()->shuffle(d, at(w, n->a), at(w, n->b), at(w, n->c), n->mode));
-        return true;
-    }
-    memcpy(a, at(w, n->a), sizeof a), memcpy(b, at(w, n->b), sizeof b), memcpy(c, at(w, n->c), sizeof c);
-    EACH_LANE(i, lanes) {
-        uint32_t segment = c[i] >> 8 & 31, clamp = c[i] & 31, by = b[i] & 31, high = (i & segment) | (clamp & ~segment), low = i & segment;
-        int32_t from = n->mode == 0 ? (int32_t)i - (int32_t)by : n->mode == 1 ? (int32_t)(i + by) : n->mode == 2 ? (int32_t)(i ^ by) : (int32_t)(low | (by & ~segment & 31));
-        bool inside = n->mode == 0 ? from >= (int32_t)high : from <= (int32_t)high;
-        valid |= inside ? 1u << i : 0;
-        d[i] = a[inside ? from & 31 : (int32_t)i];
-    }
-    predicate_set(w, n->target, lanes, valid);
+    uint32_t inside = operations()->shuffle(lanes == ALL_LANES ? d : out, at(w, n->a), at(w, n->b), at(w, n->c), n->mode);
+    if (lanes != ALL_LANES) EACH_LANE(i, lanes) d[i] = out[i];
+    predicate_set(w, n->target, lanes, inside);
     return true;
 }
 

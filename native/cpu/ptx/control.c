@@ -49,27 +49,21 @@ bool run_branch_index(struct warp *w, const struct ins *n, uint32_t mask) {
 
 /* ---- calls ---- */
 
+static uint8_t *register_at(const struct warp *w, const struct frame *f, ref r) {
+    return (r & REF_CONST ? w->base[1] : f->registers) + (r & ~(uint32_t)REF_BITS);
+}
+
 /* One lane's bytes of a value on one side of a call. */
 static uint8_t *place_at(struct warp *w, const struct frame *f, const struct place *p, uint32_t lane, unsigned *bytes) {
     if (p->space == SPACE_LOCAL) return (uint8_t *)(uintptr_t)(f->local[lane] + p->at);
-    uint8_t *base = p->at & REF_CONST ? w->base[1] : f->registers;
     *bytes = p->bytes < *bytes ? p->bytes : *bytes;
-    return base + (p->at & ~(uint32_t)REF_BITS) + (size_t)p->bytes * lane;
-}
-
-static void pass_predicate(struct warp *w, struct frame *to, const struct place *t, const struct frame *from, const struct place *f, uint32_t lanes) {
-    uint32_t bits, old;
-    uint8_t *base = f->at & REF_CONST ? w->base[1] : from->registers;
-    memcpy(&bits, base + (f->at & ~(uint32_t)REF_BITS), 4);
-    if (f->at & REF_NOT) bits = ~bits;
-    memcpy(&old, to->registers + t->at, 4);
-    old = (old & ~lanes) | (bits & lanes);
-    memcpy(to->registers + t->at, &old, 4);
+    return register_at(w, f, p->at) + (size_t)p->bytes * lane;
 }
 
 static void pass(struct warp *w, struct frame *to, const struct place *t, const struct frame *from, const struct place *f, uint32_t lanes) {
     if (t->space == SPACE_REG && f->space == SPACE_REG && !t->bytes) {
-        pass_predicate(w, to, t, from, f, lanes);
+        uint32_t bits = (uint32_t)value_read(register_at(w, from, f->at), 4);
+        mix_bits(register_at(w, to, t->at), lanes, f->at & REF_NOT ? ~bits : bits);
         return;
     }
     EACH_LANE(i, lanes) {
@@ -168,17 +162,11 @@ static bool complete(const struct block *b, const struct barrier *r) {
 
 static void deliver(struct warp *w, uint32_t lane, const struct barrier *r) {
     const struct ins *n = w->barrier_at[w->barrier_together ? 0 : lane];
-    struct frame *f = w->frames[lane];
-    uint32_t value = n->mode == 3 ? r->trues == r->voters : r->trues > 0, old;
+    bool value = n->mode == 3 ? r->trues == r->voters : r->trues > 0;
     if (n->mode < 2) return;
-    uint8_t *to = f->registers + (n->d & ~(uint32_t)REF_BITS);
-    if (n->mode == 2) {
-        memcpy(to + 4 * lane, &r->trues, 4);
-        return;
-    }
-    memcpy(&old, to, 4);
-    old = (old & ~(1u << lane)) | value << lane;
-    memcpy(to, &old, 4);
+    uint8_t *to = register_at(w, w->frames[lane], n->d);
+    if (n->mode == 2) memcpy(to + 4 * lane, &r->trues, 4);
+    else mix_bits(to, 1u << lane, value ? ALL_LANES : 0);
 }
 
 static void release(struct block *b, uint32_t id) {

@@ -2,30 +2,9 @@
 #include "rare.h"
 #include "floats.h"
 
-struct format {
-    uint8_t fraction, exponent; /* bits */
-};
-static struct format format_of(int type) {
-    switch (type) {
-    case T_F64: return (struct format){52, 11};
-    case T_F32: return (struct format){23, 8};
-    case T_TF32: return (struct format){10, 8};
-    case T_BF16: case T_BF16X2: return (struct format){7, 8};
-    case T_E4M3: case T_E4M3X2: return (struct format){3, 4};
-    case T_E5M2: case T_E5M2X2: return (struct format){2, 5};
-    default: return (struct format){10, 5};
-    }
-}
-static bool is_e4m3(int type) { return type == T_E4M3 || type == T_E4M3X2; }
-static bool is_float_type(int type) { return TYPES[type].kind == 'f' || TYPES[type].kind == 'h'; }
 static uint64_t canonical_nan(int type) {
-    switch (type) {
-    case T_F64: return 0x7ff8000000000000u;
-    case T_F32: return 0x7fffffffu;
-    case T_TF32: return 0x7fffe000u;
-    case T_E4M3: case T_E4M3X2: case T_E5M2: case T_E5M2X2: return 0x7f;
-    default: return 0x7fff;
-    }
+    uint64_t ones = (1ull << (TYPES[type].exponent + TYPES[type].fraction)) - 1;
+    return type == T_F64 ? 0x7ff8000000000000u : type == T_TF32 ? ones << 13 : ones;
 }
 
 static bool round_up(int rounding, bool negative, bool odd, bool half, bool rest) {
@@ -40,7 +19,7 @@ static bool round_up(int rounding, bool negative, bool odd, bool half, bool rest
 
 /* mantissa * 2^exponent (and a little more, when `sticky`) in a format; the sign bit is that of the format. */
 uint64_t round_float(int type, bool negative, int exponent, uint64_t mantissa, bool sticky, int rounding, uint32_t flags) {
-    struct format f = format_of(type);
+    const struct type_info f = TYPES[type];
     int p = f.fraction, bias = (1 << (f.exponent - 1)) - 1, least = 1 - bias;
     unsigned width = type == T_TF32 ? 32 : 1u + f.exponent + f.fraction;
     uint64_t sign = (uint64_t)negative << (width - 1), bits = 0;
@@ -55,7 +34,7 @@ uint64_t round_float(int type, bool negative, int exponent, uint64_t mantissa, b
         if (field > (1 << f.exponent)) field = 1 << f.exponent; /* far beyond the largest */
         bits = (field ? ((uint64_t)field << p) + (kept - (1ull << p)) : kept) + round_up(rounding, negative, kept & 1, half, rest);
     }
-    uint64_t infinite = is_e4m3(type) ? 0x7f : ((1ull << f.exponent) - 1) << p;
+    uint64_t infinite = type == T_E4M3 ? 0x7f : ((1ull << f.exponent) - 1) << p;
     if (bits >= infinite) {
         bool stay = rounding == ROUND_ZERO || rounding == (negative ? ROUND_UP : ROUND_DOWN) || flags & F_SATFINITE;
         bits = stay ? infinite - 1 : infinite;
@@ -68,9 +47,9 @@ double value_of(int type, uint64_t bits) {
     switch (type) {
     case T_F64: return float64(bits);
     case T_F32: case T_TF32: return float32((uint32_t)bits);
-    case T_F16: case T_F16X2: return half_float((uint16_t)bits);
-    case T_BF16: case T_BF16X2: return bfloat_float((uint16_t)bits);
-    case T_E5M2: case T_E5M2X2: return half_float((uint16_t)(bits << 8));
+    case T_F16: return half_float((uint16_t)bits);
+    case T_BF16: return bfloat_float((uint16_t)bits);
+    case T_E5M2: return half_float((uint16_t)(bits << 8));
     default: { /* e4m3 */
         int exponent = bits >> 3 & 15, fraction = bits & 7;
         if ((bits & 0x7f) == 0x7f) return NAN;
@@ -152,34 +131,24 @@ static uint64_t convert_nan(int type, int from, uint64_t bits, int rounding, uin
 }
 
 static uint64_t convert_one(int type, int from, uint64_t bits, int rounding, uint32_t flags) {
-    if (!is_float_type(from)) {
+    if (!type_is_float((enum type)from)) {
         uint64_t value = extend(from, bits);
-        if (!is_float_type(type)) return flags & F_SAT ? clamp_integer(type, from, value) : value;
+        if (!type_is_float((enum type)type)) return flags & F_SAT ? clamp_integer(type, from, value) : value;
         bool negative = TYPES[from].kind == 's' && (int64_t)value < 0;
         if (flags & F_SAT) value = negative ? 0 : value > 1 ? 1 : value, negative = false;
         return round_float(type, negative, 0, negative ? 0 - value : value, false, rounding, flags);
     }
     if (from == T_F32 && flags & F_FTZ && type != T_F16) bits = bits32(flush32(float32((uint32_t)bits)));
     double x = value_of(from, bits);
-    if (!is_float_type(type)) return float_to_integer(type, from, x, rounding);
+    if (!type_is_float((enum type)type)) return float_to_integer(type, from, x, rounding);
     if (x != x) return convert_nan(type, from, bits, rounding, flags);
     if (flags & F_INTEGRAL) x = copysign(to_integral(x, rounding), x);
     if (type == from && !(flags & (F_SAT | F_RELU | F_FTZ | F_INTEGRAL))) return bits;
     return bits_of(type, x, rounding, flags);
 }
 
-static int element_of(int type) {
-    switch (type) {
-    case T_F16X2: return T_F16;
-    case T_BF16X2: return T_BF16;
-    case T_E4M3X2: return T_E4M3;
-    case T_E5M2X2: return T_E5M2;
-    default: return T_NONE;
-    }
-}
-
 static uint64_t convert_pair(struct warp *w, const struct ins *n, uint32_t i) {
-    int to = element_of(n->type), from = element_of(n->from);
+    int to = TYPES[n->type].element, from = TYPES[n->from].element;
     unsigned step = 8u * TYPES[to].bytes;
     uint64_t a = lane_get(w, n->a, n->count, (int)i), out = 0;
     uint64_t low = a, high = a >> (from ? 8u * TYPES[from].bytes : 0);
@@ -200,13 +169,13 @@ static uint64_t convert_pack(struct warp *w, const struct ins *n, uint32_t i) {
 }
 
 bool run_convert(struct warp *w, const struct ins *n, uint32_t mask) {
-    bool pair = element_of(n->type) != T_NONE;
+    bool pair = TYPES[n->type].element != T_NONE;
     EACH_LANE(i, mask) {
         uint64_t value;
         if (n->mode == 3) value = convert_pack(w, n, i);
         else if (pair) value = convert_pair(w, n, i);
         else value = convert_one(n->type, n->from, lane_get(w, n->a, n->count, (int)i) & (TYPES[n->from].bytes == 8 ? ~0ull : (1ull << 8 * TYPES[n->from].bytes) - 1), n->rounding, n->flags);
-        if (!is_float_type(n->type) && n->mode != 3) value = extend(n->type, value); /* into a wider register */
+        if (!type_is_float(n->type) && n->mode != 3) value = extend(n->type, value); /* into a wider register */
         lane_set(w, n->d, n->bytes, (int)i, value);
     }
     return true;

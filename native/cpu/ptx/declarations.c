@@ -7,14 +7,16 @@
 #include <string.h>
 
 const struct type_info TYPES[T_COUNT] = {
-    [T_NONE] = {"", 0, 0},        [T_PRED] = {"pred", 4, 'p'},  [T_B8] = {"b8", 1, 'b'},         [T_U8] = {"u8", 1, 'u'},
-    [T_S8] = {"s8", 1, 's'},      [T_B16] = {"b16", 2, 'b'},    [T_U16] = {"u16", 2, 'u'},       [T_S16] = {"s16", 2, 's'},
-    [T_F16] = {"f16", 2, 'h'},    [T_BF16] = {"bf16", 2, 'h'},  [T_B32] = {"b32", 4, 'b'},       [T_U32] = {"u32", 4, 'u'},
-    [T_S32] = {"s32", 4, 's'},    [T_F32] = {"f32", 4, 'f'},    [T_F16X2] = {"f16x2", 4, 'h'},   [T_BF16X2] = {"bf16x2", 4, 'h'},
-    [T_U16X2] = {"u16x2", 4, 'u'}, [T_S16X2] = {"s16x2", 4, 's'}, [T_TF32] = {"tf32", 4, 'h'},   [T_B64] = {"b64", 8, 'b'},
-    [T_U64] = {"u64", 8, 'u'},    [T_S64] = {"s64", 8, 's'},    [T_F64] = {"f64", 8, 'f'},       [T_F32X2] = {"f32x2", 8, 'h'},
-    [T_B128] = {"b128", 16, 'b'}, [T_E4M3] = {"e4m3", 1, 'h'},  [T_E5M2] = {"e5m2", 1, 'h'},     [T_E4M3X2] = {"e4m3x2", 2, 'h'},
-    [T_E5M2X2] = {"e5m2x2", 2, 'h'}, [T_E4M3X4] = {"e4m3x4", 4, 'h'}, [T_E5M2X4] = {"e5m2x4", 4, 'h'},
+    [T_NONE] = {"", 0, 0}, [T_PRED] = {"pred", 4, 'p'}, [T_B8] = {"b8", 1, 'b'}, [T_U8] = {"u8", 1, 'u'},
+    [T_S8] = {"s8", 1, 's'}, [T_B16] = {"b16", 2, 'b'}, [T_U16] = {"u16", 2, 'u'}, [T_S16] = {"s16", 2, 's'},
+    [T_F16] = {"f16", 2, 'h', 10, 5}, [T_BF16] = {"bf16", 2, 'h', 7, 8}, [T_B32] = {"b32", 4, 'b'},
+    [T_U32] = {"u32", 4, 'u'}, [T_S32] = {"s32", 4, 's'}, [T_F32] = {"f32", 4, 'f', 23, 8},
+    [T_F16X2] = {"f16x2", 4, 'h', .element = T_F16}, [T_BF16X2] = {"bf16x2", 4, 'h', .element = T_BF16},
+    [T_U16X2] = {"u16x2", 4, 'u'}, [T_S16X2] = {"s16x2", 4, 's'}, [T_TF32] = {"tf32", 4, 'h', 10, 8},
+    [T_B64] = {"b64", 8, 'b'}, [T_U64] = {"u64", 8, 'u'}, [T_S64] = {"s64", 8, 's'}, [T_F64] = {"f64", 8, 'f', 52, 11},
+    [T_F32X2] = {"f32x2", 8, 'h'}, [T_B128] = {"b128", 16, 'b'}, [T_E4M3] = {"e4m3", 1, 'h', 3, 4},
+    [T_E5M2] = {"e5m2", 1, 'h', 2, 5}, [T_E4M3X2] = {"e4m3x2", 2, 'h', .element = T_E4M3},
+    [T_E5M2X2] = {"e5m2x2", 2, 'h', .element = T_E5M2}, [T_E4M3X4] = {"e4m3x4", 4, 'h'}, [T_E5M2X4] = {"e5m2x4", 4, 'h'},
 };
 
 enum type type_named(struct word w) {
@@ -23,6 +25,7 @@ enum type type_named(struct word w) {
     return T_NONE;
 }
 
+bool type_is_float(enum type t) { return TYPES[t].kind == 'f' || TYPES[t].kind == 'h'; }
 bool type_is_brain(enum type type) { return type == T_BF16 || type == T_BF16X2; }
 
 enum ptx_result fail(struct ptx_error *error, enum ptx_result result, unsigned line, const char *format, ...) {
@@ -221,12 +224,12 @@ static bool qualifier(struct text *t, struct variable *v, bool *more) {
         return true;
     }
     if (word_is(w, ".attribute")) return text_take(t, '(') && text_until(t, ')') && (text_take(t, ')'), true);
-    if (word_is(w, ".v2") || word_is(w, ".v4") || word_is(w, ".v8")) {
+    if (word_choice(w, ".v2 .v4 .v8") >= 0) {
         v->count = (uint32_t)(w.at[2] - '0');
         return true;
     }
-    if (word_is(w, ".ptr") || word_is(w, ".global") || word_is(w, ".const") || word_is(w, ".shared") || word_is(w, ".local")) return true;
-    if (word_is(w, ".texref") || word_is(w, ".samplerref") || word_is(w, ".surfref")) {
+    if (word_choice(w, ".ptr .global .const .shared .local") >= 0) return true;
+    if (word_choice(w, ".texref .samplerref .surfref") >= 0) {
         v->type = T_B64; /* a handle; the kernels that use it are refused, the others of the text run */
         v->opaque = true;
         return true;

@@ -182,7 +182,7 @@ static bool define_label(struct decoder *d, struct word name) {
     if (text_is(&d->t, '.')) {
         struct word w = text_dotted(&d->t);
         d->t = before;
-        if (word_is(w, ".branchtargets") || word_is(w, ".calltargets") || word_is(w, ".callprototype")) return label_directive(d, name);
+        if (word_choice(w, ".branchtargets .calltargets .callprototype") >= 0) return label_directive(d, name);
     }
     struct symbol *s = symbol_new(d, name, SYMBOL_LABEL);
     if (s) s->at = d->p->size;
@@ -340,8 +340,9 @@ enum ptx_result program_decode(struct function *f, struct program **out, struct 
     }
     if (d) {
         scopes_free(d);
+        names_free(&d->constants);
         for (struct chunk *c = d->chunks, *next; c; c = next) next = c->next, free(c);
-        free(d->scopes), free(d->uses), free(d->dynamic), free(d->slots), free(d);
+        free(d->scopes), free(d->uses), free(d->dynamic), free(d);
     }
     if (own.result) {
         snprintf(own.kernel, sizeof own.kernel, "%s", f->text_name);

@@ -18,6 +18,13 @@ struct symbol {
     uint32_t scope;
 };
 
+struct constant {
+    uint64_t value;
+    uint32_t bytes;
+    ref at;
+};
+enum { CONSTANT_KEY = offsetof(struct constant, at) };
+
 struct scope {
     struct names names, ranges; /* `%r<8>` does not declare %r */
     uint32_t parent;
@@ -72,12 +79,7 @@ struct decoder {
     uint32_t use_count, use_room;
     uint32_t *dynamic; /* instructions whose imm counts from the place of dynamic shared memory */
     uint32_t dynamic_count, dynamic_room;
-    struct constant_slot {
-        uint64_t value;
-        ref at;
-        uint8_t bytes;
-    } *slots;
-    uint32_t slot_room, slot_used;
+    struct names constants; /* struct constant, by their first bytes */
     struct operand operands[OPERANDS], second[OPERANDS], elements[OPERANDS * VECTOR_MOST];
     uint32_t operand_count, element_count;
     struct opcode op;
@@ -122,7 +124,6 @@ bool predicate_destination(struct decoder *d, const struct operand *o, ref *out)
 bool address(struct decoder *d, const struct operand *o, struct ins *n);
 bool list_put(struct decoder *d, uint32_t value);
 unsigned type_bytes(enum type t);
-bool type_is_float(enum type t);
 
 /* forms.c: what the functions below share */
 bool base_is(const struct decoder *d, const char *name);

@@ -79,26 +79,26 @@ static unsigned formal_bytes(const struct function *f, const struct variable *fo
     return f && k < count ? (unsigned)formals[k].bytes : 8;
 }
 
-static bool call_list(struct decoder *d, struct place **places, uint32_t *count, const struct function *f, bool results) {
+/* The places of a list, up to its `)`, are put behind those that `c` has. */
+static bool call_list(struct decoder *d, struct call *c, uint32_t *room, const struct function *f, bool results) {
     struct variable *formals = NULL;
-    uint32_t formal_count = 0, room = 0;
+    uint32_t formal_count = 0, *count = results ? &c->results : &c->arguments;
     uint64_t bytes;
     bool right = !f || function_formals((struct function *)f, results ? &f->results : &f->parameters, &formals, &formal_count, &bytes);
-    uint32_t first = *count;
-    if (right && !text_take(&d->t, ')')) {
-        do {
-            struct operand o;
-            d->element_count = 0;
-            right = operand_parse(d, &o);
-            uint32_t many = o.kind == O_VECTOR ? o.count : 1;
-            for (uint32_t k = 0; right && k < many; k++) {
-                const struct operand *one = o.kind == O_VECTOR ? &d->elements[o.first + k] : &o;
-                right = grow(places, &room, *count + 1, sizeof **places) &&
-                        actual_place(d, one, formal_bytes(f, formals, formal_count, *count - first), results, &(*places)[*count]);
-                *count += right;
-            }
-        } while (right && text_take(&d->t, ','));
-        right = right && text_take(&d->t, ')');
+    bool more = right && !text_take(&d->t, ')');
+    while (right && more) {
+        struct operand o;
+        d->element_count = 0;
+        right = operand_parse(d, &o);
+        uint32_t many = o.kind == O_VECTOR ? o.count : 1;
+        for (uint32_t k = 0; right && k < many; k++) {
+            const struct operand *one = o.kind == O_VECTOR ? &d->elements[o.first + k] : &o;
+            uint32_t all = c->results + c->arguments;
+            right = grow(&c->actuals, room, all + 1, sizeof *c->actuals) && actual_place(d, one, formal_bytes(f, formals, formal_count, *count), results, &c->actuals[all]);
+            *count += right;
+        }
+        more = right && text_take(&d->t, ',');
+        if (right && !more) right = text_take(&d->t, ')');
     }
     free(formals);
     return right;
@@ -124,51 +124,37 @@ static bool call_target(struct decoder *d, struct call *c, struct word name, con
     return true;
 }
 
-/* call (results), name, (arguments), prototype; */
+/* What follows the name: `, (arguments), prototype;`, each of them optional. */
+static bool call_arguments(struct decoder *d, struct call *c, uint32_t *room, const struct function *f) {
+    if (!text_take(&d->t, ',')) return text_take(&d->t, ';');
+    if (text_take(&d->t, '(')) {
+        if (!call_list(d, c, room, f, false)) return false;
+        if (!text_take(&d->t, ',')) return text_take(&d->t, ';');
+    }
+    return text_name(&d->t).size && text_take(&d->t, ';');
+}
+
+/* call (results), name, (arguments), prototype; The name says what the results are, so it is read first. */
 bool decode_call(struct decoder *d) {
-    struct text results = {0}, t = d->t;
-    if (text_take(&t, '(')) {
-        results = t;
-        if (!text_until(&t, ')') || !text_take(&t, ',')) return false;
+    struct text results = {0};
+    if (text_take(&d->t, '(')) {
+        results = d->t;
+        if (!text_until(&d->t, ')') || !text_take(&d->t, ',')) return false;
     }
-    struct word name = text_name(&t);
+    struct word name = text_name(&d->t);
+    struct text after = d->t;
     if (!name.size) return false;
-    struct symbol *local = symbol_find(d, name);
-    struct function *f = local ? NULL : unit_function(d->u, name);
+    struct function *f = symbol_find(d, name) ? NULL : unit_function(d->u, name);
     struct call c = {.caller = d->code};
-    struct place *actuals = NULL;
-    uint32_t count = 0;
-    bool right = true;
-    if (results.at) {
-        d->t = results;
-        right = call_list(d, &actuals, &count, f, true);
-    }
-    c.results = count;
-    d->t = t;
-    if (right && text_take(&d->t, ',')) {
-        if (text_take(&d->t, '(')) {
-            struct place *arguments = NULL;
-            uint32_t more = 0;
-            right = call_list(d, &arguments, &more, f, false);
-            struct place *both = right ? malloc((count + more + 1) * sizeof *both) : NULL;
-            if (both) {
-                if (count) memcpy(both, actuals, count * sizeof *both);
-                if (more) memcpy(both + count, arguments, more * sizeof *both);
-            }
-            free(actuals), free(arguments);
-            actuals = both;
-            right = right && both;
-            c.arguments = more;
-            if (right && text_take(&d->t, ',')) right = text_name(&d->t).size > 0; /* the prototype */
-        } else {
-            right = text_name(&d->t).size > 0;
-        }
-    }
-    right = right && text_take(&d->t, ';') && call_target(d, &c, name, f) && grow(&d->p->calls, &d->p->call_room, d->p->call_count + 1, sizeof *d->p->calls);
-    if (!right) return free(actuals), false;
-    c.actuals = actuals;
-    d->p->calls[d->p->call_count++] = c;
-    emit_run(d, run_call)->target = d->p->call_count - 1;
+    struct program *p = d->p;
+    uint32_t room = 0;
+    d->t = results.at ? results : after;
+    bool right = !results.at || call_list(d, &c, &room, f, true);
+    d->t = after;
+    right = right && call_arguments(d, &c, &room, f) && call_target(d, &c, name, f) && grow(&p->calls, &p->call_room, p->call_count + 1, sizeof *p->calls);
+    if (!right) return free(c.actuals), false;
+    p->calls[p->call_count++] = c;
+    emit_run(d, run_call)->target = p->call_count - 1;
     return true;
 }
 

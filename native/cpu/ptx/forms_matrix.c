@@ -92,7 +92,9 @@ static bool form_mma(struct decoder *d) {
         if (d->op.parts[i].size > 4 && d->op.parts[i].at[0] == 'm' && number_after(d->op.parts[i], 'k')) shape = d->op.parts[i];
     bool bits = opcode_has(&d->op, "b1"), fours = opcode_has(&d->op, "u4") || opcode_has(&d->op, "s4");
     if (!shape.size || !operands_between(d, 4, 4) || opcode_has(&d->op, "sp") || opcode_has(&d->op, "block_scale")) return unsupported(d);
-    struct mma_shape m = {.m = number_after(shape, 'm'), .n = number_after(shape, 'n'), .k = number_after(shape, 'k')};
+    uint32_t rows = number_after(shape, 'm'), columns = number_after(shape, 'n'), depth = number_after(shape, 'k');
+    if (rows > 16 || columns > 8 || depth > 256) return unsupported(d);
+    struct mma_shape m = {.m = (uint8_t)rows, .n = (uint8_t)columns, .k = (uint16_t)depth};
     enum type accumulate = d->op.types[0];
     if (bits || fours) {
         if (accumulate != T_S32) return unsupported(d);
@@ -118,12 +120,9 @@ static bool form_mma(struct decoder *d) {
     uint32_t each = wide ? 1 : 32 / m.bits, results = m.m * m.n / 32 / (accumulate == T_F16 ? 2 : 1);
     if (counts[0] != results || counts[3] != results || counts[1] != m.m * m.k / 32 / each || counts[2] != m.n * m.k / 32 / each)
         return bad_instruction(d, "has vectors of the wrong size");
-    uint32_t shape_at = d->p->ref_count;
-    uint32_t words[] = {m.m, m.n, m.k, m.bits, m.a_type, m.b_type, m.a_signed | m.b_signed << 1 | m.kind << 2};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!list_put(d, words[i])) return false;
     struct ins *n = emit_run(d, run_mma);
-    n->list = at, n->target = shape_at, n->type = (uint8_t)accumulate, n->flags = d->op.flags;
+    n->list = at, n->type = (uint8_t)accumulate, n->flags = d->op.flags;
+    memcpy(&n->imm, &m, sizeof m);
     return true;
 }
 

@@ -1,13 +1,8 @@
+/* The engine's lock, and the operating system's threads for the workers of a launch. */
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L
 #endif
 #include "host.h"
-#include "module.h"
-
-struct task {
-    void (*work)(void *);
-    void *argument;
-};
 
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
@@ -17,22 +12,18 @@ static SRWLOCK lock = SRWLOCK_INIT;
 void engine_lock(void) { AcquireSRWLockExclusive(&lock); }
 void engine_unlock(void) { ReleaseSRWLockExclusive(&lock); }
 
-static DWORD WINAPI run_task(void *task) {
-    ((struct task *)task)->work(((struct task *)task)->argument);
+static DWORD WINAPI run_worker(void *worker) {
+    blocks_run(worker);
     return 0;
 }
 
-void host_run(void (*work)(void *), void *const *arguments, unsigned count) {
+void workers_run(struct worker *workers, unsigned count) {
     HANDLE threads[THREADS_MOST];
-    struct task tasks[THREADS_MOST];
-    for (unsigned i = 1; i < count; i++) {
-        tasks[i] = (struct task){work, arguments[i]};
-        threads[i] = CreateThread(NULL, 0, run_task, &tasks[i], 0, NULL);
-    }
-    work(arguments[0]);
+    for (unsigned i = 1; i < count; i++) threads[i] = CreateThread(NULL, 0, run_worker, &workers[i], 0, NULL);
+    blocks_run(&workers[0]);
     for (unsigned i = 1; i < count; i++) {
         if (!threads[i]) {
-            work(arguments[i]);
+            blocks_run(&workers[i]);
             continue;
         }
         WaitForSingleObject(threads[i], INFINITE);
@@ -46,23 +37,19 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void engine_lock(void) { pthread_mutex_lock(&lock); }
 void engine_unlock(void) { pthread_mutex_unlock(&lock); }
 
-static void *run_task(void *task) {
-    ((struct task *)task)->work(((struct task *)task)->argument);
+static void *run_worker(void *worker) {
+    blocks_run(worker);
     return NULL;
 }
 
-void host_run(void (*work)(void *), void *const *arguments, unsigned count) {
+void workers_run(struct worker *workers, unsigned count) {
     pthread_t threads[THREADS_MOST];
-    struct task tasks[THREADS_MOST];
     bool started[THREADS_MOST];
-    for (unsigned i = 1; i < count; i++) {
-        tasks[i] = (struct task){work, arguments[i]};
-        started[i] = pthread_create(&threads[i], NULL, run_task, &tasks[i]) == 0;
-    }
-    work(arguments[0]);
+    for (unsigned i = 1; i < count; i++) started[i] = pthread_create(&threads[i], NULL, run_worker, &workers[i]) == 0;
+    blocks_run(&workers[0]);
     for (unsigned i = 1; i < count; i++) {
         if (started[i]) pthread_join(threads[i], NULL);
-        else work(arguments[i]);
+        else blocks_run(&workers[i]);
     }
 }
 #endif

@@ -2,10 +2,10 @@
 #ifndef PTX_HOST_H
 #define PTX_HOST_H
 
+#include "runtime.h"
 #include "../common/common.h"
 
 enum { THREADS_MOST = 64 };
-/* Run `work` once for each argument, the first one in this thread; returns when all have ended. */
-void host_run(void (*work)(void *), void *const *arguments, unsigned count);
+void workers_run(struct worker *workers, unsigned count); /* the first one in this thread; returns when all have ended */
 
 #endif

@@ -265,11 +265,8 @@ static enum ptx_result check_sizes(struct launch *l, struct ptx_error *error) {
     return PTX_OK;
 }
 
-static void work(void *worker) { blocks_run(worker); }
-
 static void run(struct launch *l) {
     struct worker workers[THREADS_MOST];
-    void *arguments[THREADS_MOST];
     unsigned count = (unsigned)host_processors();
     const char *asked = getenv("CUDA_AMD_CPU_THREADS");
     if (asked && atoi(asked) > 0) count = (unsigned)atoi(asked);
@@ -280,9 +277,8 @@ static void run(struct launch *l) {
     for (unsigned i = 0; i < count; i++) {
         workers[i].launch = l;
         workers[i].index = i;
-        arguments[i] = &workers[i];
     }
-    host_run(work, arguments, count);
+    workers_run(workers, count);
 }
 
 enum ptx_result ptx_launch(struct ptx_function *pf, const struct ptx_launch *asked, struct ptx_error *error) {

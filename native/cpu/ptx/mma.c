@@ -97,11 +97,11 @@ static void write_results(struct warp *w, const struct ins *n, const uint32_t *l
 }
 
 bool run_mma(struct warp *w, const struct ins *n, uint32_t mask) {
-    const uint32_t *refs = w->block->launch->program->refs, *words = refs + n->target, *list = refs + n->list;
+    const uint32_t *list = w->block->launch->program->refs + n->list;
     uint32_t lanes;
     struct matrices x;
     if (!warp_gather(w, n, mask, ALL_LANES, &lanes)) return false;
-    x.s = (struct mma_shape){words[0], words[1], words[2], words[3], words[4], words[5], words[6] & 1, words[6] >> 1 & 1, words[6] >> 2};
+    memcpy(&x.s, &n->imm, sizeof x.s);
     bool integer = n->type == T_S32;
     uint32_t each = x.s.bits == 64 ? 1 : 32 / x.s.bits, results = x.s.m * 8 / 32 / (n->type == T_F16 ? 2 : 1);
     uint32_t factors = (x.s.m * x.s.k + 8 * x.s.k) / 32 / each;

@@ -19,7 +19,6 @@ static bool add_function(struct unit *u, struct function *f) {
         known->line = f->line;
         known->has_body = true;
         known->exported |= f->exported;
-        known->weak |= f->weak;
         f->has_body = false; /* this record only keeps its memory */
         f = known;
     }
@@ -56,10 +55,10 @@ static bool function_directives(struct text *t, struct function *f) {
     return true;
 }
 
-static bool parse_function(struct unit *u, struct text *t, bool entry, bool exported, bool weak) {
+static bool parse_function(struct unit *u, struct text *t, bool entry, bool exported) {
     struct function *f = calloc(1, sizeof *f);
     if (!f) return false;
-    *f = (struct function){.entry = entry, .exported = exported, .weak = weak, .unit = u, .line = t->line};
+    *f = (struct function){.entry = entry, .exported = exported, .unit = u, .line = t->line};
     bool right = true;
     while (right && text_is(t, '.')) {
         struct word w = text_dotted(t);
@@ -159,20 +158,19 @@ static bool parse_heading(struct unit *u, struct text *t, struct word w, bool *k
         return true;
     }
     if (word_is(w, ".section")) return text_dotted(t).size && text_take(t, '{') && text_block(t);
-    if (word_is(w, ".pragma") || word_is(w, ".tex") || word_is(w, ".alias") || word_is(w, ".loc")) return text_until(t, ';');
+    if (word_choice(w, ".pragma .tex .alias .loc") >= 0) return text_until(t, ';');
     *known = false;
     return true;
 }
 
 static bool parse_directive(struct unit *u, struct text *t) {
-    bool external = false, exported = false, weak = false, known;
+    bool external = false, exported = false, known;
     for (;;) {
         struct word w = text_directive(t);
         if (word_is(w, ".extern")) external = true;
-        else if (word_is(w, ".visible") || word_is(w, ".common")) exported = true;
-        else if (word_is(w, ".weak")) exported = weak = true;
-        else if (word_is(w, ".entry")) return parse_function(u, t, true, true, weak);
-        else if (word_is(w, ".func")) return parse_function(u, t, false, exported, weak);
+        else if (word_choice(w, ".visible .common .weak") >= 0) exported = true;
+        else if (word_is(w, ".entry")) return parse_function(u, t, true, true);
+        else if (word_is(w, ".func")) return parse_function(u, t, false, exported);
         else if (word_is(w, ".global")) return parse_variables(u, t, SPACE_GLOBAL, external, exported);
         else if (word_is(w, ".const")) return parse_variables(u, t, SPACE_CONST, external, exported);
         else if (word_is(w, ".shared")) return parse_variables(u, t, SPACE_SHARED, external, exported);

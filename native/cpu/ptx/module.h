@@ -38,7 +38,7 @@ struct variable {
 struct function {
     struct word name;
     char *text_name; /* ends with a zero byte */
-    bool entry, exported, weak, has_body;
+    bool entry, exported, has_body;
     unsigned line;
     struct text results, parameters, body;
     unsigned max_block[3], required_block[3];

@@ -2,7 +2,6 @@
 #include "decode.h"
 
 unsigned type_bytes(enum type t) { return t == T_PRED ? 0 : TYPES[t].bytes; }
-bool type_is_float(enum type t) { return TYPES[t].kind == 'f' || TYPES[t].kind == 'h'; }
 
 /* ---- opcodes ---- */
 

@@ -38,13 +38,6 @@ ref register_new(struct decoder *d, unsigned bytes) {
     return at;
 }
 
-static struct constant_slot *slot_for(struct constant_slot *slots, uint32_t room, uint64_t value, unsigned bytes) {
-    uint64_t hash = (value ^ value >> 29) * 0x9e3779b97f4a7c15u + bytes;
-    uint32_t i = (uint32_t)(hash >> 32) & (room - 1);
-    while (slots[i].bytes && !(slots[i].value == value && slots[i].bytes == bytes)) i = (i + 1) & (room - 1);
-    return &slots[i];
-}
-
 static ref constant_new(struct decoder *d, uint64_t value, unsigned bytes) {
     struct program *p = d->p;
     uint32_t align = bytes < 2 ? 32 : 64, at = (p->constant_bytes + align - 1) & ~(align - 1), size = bytes * LANES;
@@ -66,23 +59,13 @@ static ref constant_new(struct decoder *d, uint64_t value, unsigned bytes) {
 }
 
 ref constant(struct decoder *d, uint64_t value, unsigned bytes) {
-    if (bytes < 8) value &= (1ull << 8 * bytes) - 1;
-    if (2 * (d->slot_used + 1) > d->slot_room) {
-        uint32_t room = d->slot_room ? 2 * d->slot_room : 256;
-        struct constant_slot *slots = calloc(room, sizeof *slots);
-        if (!slots) return constant_new(d, value, bytes);
-        for (uint32_t i = 0; i < d->slot_room; i++)
-            if (d->slots[i].bytes) *slot_for(slots, room, d->slots[i].value, d->slots[i].bytes) = d->slots[i];
-        free(d->slots);
-        d->slots = slots;
-        d->slot_room = room;
-    }
-    struct constant_slot *s = slot_for(d->slots, d->slot_room, value, bytes);
-    if (!s->bytes) {
-        *s = (struct constant_slot){value, constant_new(d, value, bytes), (uint8_t)bytes};
-        d->slot_used++;
-    }
-    return s->at;
+    struct constant wanted = {.value = bytes < 8 ? value & ((1ull << 8 * bytes) - 1) : value, .bytes = bytes};
+    struct constant *c = names_get(&d->constants, (struct word){(const char *)&wanted, CONSTANT_KEY});
+    if (c) return c->at;
+    wanted.at = constant_new(d, wanted.value, bytes);
+    if ((c = keep(d, sizeof *c))) *c = wanted;
+    if (!c || !names_put(&d->constants, (struct word){(const char *)c, CONSTANT_KEY}, c)) no_memory(d);
+    return wanted.at;
 }
 
 uint32_t code_of(struct decoder *d, struct function *f) {

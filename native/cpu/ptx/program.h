@@ -16,6 +16,8 @@ struct type_info {
     const char *name;
     uint8_t bytes;
     char kind; /* b, u, s, f, p; h for what is no plain number */
+    uint8_t fraction, exponent; /* bits of a floating-point type */
+    uint8_t element;            /* the type of a pair's halves */
 };
 extern const struct type_info TYPES[T_COUNT];
 enum type type_named(struct word w);
@@ -115,7 +117,6 @@ struct program {
     uint32_t dynamic_at; /* where dynamic shared memory begins */
 };
 
-struct module;
 /* Decode a kernel and what it calls. On failure *error says what and in which line. */
 enum ptx_result program_decode(struct function *f, struct program **out, struct ptx_error *error);
 void program_free(struct program *p);
@@ -152,6 +153,7 @@ const struct vec_op *vec_named(const char *name);
 const struct compare_op *compare_named(const char *name);
 enum singles singles_of(enum type type, uint32_t flags); /* SINGLES_COUNT: it has operations of its own */
 compare_fn compare_of(enum type type, const struct ins *n); /* compares values of a type by the operation ins.imm */
+bool type_is_float(enum type type);
 bool type_is_brain(enum type type); /* bf16 or two of them */
 
 #endif

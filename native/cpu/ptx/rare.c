@@ -33,33 +33,21 @@ static uint16_t clamp_small(uint16_t h, bool brain, uint32_t flags) {
     return brain ? float_bfloat(x) : float_half(x);
 }
 
-void result_clamp(void *d, int type, uint32_t flags, uint32_t mask) {
-    if (!(flags & (F_SAT | F_RELU))) return;
-    uint8_t *p = d;
-    EACH_LANE(i, mask) {
-        if (type == T_F32 || type == T_F32X2) {
-            for (unsigned k = 0; k < TYPES[type].bytes / 4u; k++) {
-                float x;
-                uint8_t *q = p + TYPES[type].bytes * i + 4 * k;
-                memcpy(&x, q, 4);
-                x = saturate_float(x);
-                memcpy(q, &x, 4);
-            }
-        } else if (type == T_F64) {
-            double x;
-            memcpy(&x, p + 8 * i, 8);
-            x = saturate_double(x);
-            memcpy(p + 8 * i, &x, 8);
-        } else {
-            for (unsigned k = 0; k < TYPES[type].bytes / 2u; k++) {
-                uint16_t h;
-                uint8_t *q = p + TYPES[type].bytes * i + 2 * k;
-                memcpy(&h, q, 2);
-                h = clamp_small(h, type_is_brain((enum type)type), flags);
-                memcpy(q, &h, 2);
-            }
-        }
+static void clamp_value(uint8_t *at, enum type type, uint32_t flags) {
+    uint64_t bits = value_read(at, TYPES[type].bytes);
+    switch (type) {
+    case T_F32: bits = bits32(saturate_float(float32((uint32_t)bits))); break;
+    case T_F64: bits = bits64(saturate_double(float64(bits))); break;
+    default: bits = clamp_small((uint16_t)bits, type_is_brain(type), flags);
     }
+    value_write(at, TYPES[type].bytes, bits);
+}
+
+void result_clamp(void *d, int type, uint32_t flags, uint32_t mask) {
+    enum type one = type == T_F32X2 ? T_F32 : TYPES[type].element ? (enum type)TYPES[type].element : (enum type)type;
+    unsigned count = TYPES[type].bytes / TYPES[one].bytes;
+    if (flags & (F_SAT | F_RELU))
+        EACH_LANE(i, mask) for (unsigned k = 0; k < count; k++) clamp_value((uint8_t *)d + TYPES[one].bytes * (count * i + k), one, flags);
 }
 
 bool run_insert_field(struct warp *w, const struct ins *n, uint32_t mask) {

@@ -28,8 +28,9 @@ run_type run_atomic, run_async_copy, run_mbarrier, run_parameter_address, run_lo
 run_type run_shuffle, run_vote, run_match, run_reduce, run_active_mask, run_elect, run_warp_sync, run_matrix_load,
     run_matrix_store, run_matrix_transpose, run_mma;
 
-struct mma_shape {
-    uint32_t m, n, k, bits, a_type, b_type, a_signed, b_signed, kind; /* kind: of one-bit products, 1 xor, 2 and */
+struct mma_shape { /* as large as ins.imm, which holds it */
+    uint8_t m, n, bits, a_type, b_type, a_signed : 1, b_signed : 1, kind : 2; /* kind: of one-bit products, 1 xor, 2 and */
+    uint16_t k;
 };
 bool mma_shape_known(const struct mma_shape *s, int accumulate);
 

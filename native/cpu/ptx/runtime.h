@@ -77,8 +77,6 @@ struct block {
     struct warp **warps;
     struct barrier barriers[16];
     uint32_t barriers_used; /* those that a thread has come to */
-    bool done;
-    bool progressed;
     struct checker *checker;
     struct block *next;
 };
@@ -120,12 +118,14 @@ static inline uint32_t predicate(const struct warp *w, ref r) {
     memcpy(&bits, at(w, r), 4);
     return r & REF_NOT ? ~bits : bits;
 }
-static inline void predicate_set(const struct warp *w, ref r, uint32_t lanes, uint32_t bits) {
+/* Change the bits of some lanes. */
+static inline void mix_bits(uint8_t *to, uint32_t lanes, uint32_t bits) {
     uint32_t old;
-    memcpy(&old, at(w, r), 4);
+    memcpy(&old, to, 4);
     old = (old & ~lanes) | (bits & lanes);
-    memcpy(at(w, r), &old, 4);
+    memcpy(to, &old, 4);
 }
+static inline void predicate_set(const struct warp *w, ref r, uint32_t lanes, uint32_t bits) { mix_bits(at(w, r), lanes, bits); }
 
 /* Is this inside an allocation met before? */
 static inline bool range_known(const struct warp *w, uint64_t low, uint64_t high) {

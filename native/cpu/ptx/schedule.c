@@ -48,20 +48,31 @@ static void frame_merge(struct warp *w, struct frame *to, struct frame *from, ui
     for (uint32_t k = 0; k < c->register_count; k++) {
         uint8_t *a = to->registers + c->registers[k].at, *b = from->registers + c->registers[k].at;
         size_t bytes = c->registers[k].bytes;
-        if (bytes) {
-            EACH_LANE(i, lanes) memcpy(a + bytes * i, b + bytes * i, bytes);
-        } else {
-            uint32_t x, y;
-            memcpy(&x, a, 4), memcpy(&y, b, 4);
-            x = (x & ~lanes) | (y & lanes);
-            memcpy(a, &x, 4);
-        }
+        if (bytes) EACH_LANE(i, lanes) memcpy(a + bytes * i, b + bytes * i, bytes);
+        else mix_bits(a, lanes, (uint32_t)value_read(b, 4));
     }
     to->live |= lanes;
     frame_leave(w, from, lanes);
 }
 
+/* Take all these lanes into one frame. */
+static void frames_join(struct warp *w, struct frame *to, uint32_t lanes) {
+    EACH_LANE(i, lanes)
+        if (w->frames[i] != to) {
+            uint32_t same = 0;
+            EACH_LANE(k, lanes) same |= w->frames[k] == w->frames[i] ? 1u << k : 0;
+            frame_merge(w, to, w->frames[i], same);
+        }
+}
+
 /* ---- lanes ---- */
+
+/* Those of the lanes that are at an instruction in a call of that depth. */
+static uint32_t lanes_at(const struct warp *w, uint32_t lanes, uint32_t pc, uint32_t depth) {
+    uint32_t out = 0;
+    EACH_LANE(i, lanes) out |= w->pcs[i] == pc && w->frames[i]->depth == depth ? 1u << i : 0;
+    return out;
+}
 
 void warp_place(struct warp *w, uint32_t lanes, uint32_t pc) {
     if (lanes == ALL_LANES) for (int i = 0; i < LANES; i++) w->pcs[i] = pc;
@@ -104,17 +115,10 @@ bool warp_select(struct warp *w) {
     bool turn = w->turn <= 0 && (can & ~w->active);
     uint32_t best = lowest(w, turn ? can & ~w->active : can), pc = w->pcs[best], horizon = UINT32_MAX;
     struct frame *f = w->frames[best];
-    uint32_t group = 0;
-    EACH_LANE(i, can) {
-        if (w->pcs[i] == pc && w->frames[i]->depth == f->depth) group |= 1u << i;
-        else if (w->frames[i]->depth == f->depth && w->pcs[i] > pc && w->pcs[i] < horizon) horizon = w->pcs[i];
-    }
-    EACH_LANE(i, group)
-        if (w->frames[i] != f) {
-            uint32_t same = 0;
-            EACH_LANE(k, group) same |= w->frames[k] == w->frames[i] ? 1u << k : 0;
-            frame_merge(w, f, w->frames[i], same);
-        }
+    uint32_t group = lanes_at(w, can, pc, f->depth);
+    EACH_LANE(i, can & ~group)
+        if (w->frames[i]->depth == f->depth && w->pcs[i] > pc && w->pcs[i] < horizon) horizon = w->pcs[i];
+    frames_join(w, f, group);
     run_next(w, f, pc, group, can & ~group, turn ? UINT32_MAX : horizon);
     return true;
 }
@@ -138,10 +142,7 @@ bool warp_gather(struct warp *w, const struct ins *n, uint32_t mask, uint32_t wa
     wanted &= w->alive;
     uint32_t forced = w->forced & mask;
     w->forced &= ~mask;
-    if (wanted & ~here) {
-        uint32_t depth = w->current->depth;
-        EACH_LANE(i, w->collective & wanted) if (w->pcs[i] == pc && w->frames[i]->depth == depth) here |= 1u << i;
-    }
+    if (wanted & ~here) here |= lanes_at(w, w->collective & wanted, pc, w->current->depth);
     if ((wanted & ~here) && !forced) {
         warp_place(w, w->active & ~mask, pc + 1);
         warp_place(w, mask, pc);
@@ -149,12 +150,7 @@ bool warp_gather(struct warp *w, const struct ins *n, uint32_t mask, uint32_t wa
         return false;
     }
     uint32_t joined = here & ~mask;
-    EACH_LANE(i, joined)
-        if (w->frames[i] != w->current) {
-            uint32_t same = 0;
-            EACH_LANE(k, joined) same |= w->frames[k] == w->frames[i] ? 1u << k : 0;
-            frame_merge(w, w->current, w->frames[i], same);
-        }
+    frames_join(w, w->current, joined);
     if (joined) { /* they go on behind this instruction, where they meet the others */
         w->collective &= ~joined;
         warp_place(w, joined, pc + 1);
@@ -171,8 +167,7 @@ static bool force_collectives(struct block *b) {
     for (uint32_t k = 0; k < b->warp_count; k++) {
         struct warp *w = b->warps[k];
         if (!w->collective) continue;
-        uint32_t best = lowest(w, w->collective), same = 0;
-        EACH_LANE(i, w->collective) if (w->pcs[i] == w->pcs[best] && w->frames[i]->depth == w->frames[best]->depth) same |= 1u << i;
+        uint32_t best = lowest(w, w->collective), same = lanes_at(w, w->collective, w->pcs[best], w->frames[best]->depth);
         w->forced |= same;
         w->collective &= ~same;
         any = true;
