@@ -65,7 +65,7 @@ STEPS = {
     "assemble": Step(("stage", *SMALL), hold="scripts.staging.assemble:_bring", small=True),
     "check": Step(("check",), fault="hang"),
     "workload": Step(("run", "--workload=gemm"), fault="hang"),
-    "probe": Step(("probe", "--only=blas.gemm"), fault="hang"),
+    "probe": Step(("probe", "--only=cublas-sgemm"), fault="hang"),
     "verify": Step(("verify", "--deep"), hold="scripts.osal.fs:hash_file"),
     "pins.check": Step(("pins.check",), hold="scripts.net.request:open_url", again=False),
     "pins.check --stale": Step(
