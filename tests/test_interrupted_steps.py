@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -65,14 +66,14 @@ STEPS = {
     "assemble": Step(("stage", *SMALL), hold="scripts.staging.assemble:_bring", small=True),
     "check": Step(("check",), fault="hang"),
     "workload": Step(("run", "--workload=gemm"), fault="hang"),
-    "probe": Step(("probe", "--only=blas.gemm"), fault="hang"),
+    "probe": Step(("probe", "--only=cublas-sgemm"), fault="hang"),
     "verify": Step(("verify", "--deep"), hold="scripts.osal.fs:hash_file"),
     "pins.check": Step(("pins.check",), hold="scripts.net.request:open_url", again=False),
     "pins.check --stale": Step(
         ("pins.check", "--stale"), hold="scripts.net.session:Transport.session", again=False
     ),
     "validate": Step(("validate", "--stack=cpu-reference"), fault="hang", again=False),
-    "preflight": Step(("preflight", f"--exe={sys.executable}"), hold="scripts.preflight.look:look"),
+    "preflight of a folder": Step(("preflight", "--exe=FOLDER/program"), hold="scripts.preflight.look:look"),
     "bundle": Step(("report", "--bundle"), hold="scripts.app.report:make_bundle"),
     "matrix": Step(("matrix",), hold="scripts.app.matrix:site_files"),
     "wrap": Step(("wrap", "--exe=true"), hold="scripts.app.wrap_plan:plan_run"),
@@ -85,6 +86,17 @@ def ready(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Check
     checkout = make_checkout(tmp_path_factory.mktemp("steps"), cache=shared_store)
     checkout.json("setup")
     return checkout
+
+
+def many_files(folder: Path) -> Path:
+    """Make the folder of a program with libraries that were never read."""
+    folder.mkdir()
+    program = Path(shutil.which("true") or "true").read_bytes()
+    for number in range(20):
+        (folder / f"lib{number}.so").write_bytes(program + bytes([number]))
+    (folder / "program").write_bytes(program + os.urandom(8))
+    (folder / "program").chmod(0o755)
+    return folder
 
 
 def tagged(tag: str) -> list[int]:
@@ -155,7 +167,9 @@ def half_made(checkout: Checkout, small: SmallStack) -> list[str]:
 @pytest.mark.parametrize("name", STEPS)
 def test_a_signal_ends_the_step(ready: Checkout, tmp_path: Path, tag: str, name: str, number: int) -> None:
     step, marker, small = STEPS[name], tmp_path / "reached", small_stack(tmp_path / "small")
-    words = (*step.words, f"--mirror={small.mirror}") if step.small else step.words
+    folder = many_files(tmp_path / "folder")
+    words = tuple(word.replace("FOLDER", str(folder)) for word in step.words)
+    words = (*words, f"--mirror={small.mirror}") if step.small else words
     plain = ready.environ | step.env | (small.env if step.small else {})
     env = plain | {TAG: tag} | ({"CUDA_AMD_CPU_FAULT": step.fault} if step.fault else {})
     line = [sys.executable, str(ready.front_door())]

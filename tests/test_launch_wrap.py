@@ -35,6 +35,7 @@ from scripts.launch.environ import EnvPlan
 from scripts.launch.injection import Via, ViaFacts
 from scripts.model import NoProgress, StackKind
 from scripts.osal.processes import Dialog, ProcessResult
+from scripts.osal.signals import EndedBySignal
 from scripts.preflight.loading import Places
 from tests.wrapping import runtime_in, staged_over, workspace
 
@@ -324,10 +325,16 @@ def test_what_was_placed_is_undone_when_the_program_does_not_start(wrapped: Wrap
     assert placer.events[-1] == "undone"
 
 
-def test_an_interruption_while_placing_starts_nothing_and_undoes(wrapped: Wrapped, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("SIGINT", KeyboardInterrupt), pytest.param("SIGTERM", EndedBySignal, marks=POSIX)],
+)
+def test_an_interruption_while_placing_starts_nothing_and_undoes(
+    name: str, kind: type[BaseException], wrapped: Wrapped, tmp_path: Path
+) -> None:
     mark = tmp_path / "ran"
-    placer = Beside(during=lambda: signal.raise_signal(signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
+    placer = Beside(during=lambda: signal.raise_signal(getattr(signal, name)))
+    with pytest.raises(kind):
         wrapped(via="beside", placer=placer, program_args=script(f"open({str(mark)!r}, 'w')"))
     assert placer.events[-1] == "undone"
     assert not mark.exists()
