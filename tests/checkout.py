@@ -28,6 +28,9 @@ HIDDEN = ("CUDA_", "HIP_", "ROCM", "ROCR_", "ZLUDA", "FORCE_COLOR", "GITHUB_", "
 #: Where what was compiled is kept from one run of the tests to the next.
 COMPILED = Path(platformdirs.user_cache_dir("cuda-on-amd tests", appauthor=False)) / "compiled"
 
+#: Beside a store that tests share: the first checkout that was set up with it.
+FIRST = "first set up"
+
 TYPIST = Typist()
 
 
@@ -128,19 +131,27 @@ def make_checkout(folder: Path, *, cache: Path | None = None) -> Checkout:
     return Checkout(root=root, cache=cache or folder / "store", state=folder / "state")
 
 
+def first_setup(cache: Path) -> dict[str, Any]:
+    """Set the CPU reference up where no test has, and return what ``setup`` said of itself."""
+    first = cache.parent / FIRST
+    said = first / "setup.json"
+    with FileLock(first.with_suffix(".lock")):
+        if not said.exists():
+            shutil.rmtree(first, ignore_errors=True)  # half of one that failed
+            made = make_checkout(first, cache=cache).json("setup")
+            said.write_text(json.dumps(made), encoding="utf-8")
+    return dict(json.loads(said.read_text(encoding="utf-8")))
+
+
 def make_ready(folder: Path, *, cache: Path) -> Checkout:
     """Make a checkout where the CPU reference is active: as ``setup`` leaves it, which is run once for all.
 
     Setting up asks the quick probes, which takes seconds. What it leaves lies beside the shared store.
     """
-    first = cache.parent / "first set up"
-    with FileLock(cache.parent / "first set up.lock"):
-        if not (first / "done").exists():
-            shutil.rmtree(first, ignore_errors=True)  # half of one that failed
-            make_checkout(first, cache=cache).json("setup")
-            (first / "done").touch()
+    first_setup(cache)
     made = make_checkout(folder, cache=cache)
-    shutil.copytree(first / made.root.name / "stage", made.root / "stage", dirs_exist_ok=True)
+    left = cache.parent / FIRST / made.root.name / "stage"
+    shutil.copytree(left, made.root / "stage", dirs_exist_ok=True)
     remember_stage(made.state, made.root / "stage")
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -30,6 +31,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("workspace")
 
+# Python looks for garbage after every 700 new objects; thousands of tests and syntax trees stay for good.
+gc.set_threshold(100_000, 20, 50)
+# As many tests run at once as there are cores; threads of NumPy's would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # The tests start hundreds of interpreters; without bytecode each of them compiles the same modules again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

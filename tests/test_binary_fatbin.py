@@ -121,6 +121,7 @@ def test_an_unknown_kind_of_entry_stays_unknown(tmp_path: Path) -> None:
 
 
 @needs_nvcc
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -151,6 +152,7 @@ def test_programs_made_by_nvcc(tmp_path: Path, options: list[str], expected: set
 
 
 @needs_nvcc
+@pytest.mark.proof
 def test_code_for_linking_lies_in_a_section_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "p.cu").write_text(PROGRAM, encoding="utf-8")
     assert NVCC is not None

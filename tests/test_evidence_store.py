@@ -292,8 +292,9 @@ def whole(folder: Path, path: Path | None = None) -> Matrix:
         return matrix(store)
 
 
-def test_the_order_and_the_number_of_rounds_make_no_difference(tmp_path: Path) -> None:
-    files = list(some(200))
+@pytest.mark.parametrize("count", [100, pytest.param(200, marks=pytest.mark.proof)])
+def test_the_order_and_the_number_of_rounds_make_no_difference(tmp_path: Path, count: int) -> None:
+    files = list(some(count))
     one, two = tmp_path / "a" / "evidence", tmp_path / "b" / "evidence"
     for place, order in ((one, files), (two, files[::-1])):
         place.mkdir(parents=True)
@@ -303,8 +304,10 @@ def test_the_order_and_the_number_of_rounds_make_no_difference(tmp_path: Path) -
                 whole(two, tmp_path / "kept.sqlite")
     first = whole(one)
     assert first == whole(two, tmp_path / "kept.sqlite")
-    assert len(first.documents) == 200 - 2 - 2, "two files are none, two hold what others hold"
-    assert len(first.faults) == 2
+    assert len(first.documents) == count - 2 * (count // 100), (
+        "of a hundred, one is none and one holds what another does"
+    )
+    assert len(first.faults) == count // 100
     assert any(len(fact.paths) == 2 for fact in first.documents)
 
 
@@ -480,9 +483,10 @@ def test_words_for_a_combination_cannot_pass_for_a_stack(folder: Path, combinati
 # -- the matrix ---------------------------------------------------------------------------------------
 
 
-def test_a_filter_shows_what_the_whole_shows_of_it(folder: Path) -> None:
+@pytest.mark.parametrize("count", [60, pytest.param(150, marks=pytest.mark.proof)])
+def test_a_filter_shows_what_the_whole_shows_of_it(folder: Path, count: int) -> None:
     folder.mkdir()
-    for name, content in some(150):
+    for name, content in some(count):
         (folder / name).write_bytes(content)
     with open_store() as store:
         store.ingest(folder)
@@ -499,9 +503,10 @@ def test_a_filter_shows_what_the_whole_shows_of_it(folder: Path) -> None:
         json.dumps(everything.to_json(), allow_nan=False)
 
 
-def test_every_cell_rests_on_a_document_that_says_so(folder: Path) -> None:
+@pytest.mark.parametrize("count", [60, pytest.param(150, marks=pytest.mark.proof)])
+def test_every_cell_rests_on_a_document_that_says_so(folder: Path, count: int) -> None:
     folder.mkdir()
-    for name, content in some(150):
+    for name, content in some(count):
         (folder / name).write_bytes(content)
     with open_store() as store:
         store.ingest(folder)

@@ -92,6 +92,20 @@ def test_what_fails_is_not_kept(world: World) -> None:
     assert world.count() == 3
 
 
+@pytest.mark.parametrize("elsewhere", ["absolute", "above", "headers"])
+def test_what_depends_on_other_folders_is_compiled_each_time(world: World, elsewhere: str) -> None:
+    (world.folder / "sources" / "inner").mkdir()
+    here = world.folder / "sources"
+    words = {
+        "absolute": [str(here / "a.c")],
+        "above": ["inner/../a.c"],
+        "headers": ["-I../headers", "a.c"],
+    }[elsewhere]
+    for _ in range(2):
+        assert world.run(*words, "-o", str(world.folder / "out" / "liba.so")).returncode == 0
+    assert world.count() == 3
+
+
 def test_a_question_reaches_the_compiler(world: World) -> None:
     assert world.run("--version").stdout == "my cc 1.0\n"
 

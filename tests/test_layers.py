@@ -40,13 +40,21 @@ def room_of(path: Path) -> str:
 
 
 @functools.cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """All of a file's syntax; many tests ask, and reading takes most of their time."""
-    return tuple(ast.walk(ast.parse(path.read_bytes())))
+def tree(path: Path) -> ast.Module:
+    """A file's syntax; many tests ask, and reading takes most of their time."""
+    return ast.parse(path.read_bytes())
+
+
+def statements(body: list[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the statements of a body and of the bodies in them; expressions are most of a file."""
+    for node in body:
+        yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from statements(getattr(node, name, []))
 
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
-    for node in nodes(path):
+    for node in statements([tree(path)]):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -163,7 +171,7 @@ def test_programs_of_tests_start_from_a_path_with_a_space() -> None:
 def test_no_class_name_stands_twice() -> None:
     names: dict[str, set[str]] = {}
     for path in MODULES:
-        for node in nodes(path):
+        for node in statements([tree(path)]):
             if isinstance(node, ast.ClassDef):
                 names.setdefault(node.name, set()).add(path.relative_to(PACKAGE).as_posix())
     again = {name: places for name, places in names.items() if len(places) > 1}
@@ -174,7 +182,7 @@ def test_a_small_module_with_one_importer_belongs_to_it() -> None:
     lines = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in MODULES}
     importers: dict[str, set[str]] = {name: set() for name in lines}
     for name, path in lines.items():
-        for node in nodes(path):
+        for node in statements([tree(path)]):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scripts."):
                 module = str(node.module).removeprefix("scripts.")
                 for each in (module, *(f"{module}.{alias.name}" for alias in node.names)):
@@ -196,7 +204,7 @@ def marks_file_as_proof(node: ast.AST) -> bool:
 def test_files_of_slow_proofs_are_known_by_their_text() -> None:
     """The short run does not import them, so that each of them and no other has to be found."""
     for path in Path(__file__).parent.glob("test_*.py"):
-        assert is_proof_file(path) == any(map(marks_file_as_proof, nodes(path))), path.name
+        assert is_proof_file(path) == any(map(marks_file_as_proof, tree(path).body)), path.name
 
 
 def test_the_short_run_touches_every_room() -> None:

@@ -185,8 +185,8 @@ def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 PACKAGES = ("torch", "cupy-cuda12x", "onnxruntime-gpu", "ctranslate2", "nvidia-cublas-cu12", "xgboost")
 
 
-def environment(root: Path) -> Path:
-    """An environment with 341 files of six packages, each with something that a stack lacks."""
+def environment(root: Path, libraries: int) -> Path:
+    """An interpreter and libraries of six packages, each with something that a stack lacks."""
     site = root / "Lib" / "site-packages"
     wants = [
         {"cublas64_12.dll": ["cublasDgemm_v2"]},
@@ -196,7 +196,7 @@ def environment(root: Path) -> Path:
         {"cudnn64_9.dll": ["cudnnPoolingForward"]},
     ]
     lists: dict[str, list[str]] = {name: [] for name in PACKAGES}
-    for number in range(340):
+    for number in range(libraries):
         package = PACKAGES[number % len(PACKAGES)]
         known = ("ctranslate2.dll", "onnxruntime_providers_cuda.dll")
         name = known[number] if number < len(known) else f"part{number}_with_a_rather_long_name.dll"
@@ -214,15 +214,19 @@ def environment(root: Path) -> Path:
     return ship(root / "Scripts", {"python.exe": exe()})
 
 
-def test_what_is_seen_of_an_environment_of_341_files_fits_on_one_screen(
-    ws: Workspace, tmp_path: Path
+@pytest.mark.parametrize("libraries", [60, pytest.param(340, marks=pytest.mark.proof)])
+def test_what_is_seen_of_a_large_environment_fits_on_one_screen(
+    ws: Workspace, tmp_path: Path, libraries: int
 ) -> None:
-    result: PreflightResult = preflight(ws, exe=str(environment(tmp_path / "venv")), stack=STACK)
-    assert len(result.examined.closure.visited) == 341
-    assert len(result.judged.reasons) > 341, "each of them has a reason or more"
+    program = environment(tmp_path / "venv", libraries)
+    result: PreflightResult = preflight(ws, exe=str(program), stack=STACK)
+    assert len(result.examined.closure.visited) == libraries + 1
+    assert len(result.judged.reasons) > libraries + 1, "each of them has a reason or more"
     for columns, rows in SCREENS.items():
         lines = [line for text in shown(result).splitlines() for line in textwrap.wrap(text, columns)]
         assert len(lines) <= rows, "\n".join(lines)
-    assert "Kernels: 1,020 of 1,069 would be missing in 340 of 340 files with PTX" in shown(result)
+    missing, kernels = 3 * libraries, 3 * libraries + len(range(0, libraries, 7))
+    where = f"in {libraries} of {libraries} files with PTX"
+    assert f"Kernels: {missing:,} of {kernels:,} would be missing {where}" in shown(result)
     everything = replace(result, details=True)
     assert len(shown(everything).splitlines()) > 100

@@ -12,7 +12,7 @@ from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import read_document
 from scripts.model import Outcome
 from scripts.probing.catalogue import choose
-from tests.checkout import Checkout, make_checkout
+from tests.checkout import Checkout, first_setup, make_ready
 from tests.native_cpu import no_compiler
 
 pytestmark = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler())
@@ -35,15 +35,18 @@ def matrices(mine: Checkout) -> list[Document]:
     return [d for d in map(read_document, paths) if d.subject.application == "probes"]
 
 
-def test_setup_and_validate_ask_the_quick_probes(tmp_path: Path, shared_store: Path) -> None:
-    mine = make_checkout(tmp_path, cache=shared_store)
-    made = mine.json("setup")
-    assert step_of(made) == ("done", f"{len(RIGHT)} of {ASKED} passed")
+def test_setup_asks_the_quick_probes_once(tmp_path: Path, shared_store: Path) -> None:
+    mine = make_ready(tmp_path, cache=shared_store)
+    assert step_of(first_setup(shared_store)) == ("done", f"{len(RIGHT)} of {ASKED} passed")
     (document,) = matrices(mine)
     assert {r.capability for r in document.results if r.outcome is Outcome.PASS} == RIGHT
 
     assert not [step for step in mine.json("setup")["steps"] if step["name"] == "probes"], "nothing is new"
 
+
+@pytest.mark.proof
+def test_validate_asks_the_quick_probes_again(tmp_path: Path, shared_store: Path) -> None:
+    mine = make_ready(tmp_path, cache=shared_store)
     bad = mine.json("validate", "--stack=cpu-reference", env={"CUDA_AMD_CPU_FAULT": "wrong"}, code=3)
     status, said = step_of(bad)
     assert status == "failed"

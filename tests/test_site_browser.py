@@ -31,6 +31,7 @@ from tests.site_matrices import (
 )
 
 pytestmark = [
+    pytest.mark.proof,
     pytest.mark.browser,
     pytest.mark.skipif(chromium() is None, reason="no Chromium here (Debian: apt-get install chromium)"),
 ]

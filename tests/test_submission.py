@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -165,18 +167,38 @@ def hostile() -> dict[str, str]:
     }
 
 
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("submission_script", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.mark.parametrize("name", hostile())
-def test_a_hostile_issue_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+def test_a_hostile_issue_is_refused_in_a_sentence(
+    name: str, tmp_path: Path, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
     event = tmp_path / "event.json"
     issue = {"number": 7, "html_url": URL, "body": hostile()[name]}
     event.write_text(json.dumps({"issue": issue}), encoding="utf-8")
+    assert script.main(event, tmp_path / "out") == 2
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].strip()
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_script_ends_with_its_code(tmp_path: Path) -> None:
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps({"issue": {"number": 7, "html_url": URL, "body": ""}}), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(event), str(tmp_path / "out")],
         capture_output=True, text=True, encoding="utf-8", check=False,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
-    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_name_is_made_of_checked_facts_only(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("line", commands())
-def test_the_steps_are_commands_that_a_person_types(line: str, checkout: Checkout) -> None:
+def test_the_steps_are_commands_that_a_person_types(line: str, request: pytest.FixtureRequest) -> None:
     if line in ELSEWHERE:
         return
     if line.startswith("{ echo"):
@@ -165,6 +165,7 @@ def test_the_steps_are_commands_that_a_person_types(line: str, checkout: Checkou
         line.replace("${{ matrix.python }}", "python").replace("${{ matrix.gfx }}", "gfx1200")
     )
     assert words[:2] == ["python", "-m"]
+    checkout: Checkout = request.getfixturevalue("checkout")
     if words[2] == "scripts":
         assert checkout.run(*words[3:]).returncode == 0
         return

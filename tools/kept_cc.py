@@ -2,8 +2,9 @@
 
 Usage: ``kept_cc.py FOLDER COMPILER --version | -dumpmachine | … -o OUTPUT``
 
-A result is kept in ``FOLDER`` under a digest of the compiler, its options and every file of the folders that
-its sources lie in. What was not asked for in a month is removed. Warnings are errors, so that none is lost.
+A result is kept in ``FOLDER`` under a digest of the compiler, its options and every file below the current
+folder; where sources or headers lie elsewhere, nothing is kept. What was not asked for in a month is removed.
+Warnings are errors, so that none is lost.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EX
 STRICT = "-Werror"
 
 
-def sources(arguments: list[str]) -> Iterator[Path]:
-    """Yield every file that a result may depend on, in the same order wherever they lie."""
+def all_here(arguments: list[str]) -> bool:
+    """Whether everything that a result depends on lies below the current folder."""
     named = [Path(word) for word in arguments if word.endswith(".c")]
-    for folder in sorted({path.parent if path.is_absolute() else Path() for path in named}):
-        yield from sorted(path for path in folder.rglob("*") if path.is_file())
+    elsewhere = any(path.is_absolute() or ".." in path.parts for path in named)
+    return (
+        bool(named) and not elsewhere and not any(word.startswith(("-I", "-include")) for word in arguments)
+    )
 
 
 def key_of(compiler: str, arguments: list[str], output: Path) -> str:
@@ -41,8 +44,8 @@ def key_of(compiler: str, arguments: list[str], output: Path) -> str:
     lines = [word.replace(str(output.parent), "OUT") for word in options]
     lines += [f"{name}={os.environ.get(name)}" for name in VARIABLES]
     digest.update("\0".join(lines).encode())
-    for path in sources(arguments):
-        digest.update(f"\0{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(path for path in Path().rglob("*") if path.is_file()):
+        digest.update(f"\0{path}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
@@ -64,7 +67,7 @@ def remove_old(folder: Path) -> None:
 
 def main(folder: Path, compiler: str, arguments: list[str]) -> int:
     """Answer like the compiler."""
-    if "-o" not in arguments:
+    if "-o" not in arguments or not all_here(arguments):
         os.execvp(compiler, [compiler, *arguments])  # noqa: S606 - it answers in our place
     output = Path(arguments[arguments.index("-o") + 1])
     kept = folder / key_of(compiler, arguments, output)
