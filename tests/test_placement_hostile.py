@@ -323,6 +323,24 @@ def test_a_system_folder_is_refused_in_every_spelling(tmp_path: Path, prefix: st
         assert not [name for name in os.listdir(folder) if "cuda-amd" in name]  # noqa: PTH208 - names alone
 
 
+class Watched(LightFs):
+    """Something looks at the lock that was removed, so that its name stays for a while (Windows)."""
+
+    tries = 0
+
+    def rmdir(self, folder: Path) -> bool:
+        self.tries += folder.name == STATE
+        return super().rmdir(folder) if folder.name != STATE or self.tries > 3 else False
+
+
+def test_a_folder_that_is_watched_while_it_goes_is_not_left(tmp_path: Path) -> None:
+    world = pair_world(tmp_path)
+    fs = Watched()
+    do_place(world, fs=fs).leave()
+    assert fs.tries == 4
+    assert tree(world.target) == world.start
+
+
 def test_listing_while_others_place_and_undo_never_fails(tmp_path: Path) -> None:
     world = pair_world(tmp_path)
     registry = PlacementRegistry(tmp_path / "state")

@@ -223,6 +223,26 @@ def test_a_journal_that_is_damaged_names_what_is_still_there(tmp_path: Path) -> 
     assert {line.partition(":")[0] for line in session.left} >= {item.path for item in world.items}
 
 
+@pytest.mark.parametrize("moved", [True, False], ids=["moved", "deleted"])
+def test_a_folder_that_went_as_a_whole_is_called_lost(tmp_path: Path, moved: bool) -> None:
+    world = mixed_world(tmp_path)
+    registry = PlacementRegistry(tmp_path / "state")
+    elsewhere = tmp_path / "elsewhere"
+    with placed(lambda: do_place(world, registry, user=this_process()), signals=False) as session:
+        world.target.rename(elsewhere)
+        if not moved:
+            shutil.rmtree(elsewhere)
+    assert session.lost
+    assert session.left[0] == f"{world.target} is not a folder"
+    told = [line.partition(":")[0] for line in session.left[1:] if "went with the folder" in line]
+    assert len(told) == len(session.left) - 1 > 0
+    assert {path in world.start for path in told} == {True}, "only what was the user's is missed"
+    assert [status.standing for status in placements(registry)] == [TargetState.MISSING]
+    if moved:
+        assert undo(elsewhere, fs=FS, registry=registry, user=session.placement.user).complete
+        assert tree(elsewhere) == world.start
+
+
 def test_a_program_that_runs_keeps_what_is_lost(tmp_path: Path) -> None:
     world = create_world(tmp_path)
     registry = PlacementRegistry(tmp_path / "state")

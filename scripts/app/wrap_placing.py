@@ -115,7 +115,7 @@ class BesidePlacer:
             if session is not None:
                 seen.left = session.left
                 seen.pending = session.pending
-                seen.lost = session.report is not None and session.report.lost
+                seen.lost = session.lost
 
     def _place(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Placing:
         """Place for this process."""

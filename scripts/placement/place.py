@@ -376,10 +376,18 @@ class Session(Struct):
         return self.report.pending if self.report is not None else ()
 
     @property
+    def lost(self) -> bool:
+        """Whether the record had vanished, alone or with the whole folder."""
+        gone = self.failure is not None and self.failure.reference == "target-missing"
+        return gone or (self.report is not None and self.report.lost)
+
+    @property
     def left(self) -> tuple[str, ...]:
         """What is not as before after leaving, one line each."""
         if self.failure is not None:
-            still = (f"{path}: still beside the program" for path in self.still_there)
+            kept = "went with the folder, and so did the original that was kept for it"
+            why = kept if self.lost else "still beside the program"
+            still = (f"{path}: {why}" for path in self.still_there)
             return (self.failure.message, *self.failure.context, *still)
         if self.report is None:
             return ()

@@ -158,8 +158,8 @@ def _unsafe(layout: Layout, why: str) -> NoReturn:
 WAIT: Final = 60.0
 _PAUSE: Final = 0.05
 #: A network folder may close a file some time after we did; after this another process has it open.
-#: Removing on Windows is patient by itself.
-_CLOSING: Final = (0.01, 0.05, 0.25) if sys.platform != "win32" else (0.0,)
+#: On Windows a file that is removed keeps its name, and its folder is not empty, while anyone looks at it.
+_CLOSING: Final = (0.01, 0.05, 0.25) if sys.platform != "win32" else (0.01, 0.05, 0.25, 1.0)
 #: What removing a file meets that is open elsewhere.
 _HELD: Final = frozenset({errno.EBUSY} | ({errno.EACCES} if sys.platform == "win32" else set()))
 
@@ -186,12 +186,21 @@ class Held:
                 self._lock.release()
                 for pause in _CLOSING:
                     gone = gone or self._remove_lock()
-                    if gone and (self._fs.rmdir(self.layout.state) or self._fs.look(self.layout.lock)):
+                    if self._is_over(gone=gone):
                         break
                     time.sleep(pause)
         finally:
             self._lock.release()
         self._fs.sync_folder(self.layout.target)
+
+    def _is_over(self, *, gone: bool) -> bool:
+        """Say whether the folder is gone too, or is another's now.
+
+        On Windows a lock that cannot go was waited for already, and one that is seen may be on its way out.
+        """
+        if sys.platform == "win32":
+            return not gone or self._fs.rmdir(self.layout.state)
+        return gone and (self._fs.rmdir(self.layout.state) or self._fs.look(self.layout.lock) is not None)
 
     def _remove_lock(self) -> bool:
         """Say whether its name is gone: an open file may stay (Windows, SMB) or hide there (FUSE, NFS)."""
