@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -278,6 +278,29 @@ class Flow(Struct):
                 verify_runtime(runtime, progress=self.ws.progress)
             notes.detail = "every byte read and hashed"
         return runtime
+
+
+class DownloadWords(TypedDict, total=False):
+    """Options of every task that may download, as typed: ``setup``, ``stage``, ``fetch``, ``validate``."""
+
+    stack: str
+    yes: bool
+    offline: bool
+    mirror: str
+
+
+class FetchWords(DownloadWords, total=False):
+    """The same where a person chooses what a stack is made of: ``setup``, ``stage``, ``fetch``."""
+
+    gpu: str
+    with_: str
+
+
+class StageWords(FetchWords, total=False):
+    """The same where it is assembled: ``setup``, ``stage``."""
+
+    supplied: str
+    force: bool
 
 
 def read_request(
