@@ -25,7 +25,6 @@ from scripts.staging.runtimes import Generation, activate, read_history, remembe
 from scripts.store.bundle import BundleFacts, write_bundle
 from scripts.store.fetch import fetch as fetch_artifact
 
-CHECK_SECONDS = 120.0
 RUN_SECONDS = 900.0
 
 
@@ -154,7 +153,7 @@ def prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
 
 def check_noted(flow: Flow, staged: Staged, notes: StepNotes) -> CheckResult:
     """Check a stack as one step of a flow."""
-    checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
+    checked = check_staged(flow.ws, staged)
     notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
     notes.detail = "; ".join((checked.verdict.reason, *checked.notes))
     return checked
