@@ -11,7 +11,7 @@ from scripts.app.context import Staged, Workspace, cache_of, within
 from scripts.app.download_summary import DownloadSummary
 from scripts.app.run import RunResult, run_staged
 from scripts.app.setup_steps import FetchWords, Flow, FlowStep, StageWords, StepNotes, read_request
-from scripts.app.stack_process import redactor_of, revision_of
+from scripts.app.stack_process import redactor_of, revision_of, write_logs
 from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document, build_document, speaks_of
@@ -182,10 +182,8 @@ def _report(
     """Write one document for check and workload together."""
     now = utc_now()
     folder = report_folder(ws.stage / "reports", stack=staged.stack.id, created=now)
-    redactor = redactor_of(ws)
     logs = {"cuda_check.log": checked.output} | ({f"{ran.workload}.log": ran.output} if ran else {})
-    for name, data in logs.items():
-        (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+    write_logs(ws, folder, logs)
     results = [*checked.verdict.results, *([ran.result] if ran else [])]
     document = build_document(
         host=staged.host,
@@ -193,7 +191,7 @@ def _report(
         lock=staged.lock,
         runtime=staged.runtime,
         results=results,
-        redactor=redactor,
+        redactor=redactor_of(ws),
         revision=revision_of(ws),
         created=now,
         attachments=logs,

@@ -85,6 +85,13 @@ def redactor_of(ws: Workspace) -> Redactor:
     return Redactor(user=user, home=str(home_folder() or ""), host=platform.node())
 
 
+def write_logs(ws: Workspace, folder: Path, logs: Mapping[str, bytes]) -> None:
+    """Write what programs printed into a folder, without what identifies this person and machine."""
+    redactor = redactor_of(ws)
+    for name, data in logs.items():
+        (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+
+
 def revision_of(ws: Workspace) -> Revision | None:
     """Return the commit of this checkout, or ``None`` where git or its folder is missing."""
     from scripts.evidence.document import Revision  # noqa: PLC0415 - most runs write no document
