@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -27,14 +28,24 @@ from tools import verb_tables
 pytestmark = pytest.mark.proof
 
 
-def parameters(task: str) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(use_case(VERBS[task])).parameters
+def keywords_of(task: str) -> Mapping[str, object]:
+    """What a use case can be given, with the defaults: keywords of its own, and a record that it shares."""
+    function = use_case(VERBS[task])
+    found: dict[str, object] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            found[name] = parameter.default
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            (record,) = re.findall(r"Unpack\[(\w+)\]", parameter.annotation)
+            words = get_type_hints(function.__globals__[record])
+            found |= {word: kind() for word, kind in words.items()}
+    return found
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_use_case_takes_what_its_verb_offers(task: str) -> None:
     """Each option is a keyword with the same default; what else it takes is no text and no switch."""
-    keywords = {n: p.default for n, p in parameters(task).items() if p.kind is p.KEYWORD_ONLY}
+    keywords = keywords_of(task)
     offered = {
         option.parameter: None if option.is_list else False if option.is_switch else option.default
         for option in VERBS[task].options

@@ -6,10 +6,10 @@ import hashlib
 from pathlib import Path
 
 from scripts.model import Artifact, ArtifactFormat, Member, Trust
-from scripts.store.archive import Tree, TreeFile
+from scripts.store.archive import TreeFile, UnpackedTree
 
 
-def many_members(folder: Path, count: int) -> tuple[Artifact, Tree]:
+def many_members(folder: Path, count: int) -> tuple[Artifact, UnpackedTree]:
     """Write ``count`` files of 4 kB, and describe them as a lock would."""
     folder.mkdir(parents=True)
     entries, members = [], []
@@ -30,4 +30,4 @@ def many_members(folder: Path, count: int) -> tuple[Artifact, Tree]:
         trust=Trust.INDEPENDENT,
         members=tuple(members),
     )
-    return artifact, Tree(path=folder, root="", files=tuple(entries))
+    return artifact, UnpackedTree(path=folder, root="", files=tuple(entries))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from msgspec.structs import replace
 
 from scripts.app.compare import FORMS, CompareResult, read_margin, write_picture
-from scripts.app.context import Staged, Workspace, read_count, staged_runtime
-from scripts.app.run import read_job
+from scripts.app.context import Staged, Workspace, read_count, read_percent, staged_runtime
+from scripts.app.run import JobWords, read_job
 from scripts.app.trial import TrialJob, attempt, conditions_here, new_runs, trial_of
 from scripts.bench.judgement import Comparison, compare
 from scripts.bench.picture import signed
@@ -67,12 +67,10 @@ def ab(
     b: str = "",
     workload: str = "gemm",
     rounds: str = "",
-    size: str = "",
     width: str = "",
     margin: str = "",
-    timeout: str = "",
-    exe: str = "",
     slowdown: str = "",
+    **words: Unpack[JobWords],
 ) -> AbResult:
     """Measure two staged stacks in blocks of A B B A and compare them; A is the baseline.
 
@@ -83,10 +81,13 @@ def ab(
     """
     if not a or not b:
         raise UsageError("two-stacks-needed", "two stacks are compared", hint="invoke ab --a=STACK --b=STACK")
-    slow = read_slowdown(slowdown) if slowdown else 0.0
-    job = read_job(workload, size=size, timeout=timeout, exe=exe, slowdown=slow)
+    slow = 0.0
+    if slowdown:
+        slow = read_percent(slowdown, "bad-slowdown", option="slowdown", most=MOST_SLOWDOWN)
+    job = read_job(workload, slowdown=slow, **words)
     budget = read_count(rounds, option="rounds", most=MOST_ROUNDS) if rounds else ROUNDS
-    narrow, allowed = _read_width(width), read_margin(margin)
+    narrow = read_percent(width, "bad-width", option="width") if width else WIDTH
+    allowed = read_margin(margin)
     session = _Session(ws, job, _stage(ws, a, b), margin=allowed)
     stopped = "budget"
     with ws.progress.task(f"ab {job.name}", budget * 4, unit="trials") as advance:
@@ -196,29 +197,3 @@ class _Session:
 
     def _write(self) -> Path:
         return write_record(self.path, self.runs)
-
-
-def read_slowdown(text: str) -> float:
-    """Read ``--slowdown``: percent, from 0 to 1000.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= MOST_SLOWDOWN:
-        raise UsageError("bad-slowdown", f"--slowdown={text[:40]}: percent, from 0 to {MOST_SLOWDOWN:g}")
-    return value
-
-
-def _read_width(text: str) -> float:
-    """Read ``--width``: percent, above 0."""
-    try:
-        value = float(text.removesuffix("%")) if text else WIDTH
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 100:  # noqa: PLR2004 - percent
-        raise UsageError("bad-width", f"--width={text}: percent, above 0 and below 100")
-    return value

@@ -147,20 +147,14 @@ def _runtimes(ws: Workspace, *, skip_unreadable: bool) -> Iterator[tuple[str, st
             ws.progress.note(f"{error.message}: {error.context[0]}")
             continue
         for generation in generations:
-            yield (
-                generation.digest,
-                f"generation {generation.number} ({generation.stack}) of {_checkout(stage)}",
-            )
+            who = f"generation {generation.number} ({generation.stack}) of {stage.parent}"
+            yield generation.digest, who
     for placed in placed_here(ws):
         if placed.digest:
             yield placed.digest, f"placed in {placed.target}"
     for shim in shims_here(ws):
         if shim.standing != "gone":
             yield shim.digest, f"started by {shim.path}"
-
-
-def _checkout(stage: Path) -> str:
-    return str(stage.parent)
 
 
 #: What git tracks below ``stage/``.

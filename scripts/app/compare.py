@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scripts.app.context import Workspace, read_count
+from scripts.app.context import Workspace, read_count, read_percent
 from scripts.bench.judgement import ESTIMATOR, MARGIN, PUBLISHED, CompareVerdict, Comparison, PairFinding
 from scripts.bench.judgement import compare as compare_runs
 from scripts.bench.picture import as_svg, draw
@@ -166,15 +166,7 @@ def read_margin(text: str) -> float:
     Raises:
         UsageError: it is none.
     """
-    if not text:
-        return MARGIN
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 100:  # noqa: PLR2004 - percent
-        raise UsageError("bad-margin", f"--margin={text}: percent, above 0 and below 100")
-    return value / 100
+    return read_percent(text, "bad-margin", option="margin") / 100 if text else MARGIN
 
 
 def _read_primary(text: str, runs: Runs) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -233,3 +234,19 @@ def read_count(text: str, *, option: str, most: int, least: int = 1) -> int:
         reference = "bad-size" if option == "size" else "bad-number"
         raise UsageError(reference, f"--{option}={text[:40]}: must be a whole number from {least} to {most}")
     return int(digits)
+
+
+def read_percent(text: str, reference: str, *, option: str, most: float = 0) -> float:
+    """Read ``20`` or ``20%``: from 0 to ``most``, or where that is left out above 0 and below 100.
+
+    Raises:
+        UsageError: by ``reference``: it is none.
+    """
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if (0 <= value <= most) if most else (0 < value < 100):  # noqa: PLR2004 - percent
+        return value
+    allowed = f"from 0 to {most:g}" if most else "above 0 and below 100"
+    raise UsageError(reference, f"--{option}={text[:40]}: percent, {allowed}")

@@ -23,7 +23,6 @@ from scripts.app.trial import INSIDE, Attempt, TrialJob, attempt_of
 from scripts.bench.judgement import Interval, interval_of
 from scripts.bench.trials import LOWER
 from scripts.bench.workloads import Workload
-from scripts.errors import UsageError
 from scripts.model import StackKind
 from scripts.osal.process import run_captured
 from scripts.serialize import pick
@@ -31,7 +30,7 @@ from scripts.serialize import pick
 #: The label of the other side in records.
 NATIVE: Final = "native"
 #: The most percent that ``--budget`` may be.
-MOST: Final = 10_000.0
+MOST_BUDGET: Final = 10_000.0
 #: Which of a workload's ways without CUDA is the device's own, by the kind of stack.
 BACKENDS: Final = {StackKind.TRANSLATION: "hip", StackKind.REFERENCE: "cpu"}
 
@@ -84,21 +83,6 @@ class Overhead(Struct, frozen=True, kw_only=True):
             "ci95_percent": [low, high],
             "pairs": self.interval.pairs,
         }
-
-
-def read_budget(text: str) -> float:
-    """Read ``20`` or ``20%``: percent, from 0.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= MOST:
-        raise UsageError("bad-budget", f"--budget={text[:40]}: percent, from 0 to {MOST:g}")
-    return value
 
 
 def native_words(staged: Staged, job: TrialJob) -> Sequence[str]:

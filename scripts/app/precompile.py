@@ -12,15 +12,17 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from msgspec import field
+from msgspec.structs import replace
 
 from scripts.app.compile_cache import cache_size, compile_cache
-from scripts.app.context import Workspace, staged_runtime
+from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.stack_process import backend_notes, check_environment, read_seconds, run_ours
 from scripts.app.trial import INSIDE, attempt_of, planned
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.model import CapabilityResult, Runtime
 from scripts.osal.paths import user_path
 from scripts.osal.process import capture, name_exit
+from scripts.osal.processes import Captured
 from scripts.serialize import JsonRecord
 
 #: vosen/ZLUDA@87531d3 ``zluda_precompile``: takes a file or a folder, uses every processor core.
@@ -132,22 +134,10 @@ def precompile(
     staged = staged_runtime(ws, stack)
     tool = _tool(staged.runtime)
     environ = check_environment(ws, staged).environ
-    notes = backend_notes(ws, staged, tool, environ)
-    cache, before = compile_cache(ws), cache_size(ws)
+    notes, before = backend_notes(ws, staged, tool, environ), cache_size(ws)
     with ws.progress.task(f"compile {target.name}", None):
         captured = run_ours(ws, staged, [str(tool), str(target)], timeout=seconds)
-    return PrecompileResult(
-        stack=staged.stack.id,
-        path=target,
-        code=None if captured.timed_out else captured.returncode,
-        before=before,
-        after=cache_size(ws),
-        cache=str(cache.folder) if cache else "",
-        output=captured.stdout + captured.stderr,
-        notes=notes,
-        seconds=round(captured.seconds, 3),
-        platform=ws.platform,
-    )
+    return replace(_ended(ws, staged, target, captured, before), notes=notes)
 
 
 def _dynamic(ws: Workspace, exe: str, *, stack: str, seconds: float, unclear: bool) -> PrecompileResult:
@@ -156,15 +146,21 @@ def _dynamic(ws: Workspace, exe: str, *, stack: str, seconds: float, unclear: bo
         msg = "--dynamic and --exe belong together, without --path"
         hint = "name the Python that has your PyTorch: invoke precompile --dynamic --exe=PYTHON"
         raise UsageError("dynamic-needs-python", msg, hint=hint)
-    staged = staged_runtime(ws, stack)
-    cache, before = compile_cache(ws), cache_size(ws)
+    staged, before = staged_runtime(ws, stack), cache_size(ws)
     words = [str(ws.root.joinpath(*INSIDE, UPDATES))]
     with ws.progress.task(f"warm up {Path(exe).name}", None):
         captured = capture(planned(ws, staged, exe, words), timeout=seconds)
     attempted = attempt_of(captured, "torch update")
+    updates = {"first": attempted.first, "later": medians(attempted.iterations)}
+    return replace(_ended(ws, staged, Path(exe), captured, before), updates=updates, result=attempted.result)
+
+
+def _ended(ws: Workspace, staged: Staged, path: Path, captured: Captured, before: int) -> PrecompileResult:
+    """Say how it ended, and what the compile cache holds now."""
+    cache = compile_cache(ws)
     return PrecompileResult(
         stack=staged.stack.id,
-        path=Path(exe),
+        path=path,
         code=None if captured.timed_out else captured.returncode,
         before=before,
         after=cache_size(ws),
@@ -172,8 +168,6 @@ def _dynamic(ws: Workspace, exe: str, *, stack: str, seconds: float, unclear: bo
         output=captured.stdout + captured.stderr,
         seconds=round(captured.seconds, 3),
         platform=ws.platform,
-        updates={"first": attempted.first, "later": medians(attempted.iterations)},
-        result=attempted.result,
     )
 
 

@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 from scripts.app.compile_cache import cache_size
 from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.preflight import inspect_program
-from scripts.app.stack_process import read_seconds, redactor_of, revision_of
+from scripts.app.stack_process import read_seconds, redactor_of, revision_of, write_logs
 from scripts.app.trial import INSIDE, own_folders, transcript
 from scripts.app.wrap_plan import WrapRequest, plan_run
 from scripts.app.wrap_result import Inspected
@@ -36,6 +35,7 @@ from scripts.osal.fs import parallel_map, read_bounded, write_atomic
 from scripts.osal.paths import user_path
 from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
+from scripts.osal.text import utc_now
 from scripts.probing import probe_matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
 from scripts.probing.failures import policies_for
@@ -291,15 +291,14 @@ class ProbeRun:
 
     def _report(self, matrix: ProbeMatrix, chosen: Sequence[Probe]) -> Path:
         """Write the document with every attempt, the matrix and the logs of what did not pass."""
-        now = datetime.now(UTC).replace(microsecond=0)
+        now = utc_now()
         folder = report_folder(self.ws.stage / "reports", stack=self.key.stack, created=now)
         redactor = redactor_of(self.ws)
         wanted = {
             f"{a.probe}-{a.number}.log" for a in matrix.attempts if a.result.outcome is not Outcome.PASS
         }
         logs = {name: text for name, text in sorted(self.logs.items()) if name in wanted}
-        for name, data in logs.items():
-            (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+        write_logs(self.ws, folder, logs)
         whole = json.dumps(redactor.data(matrices.to_json(matrix)), indent=1)
         (folder / "matrix.json").write_bytes((whole + "\n").encode("utf-8"))
         counted = score(matrix.results)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from msgspec import field
 from msgspec.structs import replace
 
-from scripts.app.context import Staged, Workspace, read_count, staged_runtime
+from scripts.app.context import Staged, Workspace, read_count, read_percent, staged_runtime
 from scripts.app.overhead import (
+    MOST_BUDGET,
     NATIVE,
     BudgetVerdict,
     Overhead,
@@ -19,7 +20,6 @@ from scripts.app.overhead import (
     native_attempt,
     native_words,
     overhead_of,
-    read_budget,
 )
 from scripts.app.stack_process import read_seconds
 from scripts.app.trial import Attempt, TrialJob, attempt, conditions_here, new_runs, read_size, trial_of
@@ -102,17 +102,23 @@ class RunResult(JsonRecord, frozen=True, kw_only=True):
         return tuple(line[:LAST_LETTERS] for line in plain if line)[-LAST_LINES:]
 
 
+class JobWords(TypedDict, total=False):
+    """Options of ``run`` and ``ab`` about one run of a workload, as typed."""
+
+    size: str
+    timeout: str
+    exe: str
+
+
 def run(
     ws: Workspace,
     *,
     workload: str = "gemm",
     stack: str = "",
-    size: str = "",
-    timeout: str = "",
     trials: str = "",
     record: bool = False,
     budget: str = "",
-    exe: str = "",
+    **words: Unpack[JobWords],
 ) -> RunResult:
     """Run a workload under the active stack or a named one.
 
@@ -123,8 +129,8 @@ def run(
     Raises:
         UsageError: an option cannot be read, or there is nothing to put beside.
     """
-    job = read_job(workload, size=size, timeout=timeout, exe=exe)
-    limit = read_budget(budget) if budget else None
+    job = read_job(workload, **words)
+    limit = read_percent(budget, "bad-budget", option="budget", most=MOST_BUDGET) if budget else None
     count = read_count(trials, option="trials", most=MOST_TRIALS) if trials else (PAIRS if budget else 1)
     staged = staged_runtime(ws, stack)
     if limit is not None:
@@ -197,7 +203,9 @@ def _result(staged: Staged, job: TrialJob, attempted: Attempt) -> RunResult:
     )
 
 
-def read_job(workload: str, *, size: str, timeout: str, exe: str = "", slowdown: float = 0.0) -> TrialJob:
+def read_job(
+    workload: str, *, size: str = "", timeout: str = "", exe: str = "", slowdown: float = 0.0
+) -> TrialJob:
     """Read which workload is meant, and how long one run may take.
 
     Raises:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Unpack
 
 from scripts.app.check import CheckResult, check_staged
 from scripts.app.context import Staged, Workspace, cache_of, within
 from scripts.app.download_summary import DownloadSummary
 from scripts.app.run import RunResult, run_staged
-from scripts.app.setup_steps import Flow, FlowStep, StepNotes, coming, read_request
-from scripts.app.stack_process import redactor_of, revision_of
+from scripts.app.setup_steps import FetchWords, Flow, FlowStep, StageWords, StepNotes, coming, read_request
+from scripts.app.stack_process import redactor_of, revision_of, write_logs
 from scripts.bench.workloads import workloads
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document, build_document, speaks_of
@@ -24,7 +25,6 @@ from scripts.staging.runtimes import Generation, activate, read_history, remembe
 from scripts.store.bundle import BundleFacts, write_bundle
 from scripts.store.fetch import fetch as fetch_artifact
 
-CHECK_SECONDS = 120.0
 RUN_SECONDS = 900.0
 
 
@@ -53,15 +53,8 @@ class SetupResult(JsonRecord, frozen=True, kw_only=True):
 def setup(
     ws: Workspace,
     *,
-    stack: str = "",
-    gpu: str = "",
-    with_: str = "",
-    yes: bool = False,
-    offline: bool = False,
-    mirror: str = "",
-    supplied: str = "",
     only_proven: bool = False,
-    force: bool = False,
+    **words: Unpack[StageWords],
 ) -> SetupResult:
     """Choose, fetch, verify, assemble, check, run, report, and only then make the stack active.
 
@@ -71,18 +64,7 @@ def setup(
     Raises:
         WorkspaceError: a step before the check failed; nothing was switched.
     """
-    request = read_request(
-        stack=stack,
-        gpu=gpu,
-        with_=with_,
-        yes=yes,
-        offline=offline,
-        mirror=mirror,
-        supplied=supplied,
-        only_proven=only_proven,
-        force=force,
-    )
-    flow = Flow(ws, request)
+    flow = Flow(ws, read_request(only_proven=only_proven, **words))
     flow.take_bundle()
     host = flow.scan()
     lock, selection, resolved = flow.select(host)
@@ -171,7 +153,7 @@ def prove(flow: Flow, staged: Staged) -> tuple[Document, Path]:
 
 def check_noted(flow: Flow, staged: Staged, notes: StepNotes) -> CheckResult:
     """Check a stack as one step of a flow."""
-    checked = check_staged(flow.ws, staged, seconds=CHECK_SECONDS)
+    checked = check_staged(flow.ws, staged)
     notes.status = "done" if checked.exit_code == ExitCode.OK else "failed"
     notes.detail = "; ".join((checked.verdict.reason, *checked.notes))
     return checked
@@ -200,10 +182,8 @@ def _report(
     """Write one document for check and workload together."""
     now = utc_now()
     folder = report_folder(ws.stage / "reports", stack=staged.stack.id, created=now)
-    redactor = redactor_of(ws)
     logs = {"cuda_check.log": checked.output} | ({f"{ran.workload}.log": ran.output} if ran else {})
-    for name, data in logs.items():
-        (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+    write_logs(ws, folder, logs)
     results = [*checked.verdict.results, *([ran.result] if ran else [])]
     document = build_document(
         host=staged.host,
@@ -211,7 +191,7 @@ def _report(
         lock=staged.lock,
         runtime=staged.runtime,
         results=results,
-        redactor=redactor,
+        redactor=redactor_of(ws),
         revision=revision_of(ws),
         created=now,
         attachments=logs,
@@ -237,32 +217,9 @@ class StageResult(JsonRecord, frozen=True, kw_only=True):
     exit_code: int = ExitCode.OK
 
 
-def stage(
-    ws: Workspace,
-    *,
-    stack: str = "",
-    gpu: str = "",
-    with_: str = "",
-    yes: bool = False,
-    offline: bool = False,
-    mirror: str = "",
-    supplied: str = "",
-    force: bool = False,
-    for_: str = "",
-) -> StageResult:
+def stage(ws: Workspace, *, for_: str = "", **words: Unpack[StageWords]) -> StageResult:
     """Fetch, unpack and assemble a stack; what is damaged, archives too, is replaced as the lock says."""
-    request = read_request(
-        stack=stack,
-        gpu=gpu,
-        with_=with_,
-        yes=yes,
-        offline=offline,
-        mirror=mirror,
-        supplied=supplied,
-        force=force,
-        system=for_,
-    )
-    flow = Flow(ws, request)
+    flow = Flow(ws, read_request(system=for_, **words))
     flow.take_bundle()
     _lock, _selection, resolved = flow.select(flow.scan())
     flow.distrust(resolved)
@@ -287,18 +244,7 @@ class FetchResult(JsonRecord, frozen=True, kw_only=True):
     JSON = "stack bill=summary files=blobs steps bundle bundle_bytes"
 
 
-def fetch(
-    ws: Workspace,
-    *,
-    stack: str = "",
-    gpu: str = "",
-    with_: str = "",
-    yes: bool = False,
-    offline: bool = False,
-    mirror: str = "",
-    for_: str = "",
-    bundle: str = "",
-) -> FetchResult:
+def fetch(ws: Workspace, *, for_: str = "", bundle: str = "", **words: Unpack[FetchWords]) -> FetchResult:
     """Download what is missing; what is in the store already is verified again.
 
     ``bundle`` names a file into which the archives are written too, for a machine without network.
@@ -307,9 +253,7 @@ def fetch(
         WorkspaceError: something did not arrive, or the bundle cannot be written.
     """
     target = _bundle_path(ws, bundle)
-    request = read_request(
-        stack=stack, gpu=gpu, with_=with_, yes=yes, offline=offline, mirror=mirror, system=for_
-    )
+    request = read_request(system=for_, **words)
     flow = Flow(ws, request)
     lock, _selection, resolved = flow.select(flow.scan())
     summary = flow.confirm_downloads(resolved)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -140,38 +140,26 @@ class Flow(Struct):
     def select(self, host: Host) -> tuple[Lock, Selection, Resolved]:
         """Choose a stack, and look up all its parts."""
         with self.step("select") as notes:
-            lock = lock_of(self.ws)
-            want = self.request.stack
-            if self.request.system:
-                return self._select_for(lock, notes)
-            selection = select_stack(
-                host,
-                lock,
-                worth_here(self.ws),
-                want=want,
-                only_proven=self.request.only_proven,
-                force=self.request.force,
-            )
+            lock, asked = lock_of(self.ws), self.request
+            if asked.system:  # of another machine only what was typed is known
+                selection = select_for(
+                    lock, worth_here(self.ws), os=asked.system, gfx=asked.gpu, want=asked.stack
+                )
+            else:
+                selection = select_stack(
+                    host,
+                    lock,
+                    worth_here(self.ws),
+                    want=asked.stack,
+                    only_proven=asked.only_proven,
+                    force=asked.force,
+                )
+                kernels = kernel_notes(lock.stacks[selection.stack_id], host)
+                selection = replace(selection, warnings=(*selection.warnings, *kernels))
             notes.detail = f"{selection.stack_id}: {selection.reason}"
-            stack = lock.stacks[selection.stack_id]
-            selection = replace(selection, warnings=(*selection.warnings, *kernel_notes(stack, host)))
             for warning in selection.warnings:
                 self.ws.progress.note(warning)
-            return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
-
-    def _select_for(self, lock: Lock, notes: StepNotes) -> tuple[Lock, Selection, Resolved]:
-        """Choose for another machine, of which only what was typed is known."""
-        selection = select_for(
-            lock,
-            worth_here(self.ws),
-            os=self.request.system,
-            gfx=self.request.gpu,
-            want=self.request.stack,
-        )
-        notes.detail = f"{selection.stack_id}: {selection.reason}"
-        for warning in selection.warnings:
-            self.ws.progress.note(warning)
-        return lock, selection, resolve(lock, selection.stack_id, with_=self.request.parts)
+            return lock, selection, resolve(lock, selection.stack_id, with_=asked.parts)
 
     def confirm_downloads(self, resolved: Resolved) -> DownloadSummary:
         """Show what will be downloaded, and ask for agreement; what is unpacked already costs nothing."""
@@ -290,6 +278,29 @@ def coming(artifacts: Sequence[Artifact], cache: Cache) -> str:
     absent = [artifact for artifact in artifacts if not present(artifact, cache)]
     size = sum(artifact.size or 0 for artifact in absent)
     return f"Fetching {', '.join(a.id for a in absent)} ({size_text(size)})" if absent else ""
+
+
+class DownloadWords(TypedDict, total=False):
+    """Options of every task that may download, as typed: ``setup``, ``stage``, ``fetch``, ``validate``."""
+
+    stack: str
+    yes: bool
+    offline: bool
+    mirror: str
+
+
+class FetchWords(DownloadWords, total=False):
+    """The same where a person chooses what a stack is made of: ``setup``, ``stage``, ``fetch``."""
+
+    gpu: str
+    with_: str
+
+
+class StageWords(FetchWords, total=False):
+    """The same where it is assembled: ``setup``, ``stage``."""
+
+    supplied: str
+    force: bool
 
 
 def read_request(

@@ -85,26 +85,27 @@ def redactor_of(ws: Workspace) -> Redactor:
     return Redactor(user=user, home=str(home_folder() or ""), host=platform.node())
 
 
+def write_logs(ws: Workspace, folder: Path, logs: Mapping[str, bytes]) -> None:
+    """Write what programs printed into a folder, without what identifies this person and machine."""
+    redactor = redactor_of(ws)
+    for name, data in logs.items():
+        (folder / name).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+
+
 def revision_of(ws: Workspace) -> Revision | None:
     """Return the commit of this checkout, or ``None`` where git or its folder is missing."""
     from scripts.evidence.document import Revision  # noqa: PLC0415 - most runs write no document
 
-    git = shutil.which("git", path=ws.environ.get("PATH"))
-    if git is None or not (ws.root / ".git").exists():
-        return None
-    commit = _git(git, ws.root, "rev-parse", "HEAD")
+    commit = _git(ws, "rev-parse", "HEAD")
     if not commit:
         return None
-    dirty = _git(git, ws.root, "status", "--porcelain", "--untracked-files=no")
+    dirty = _git(ws, "status", "--porcelain", "--untracked-files=no")
     return Revision(commit=commit, dirty=bool(dirty))
 
 
 def home_of(ws: Workspace) -> str:
     """Return the project's address on GitHub, as git knows it; empty where it is elsewhere or unknown."""
-    git = shutil.which("git", path=ws.environ.get("PATH"))
-    if git is None or not (ws.root / ".git").exists():
-        return ""
-    found = _GITHUB.search(_git(git, ws.root, "remote", "get-url", "origin"))
+    found = _GITHUB.search(_git(ws, "remote", "get-url", "origin"))
     return f"https://github.com/{found[1]}" if found else ""
 
 
@@ -112,11 +113,14 @@ def home_of(ws: Workspace) -> str:
 _GITHUB: Final = re.compile(r"github\.com[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?\Z")
 
 
-def _git(git: str, root: Path, *words: str) -> str:
-    """Ask git one thing; no answer is an empty one."""
+def _git(ws: Workspace, *words: str) -> str:
+    """Ask git one thing about this checkout; no answer is an empty one."""
+    git = shutil.which("git", path=ws.environ.get("PATH"))
+    if git is None or not (ws.root / ".git").exists():
+        return ""
     try:
         done = subprocess.run(
-            [git, "-C", str(root), *words], capture_output=True, text=True, timeout=20, check=True
+            [git, "-C", str(ws.root), *words], capture_output=True, text=True, timeout=20, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -106,7 +106,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 def attempt(ws: Workspace, staged: Staged, job: TrialJob) -> Attempt:
     """Run a workload once under a verified stack and judge it."""
-    started = _now()
+    started = time_stamp()
     if isinstance(job.workload, OwnWorkload):
         attempted = _attempt_own(ws, staged, job.workload)
     else:
@@ -279,7 +279,7 @@ def new_runs(job: TrialJob, conditions: Mapping[str, Mapping[str, str]], *, base
         primary=job.primary,
         baseline=baseline,
         warmup=job.warmup,
-        created=_now(),
+        created=time_stamp(),
     )
 
 
@@ -300,7 +300,3 @@ def _processor(ws: Workspace) -> str:
             (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model
         )
     return model or UNKNOWN
-
-
-def _now() -> str:
-    return time_stamp()

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from scripts.app.check import check_program
 from scripts.app.context import Staged, Workspace, cache_of, lock_of
 from scripts.app.setup import check_noted, probes_noted, run_noted
-from scripts.app.setup_steps import Flow, read_request
+from scripts.app.setup_steps import DownloadWords, Flow, read_request
 from scripts.app.validation_findings import Findings, write_papers
 from scripts.app.validation_steps import (
     ValidationSubject,
@@ -82,27 +82,21 @@ class ValidateResult(Struct, frozen=True, kw_only=True):
 def validate(
     ws: Workspace,
     *,
-    stack: str = "",
     require: str = "",
     exe: str = "",
     report: str = "",
-    yes: bool = False,
-    offline: bool = False,
-    mirror: str = "",
     supplied: str = "",
+    **words: Unpack[DownloadWords],
 ) -> ValidateResult:
     """Verify, assemble, check, run, wrap by every way, undo and prove the undo; nothing is made active.
 
     Args:
         ws: the workspace.
-        stack: its id; empty: the one that ``setup`` would choose.
         require: stacks and architectures, comma separated; each must have been run, else it is a failure.
         exe: a program of the user's, of whose folder a throw-away copy is used; empty: the stack's own check.
         report: also write the result as JSON to this file.
-        yes: agree to downloads beforehand.
-        offline: connect to nothing.
-        mirror: asked first for every download.
         supplied: the folder with files that are not published.
+        words: which stack (the one that ``setup`` would choose where none is named), and how to download it.
 
     Raises:
         UsageError: there is no such stack or program, or ``report`` names what is no output.
@@ -115,10 +109,9 @@ def validate(
         raise UsageError("bad-output", "--report names a folder", context=(str(copy),), hint=hint)
     program = named_program(ws, exe) if exe else None
     lock = lock_of(ws)
-    if stack:
+    if stack := words.get("stack"):
         find_stack(lock, stack)  # an unknown one is refused before anything is written about it
-    request = read_request(stack=stack, yes=yes, offline=offline, mirror=mirror, supplied=supplied)
-    flow, found = Flow(ws, request), Findings()
+    flow, found = Flow(ws, read_request(supplied=supplied, **words)), Findings()
     with _throw_away_folder() as folder:
         _run_steps(flow, found, program, folder)
     papers = write_papers(flow, found, created, program=program, report=copy)

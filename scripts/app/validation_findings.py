@@ -12,7 +12,7 @@ from scripts.app.context import Staged, Workspace
 from scripts.app.probe_findings import documents_here
 from scripts.app.run import RunResult
 from scripts.app.setup_steps import Flow
-from scripts.app.stack_process import redactor_of, revision_of
+from scripts.app.stack_process import redactor_of, revision_of, write_logs
 from scripts.app.validation_steps import ValidationSubject
 from scripts.app.wrap_result import write_report
 from scripts.bench.workloads import workloads
@@ -79,9 +79,7 @@ def write_papers(
     ws, staged = flow.ws, found.staged
     name = staged.stack.id if staged else flow.request.stack or "no-stack"
     folder = report_folder(ws.stage / "reports", stack=name, created=created)
-    redactor = redactor_of(ws)
-    for file, data in found.logs.items():
-        (folder / file).write_bytes(redactor.text(data.decode("utf-8", "replace")).encode("utf-8"))
+    write_logs(ws, folder, found.logs)
     document = _evidence(ws, found, staged, created, program) if staged and found.results else None
     regressions = find_regressions(document, documents_here(ws)) if document else ()
     evidence = write_document(folder, document) if document else None
@@ -136,13 +134,9 @@ def _validation(
     """Put everything into the form that a round is judged by."""
     gpu = document.subject.gpu if document else None
     failure = found.failure or "; ".join(f"worse than before: {r.sentence}" for r in regressions)
-    verdict = (
-        ValidationVerdict.SKIPPED
-        if found.skip
-        else ValidationVerdict.FAILED
-        if failure
-        else ValidationVerdict.PASSED
-    )
+    verdict = ValidationVerdict.FAILED if failure else ValidationVerdict.PASSED
+    if found.skip:
+        verdict = ValidationVerdict.SKIPPED
     text = redactor_of(flow.ws).text
     level = document.level.value if document and document.level else ""
     return Validation(

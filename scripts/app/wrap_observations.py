@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -215,17 +215,13 @@ def loaded_libraries(
         else:
             digest = _hash(path) if hashes else ""
             others.append(LoadedLibrary(library=library, path=path, sha256=digest))
+    driver = any(file.provides in DRIVERS for file in runtime.files)
     return LoadedLibraries(
         looks=mapped.looks,
         from_stack=ours,
         from_elsewhere=others,
-        driver_expected=staged.stack.kind is not StackKind.CONTROL and _has_driver(staged),
+        driver_expected=driver and staged.stack.kind is not StackKind.CONTROL,
     )
-
-
-def _has_driver(staged: Staged) -> bool:
-    """Whether the stack answers for the driver library."""
-    return any(file.provides in DRIVERS for file in staged.runtime.files)
 
 
 def _real(path: Path | str) -> str:
@@ -319,10 +315,6 @@ def _trace(trace: TraceSummary | None) -> GpuUse | None:
     """Ask the trace for calls that open a device."""
     if trace is None:
         return None
-    if not trace.logs or not _any_calls(trace.calls.values()):
+    if not trace.logs or not any(count > 0 for count in trace.calls.values()):
         return GpuUse(asked=False, why="no CUDA call is in the trace")
     return GpuUse(asked=True, why="CUDA calls are in the trace")
-
-
-def _any_calls(counts: Iterable[int]) -> bool:
-    return any(count > 0 for count in counts)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from scripts.cli.typed_form import as_typed
 from scripts.errors import WorkspaceError
-from scripts.osal.text import size_text
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -340,15 +339,6 @@ def _translate(name: str) -> None:
 
 
 MINUTE: Final = 60
-
-
-def size(count: int) -> str:
-    """Write a number of bytes in decimal units, as download pages do.
-
-    >>> size(32944552)
-    '32.9 MB'
-    """
-    return size_text(count)
 
 
 def seconds(value: float) -> str:

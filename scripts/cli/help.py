@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from scripts import __version__
-from scripts.cli.console import ready_streams
+from scripts.cli.console import patient, ready_streams
 from scripts.cli.options import Option, Verb
 from scripts.cli.parse import Show
 from scripts.cli.tables import terminal_width
@@ -28,11 +27,9 @@ def show_help(asked: Show) -> int:
     ready_streams()
     text = {"list": list_text, "help": help_text, "version": _version_text}[asked.what](asked.topic)
     encoding = sys.stdout.encoding or "ascii"
-    try:
+    with patient():
         sys.stdout.write(text.replace("…", "...").encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
-    except BrokenPipeError:  # Python would complain again while closing stdout
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

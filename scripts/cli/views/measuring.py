@@ -11,8 +11,9 @@ from scripts.app.compare import percent
 from scripts.bench.judgement import FEWEST_PAIRS, CompareVerdict
 from scripts.bench.picture import signed
 from scripts.bench.trials import HIGHER, LOWER
-from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
+from scripts.cli.console import RUN_ONE, Out, brief, seconds
 from scripts.model import Outcome, StackKind
+from scripts.osal.text import size_text as size
 from scripts.probing.catalogue import probes
 from scripts.probing.probe_matrix import ProbeChange
 

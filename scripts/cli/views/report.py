@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from scripts.cli.console import RUN_ONE, Out, brief, seconds, size
+from scripts.cli.console import RUN_ONE, Out, brief, seconds
 from scripts.evidence.document import Provenance
 from scripts.evidence.validation import ValidationVerdict
+from scripts.osal.text import size_text as size
 
 if TYPE_CHECKING:
     from scripts.app.matrix import MatrixResult

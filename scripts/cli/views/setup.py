@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scripts.app.download_summary import TRUST_WORDS
-from scripts.cli.console import RUN_ONE, Out, seconds, size
+from scripts.cli.console import RUN_ONE, Out, seconds
 from scripts.model import StackKind
+from scripts.osal.text import size_text as size
 
 if TYPE_CHECKING:
     from scripts.app.download_summary import DownloadSummary

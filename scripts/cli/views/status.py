@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scripts.cli.console import RUN_ONE, Out, short, size
+from scripts.cli.console import RUN_ONE, Out, short
+from scripts.osal.text import size_text as size
 from scripts.placement.status import TargetState
 
 if TYPE_CHECKING:
