@@ -150,7 +150,7 @@ def output_paths(ws: Workspace, exe: str, args: Sequence[str], **outputs: str) -
     for name, path in found.items():
         check_output(path, f"--{name}", taken=taken, trees=trees)
     for (one, path), (other, second) in itertools.combinations(found.items(), 2):
-        if path.resolve() == second.resolve() and path.is_file():
+        if path.is_file() and second.is_file() and path.samefile(second):
             msg = f"--{one} and --{other} name the same file"
             raise UsageError("bad-output", msg, context=(str(path),), hint="name two files")
     return found

@@ -53,7 +53,10 @@ def check_output(
     Raises:
         UsageError: ``bad-output``.
     """
-    if why := _shape(path) or _role(path, taken or {}, trees or {}) or _content(path):
+    why = _shape(path)
+    if not why and not _device(path):  # a device of Windows has no place that could be asked for
+        why = _role(path, taken or {}, trees or {}) or _content(path)
+    if why:
         hint = "choose another file for it"
         raise UsageError("bad-output", f"{option} {why}", context=(str(path),), hint=hint)
 
