@@ -20,6 +20,7 @@ from scripts.cli.console import Out
 from scripts.cli.views.setup import ask_about_download
 from scripts.errors import UsageError
 from scripts.model import Artifact, ArtifactFormat, EnvPolicy, Lock, Stack, StackKind, Trust
+from scripts.osal import text
 from scripts.store.fetch import FetchAction, FetchPlan
 
 
@@ -113,4 +114,5 @@ def test_only_a_custom_lock_is_asked_about(tmp_path: Path, *, custom: bool) -> N
 
 
 def test_the_examples_in_the_words_are_true() -> None:
-    assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=4)
+    assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=3)
+    assert doctest.testmod(text) == doctest.TestResults(failed=0, attempted=1)

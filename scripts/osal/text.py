@@ -36,7 +36,11 @@ def file_stamp(moment: datetime | None = None) -> str:
 
 
 def size_text(size: float) -> str:
-    """Write a number of bytes in decimal units, as disks and downloads are labelled: ``32.9 MB``."""
+    """Write a number of bytes in decimal units, as disks and downloads are labelled.
+
+    >>> size_text(32944552)
+    '32.9 MB'
+    """
     amount, unit = float(size), 0
     while amount >= _THOUSAND and unit < len(_UNITS) - 1:
         amount, unit = amount / _THOUSAND, unit + 1
