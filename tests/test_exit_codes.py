@@ -25,7 +25,7 @@ TABLE = {
 }
 Scenario = Callable[[Checkout, Path], "int | subprocess.CompletedProcess[str]"]
 SCENARIOS: dict[str, Scenario] = {}
-POSIX = {"own-signal", "wrap-left", "interrupted", "unstartable", "wrap-unstartable"}
+POSIX = {"own-signal", "wrap-left", "interrupted", "ended", "unstartable", "wrap-unstartable"}
 WINDOWS = sys.platform == "win32"
 
 
@@ -247,6 +247,15 @@ def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
 
 @scenario("interrupted")
 def _(checkout: Checkout, _folder: Path) -> int:
+    return ended_by(signal.SIGINT, checkout)
+
+
+@scenario("ended")
+def _(checkout: Checkout, _folder: Path) -> int:
+    return ended_by(signal.SIGTERM, checkout)
+
+
+def ended_by(number: int, checkout: Checkout) -> int:
     checkout.json("setup")
     env = checkout.environ | {"CUDA_AMD_CPU_FAULT": "hang"}
     command = [sys.executable, str(checkout.front_door()), "run", "--size=64"]
@@ -254,7 +263,7 @@ def _(checkout: Checkout, _folder: Path) -> int:
         command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     ) as run:
         time.sleep(3)
-        os.killpg(run.pid, signal.SIGINT)
+        os.killpg(run.pid, number)
         run.communicate(timeout=60)
         return run.returncode
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,9 +111,9 @@ def tagged(tag: str) -> list[int]:
     return found
 
 
-def until(true: object, what: str) -> None:
+def until(true: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not true():  # type: ignore[operator]  # a function without arguments
+    while not true():
         assert time.monotonic() < deadline, f"it never came true: {what}"
         time.sleep(0.05)
 
@@ -126,7 +126,9 @@ def tag(tmp_path: Path) -> Iterator[str]:
         os.kill(pid, signal.SIGKILL)
 
 
-def interrupted(command: list[str], env: dict[str, str], number: int, reached: object, cwd: Path) -> str:
+def interrupted(
+    command: list[str], env: dict[str, str], number: int, reached: Callable[[], bool], cwd: Path
+) -> str:
     """Run a command, send a signal when the step is reached, and return what it said."""
     with subprocess.Popen(
         command,
@@ -139,7 +141,7 @@ def interrupted(command: list[str], env: dict[str, str], number: int, reached: o
         encoding="utf-8",
         start_new_session=True,
     ) as run:
-        until(lambda: reached() or run.poll() is not None, "the step is reached")  # type: ignore[operator]  # either kind of step has it
+        until(lambda: reached() or run.poll() is not None, "the step is reached")
         if run.poll() is None:
             run.send_signal(number)
         said, _ = run.communicate(timeout=PATIENCE)

@@ -90,7 +90,7 @@ class Flow(Struct):
 
     @contextmanager
     def step(self, name: str, begin: str = "") -> Iterator[StepNotes]:
-        """Time a step, before which ``begin`` is said; a step that raises is recorded as failed."""
+        """Time a step, before which ``begin`` is noted; a step that raises is recorded as failed."""
         if begin:
             self.ws.progress.note(begin)
         notes, start = StepNotes(), time.perf_counter()
