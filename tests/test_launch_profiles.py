@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from scripts.app.known_facts import profile_of
 from scripts.app.wrap import wrap
 from scripts.app.wrap_result import Inspected
-from scripts.errors import UsageError
+from scripts.errors import LaunchError, UsageError
 from scripts.host.support import native_ways
 from scripts.launch.environ import plan_environment
 from scripts.launch.profiles import AppFacts, changes, document, matching, recognised
@@ -231,6 +231,40 @@ def test_a_script_is_recognised_behind_options_and_in_the_folder_it_starts_in(
     staged = staged_over(runtime_in(tmp_path / "runtime"), kind=StackKind.TRANSLATION)
     known = profile_of(workspace(ROOT), staged, python, args, cwd=tmp_path)
     assert any(note.startswith(found) for note in known.notes) if found else known.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("args", "refused"),
+    [
+        (("mine.py",), "mine.py imports cupy: "),
+        (("-s", "./mine.py", "x"), "./mine.py imports cupy: "),
+        (("-c", "import os; import cupy as cp"), "the code of -c imports cupy: "),
+        (("other.py",), ""),
+        (("-c", "import os"), ""),
+        (("-m", "numba"), ""),
+        ((), ""),
+    ],
+    ids=["script", "behind-options", "code", "another-script", "other-code", "module", "input"],
+)
+def test_a_script_that_imports_cupy_is_refused_on_the_reference(
+    tmp_path: Path, args: tuple[str, ...], refused: str
+) -> None:
+    python = tmp_path / "Python" / "python.exe"
+    (python.parent / "Lib" / "site-packages" / "cupy_cuda12x-14.2.0.dist-info").mkdir(parents=True)
+    python.touch()
+    (tmp_path / "mine.py").write_text("import numpy\nif True:\n    from cupy import array\n")
+    (tmp_path / "other.py").write_text("import cupyish\n# import cupy\n")
+    runtime = replace(runtime_in(tmp_path / "runtime"), stack="cpu-reference")
+    staged = staged_over(runtime)
+    if refused:
+        with pytest.raises(LaunchError) as error:
+            profile_of(workspace(ROOT), staged, python, args, cwd=tmp_path)
+        why = "CuPy's wheels have NVIDIA's CUDA runtime linked in, which runs on NVIDIA's driver only"
+        assert (error.value.reference, error.value.message) == ("static-runtime", refused + why)
+        assert profile_of(workspace(ROOT), staged, python, args, cwd=tmp_path, own=False).notes == ()
+        return
+    notes = profile_of(workspace(ROOT), staged, python, args, cwd=tmp_path).notes
+    assert any("NVIDIA's CUDA runtime linked in" in note for note in notes)
 
 
 def test_a_python_with_a_path_file_begins_in_the_start_script(tmp_path: Path) -> None:

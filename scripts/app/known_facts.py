@@ -14,12 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace
+from scripts.errors import LaunchError
 from scripts.host.hip import fitting_root
 from scripts.host.hip_libraries import RUNTIME, backends_in_files, backends_in_root, kernels_for
 from scripts.launch.argv import PythonLine, keeps_out, read_python_line, through
 from scripts.launch.environ import EnvChange
 from scripts.launch.injection import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
+from scripts.osal.fs import read_bounded
 from scripts.preflight.coverage import Provider, ReportedVersions, StackFacts
 from scripts.preflight.libraries import api_table
 from scripts.preflight.packaging import environments, installed, is_python
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 TORCH_FOLDER: Final = ("scripts", "inside", "torch_safe")
 START: Final = "cuda_amd_start.py"
 MAX_NAMES: Final = 5000
+#: Bytes of a script that is looked through for its imports.
+MAX_SCRIPT: Final = 1 << 20
 _VERSION: Final = re.compile(r"\d{1,2}\.\d")
 CONTROL_NOTE: Final = "--policy=auto sets nothing with the control, which translates nothing"
 
@@ -71,6 +75,7 @@ def profile_of(
 
     Raises:
         UsageError: ``unknown-setting``: ``without`` names one that no profile has.
+        LaunchError: ``static-runtime``: its script imports what cannot run on this stack.
     """
     if not own and not measured:
         return Profiled()
@@ -80,6 +85,7 @@ def profile_of(
         changes,
         matching,
         policies_of,
+        refused_imports,
     )
 
     gpu = staged.host.selected_gpu
@@ -92,6 +98,8 @@ def profile_of(
         named_only=staged.stack.kind is StackKind.REFERENCE,
         backends=stack_facts(staged.lock, staged.stack, staged.host, staged.runtime).backends,
     )
+    if own and line is not None:
+        _refuse_imports(line, refused_imports(facts), cwd or Path.cwd())
     applied = matching(facts, without=without) if own else ()
     if measured:
         from scripts.app.probe_findings import measured_profile  # noqa: PLC0415 - only where it was asked for
@@ -108,6 +116,22 @@ def profile_of(
         args=begun,
         policies=policies,
     )
+
+
+def _refuse_imports(line: PythonLine, refused: dict[str, str], cwd: Path) -> None:
+    """Refuse a script, or the code of ``-c``, that imports what cannot run on the stack."""
+    if not refused:
+        return
+    text = line.target[1] if line.target[:1] == ("-c",) else ""
+    if line.script:
+        with suppress(OSError):
+            text = read_bounded(cwd / line.script, MAX_SCRIPT).decode(errors="replace")
+    names = "|".join(map(re.escape, refused))
+    found = re.search(rf"(?:^|;)[ \t]*(?:import|from)[ \t]+({names})\b", text, re.MULTILINE)
+    if found:
+        msg = f"{line.script or 'the code of -c'} imports {found[1]}: {refused[found[1]]}"
+        hint = "use a translation stack, or --no-profile for a build with the shared runtime"
+        raise LaunchError("static-runtime", msg, hint=hint)
 
 
 def program_facts(program: Path, args: Sequence[str] = (), *, cwd: Path | None = None) -> AppFacts:
