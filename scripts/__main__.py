@@ -48,35 +48,101 @@ if __name__ == "__main__":
 
 import contextlib
 import gc
+import hashlib
 import importlib
+import importlib.util
 import shlex
 import subprocess
 import time
 from pathlib import Path
 from typing import Callable, Iterator, NoReturn
 
-if not __package__:  # `python CHECKOUT/scripts` knows only the inside of the package
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from scripts.own_venv import (
-    CODE_HOST,
-    NEEDED,
-    ROOT,
-    TASKS,
-    TESTS,
-    VENV,
-    inside_own_venv,
-    make_venv,
-    say,
-    venv_python,
+ROOT = Path(__file__).resolve().parents[1]
+#: Where the environment is made; `nox -s validate` gives each stack a new one.
+VENV = Path(os.environ.get("CUDA_AMD_VENV") or ROOT / ".venv").absolute()
+NEEDED = (3, 11)
+#: Import names that tell whether an environment (a Nox session, uv, `.venv`) can run the tasks.
+PROBES = (
+    *("invoke", "nox", "requests", "tomlkit", "rich", "msgspec", "filelock", "platformdirs"),
+    *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "truststore", "numpy", "jsonschema"),
+    "cryptography",
+    *("packaging", "pycxxfilt"),
 )
-
+#: And whether it can run the tests.
+TEST_PROBES = (
+    "pytest",
+    "hypothesis",
+    "pytest_httpserver",
+    "trustme",
+    "xdist",
+    "pytest_timeout",
+    "axe_core_python",
+    "cyclonedx",
+)
+CODE_USAGE, CODE_HOST, CODE_FETCH = 2, 50, 20
 TEST = "test"
 #: So many new objects make Python look for garbage. A start makes fewer, and all stay: to look through them
 #: thirty times takes a twentieth of a short run.
 MANY = 50_000
 #: How long whole runs of the tests took here, in seconds; git ignores the folder.
 TOOK = ROOT / ".pytest_cache"
+
+
+class Packages:
+    """One set of packages: its lock, the stamp of the ``.venv`` that holds it, what shows it is there."""
+
+    def __init__(self, what: str, lock: str, stamp: str, probes: tuple[str, ...]) -> None:
+        """Name all four."""
+        self.what = what
+        self.lock = ROOT / lock
+        self.stamp = VENV / stamp
+        self.probes = probes
+
+    def fingerprint(self) -> str:
+        """What ``.venv`` must have been made from: the lock's bytes, the Python version, this folder."""
+        lock = hashlib.sha256(self.lock.read_bytes()).hexdigest()
+        return "%s python-%d.%d %s\n" % (lock, sys.version_info[0], sys.version_info[1], VENV)
+
+    def is_made(self) -> bool:
+        """Whether ``.venv`` was finished from exactly this lock, by this Python, at this place."""
+        try:
+            made = self.stamp.read_text(encoding="utf-8") == self.fingerprint()
+        except OSError:
+            return False
+        return made and venv_python().exists()
+
+    def suffices(self) -> bool:
+        """Whether this very interpreter has them: our own finished ``.venv``, or another environment."""
+        if inside_own_venv() and TASKS.stamp.exists():
+            return self.is_made()
+        if "CUDA_AMD_VENV" in os.environ:
+            return False
+        return all(importlib.util.find_spec(name) is not None for name in self.probes)
+
+    def count(self) -> int:
+        """How many packages the lock names."""
+        lines = self.lock.read_text(encoding="utf-8").splitlines()
+        return sum("==" in line and not line.startswith((" ", "#")) for line in lines)
+
+
+TASKS = Packages("packages", "requirements.lock", ".made-from", PROBES)
+TESTS = Packages("test packages", "requirements-test.lock", ".made-for-tests", PROBES + TEST_PROBES)
+
+
+def say(text: str) -> None:
+    """Print to stderr: stdout belongs to the task and its ``--json``."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def venv_python() -> Path:
+    """The interpreter inside ``.venv``."""
+    return VENV / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def inside_own_venv() -> bool:
+    """Whether this interpreter is the one of ``.venv``."""
+    return os.path.realpath(sys.prefix) == os.path.realpath(str(VENV))
 
 
 class Stopped(BaseException):
@@ -129,7 +195,7 @@ def refuse_old_python() -> None:
 
 def hand_over(arguments: list[str]) -> int:
     """Run the same command with the interpreter of ``.venv``, in the caller's folder."""
-    from scripts.cli.typed_form import form  # noqa: PLC0415 - an old Python cannot read it
+    from scripts.cli.parse import form  # noqa: PLC0415 - an old Python cannot read it
 
     command = [str(venv_python()), str(ROOT / "scripts"), *arguments]
     environ = {**os.environ, TYPED: form()}
@@ -236,7 +302,7 @@ def main(arguments: list[str]) -> int:
         str(ROOT),
         *(p for p in sys.path if Path(p or ".").resolve() not in (ROOT, ROOT / "scripts")),
     ]
-    from scripts.cli.typed_form import set_form  # noqa: PLC0415 - an old Python cannot read it
+    from scripts.cli.parse import set_form  # noqa: PLC0415 - an old Python cannot read it
 
     set_form(os.environ.pop(TYPED, "") or typed_form(arguments))
     packages = TESTS if arguments[:1] == [TEST] else TASKS
@@ -250,6 +316,8 @@ def main(arguments: list[str]) -> int:
     try:
         with stoppable():
             if not packages.is_made():
+                from scripts.own_venv import make_venv  # noqa: PLC0415 - most runs find it made
+
                 make_venv(packages)
     except OSError as error:
         say("%s could not be made: %s" % (VENV, error))

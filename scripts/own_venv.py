@@ -8,7 +8,6 @@ us ends the installers too.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -16,76 +15,25 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any, Iterator
 
-ROOT = Path(__file__).resolve().parents[1]
-#: Where the environment is made; `nox -s validate` gives each stack a new one.
-VENV = Path(os.environ.get("CUDA_AMD_VENV") or ROOT / ".venv").absolute()
+from scripts.__main__ import (
+    CODE_FETCH,
+    CODE_HOST,
+    CODE_USAGE,
+    ROOT,
+    TASKS,
+    TESTS,
+    VENV,
+    Packages,
+    inside_own_venv,
+    say,
+    venv_python,
+)
+
 UNFINISHED = "unfinished\n"
-NEEDED = (3, 11)
-#: Import names that tell whether an environment (a Nox session, uv, `.venv`) can run the tasks.
-PROBES = (
-    *("invoke", "nox", "requests", "tomlkit", "rich", "msgspec", "filelock", "platformdirs"),
-    *("pefile", "elftools", "lz4", "zstandard", "isal", "PIL", "truststore", "numpy", "jsonschema"),
-    "cryptography",
-    *("packaging", "pycxxfilt"),
-)
-#: And whether it can run the tests.
-TEST_PROBES = (
-    "pytest",
-    "hypothesis",
-    "pytest_httpserver",
-    "trustme",
-    "xdist",
-    "pytest_timeout",
-    "axe_core_python",
-    "cyclonedx",
-)
-CODE_USAGE, CODE_HOST, CODE_FETCH = 2, 50, 20
 #: The first pip that installs into another environment (``--python``).
 PIP_NEEDED = (22, 3)
-
-
-class Packages:
-    """One set of packages: its lock, the stamp of the ``.venv`` that holds it, what shows it is there."""
-
-    def __init__(self, what: str, lock: str, stamp: str, probes: tuple[str, ...]) -> None:
-        """Name all four."""
-        self.what = what
-        self.lock = ROOT / lock
-        self.stamp = VENV / stamp
-        self.probes = probes
-
-    def fingerprint(self) -> str:
-        """What ``.venv`` must have been made from: the lock's bytes, the Python version, this folder."""
-        lock = hashlib.sha256(self.lock.read_bytes()).hexdigest()
-        return "%s python-%d.%d %s\n" % (lock, sys.version_info[0], sys.version_info[1], VENV)
-
-    def is_made(self) -> bool:
-        """Whether ``.venv`` was finished from exactly this lock, by this Python, at this place."""
-        try:
-            made = self.stamp.read_text(encoding="utf-8") == self.fingerprint()
-        except OSError:
-            return False
-        return made and venv_python().exists()
-
-    def suffices(self) -> bool:
-        """Whether this very interpreter has them: our own finished ``.venv``, or another environment."""
-        if inside_own_venv() and TASKS.stamp.exists():
-            return self.is_made()
-        if "CUDA_AMD_VENV" in os.environ:
-            return False
-        return all(importlib.util.find_spec(name) is not None for name in self.probes)
-
-    def count(self) -> int:
-        """How many packages the lock names."""
-        lines = self.lock.read_text(encoding="utf-8").splitlines()
-        return sum("==" in line and not line.startswith((" ", "#")) for line in lines)
-
-
-TASKS = Packages("packages", "requirements.lock", ".made-from", PROBES)
-TESTS = Packages("test packages", "requirements-test.lock", ".made-for-tests", PROBES + TEST_PROBES)
 
 
 def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - those of Popen
@@ -124,22 +72,6 @@ def call(command: list[str], **options: Any) -> int:  # noqa: ANN401 - those of 
     process = start(command, **options)
     with ended_with_us(process):
         return process.wait()
-
-
-def say(text: str) -> None:
-    """Print to stderr: stdout belongs to the task and its ``--json``."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
-
-
-def venv_python() -> Path:
-    """The interpreter inside ``.venv``."""
-    return VENV / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-
-
-def inside_own_venv() -> bool:
-    """Whether this interpreter is the one of ``.venv``."""
-    return os.path.realpath(sys.prefix) == os.path.realpath(str(VENV))
 
 
 @contextlib.contextmanager
@@ -186,7 +118,7 @@ def make_venv(packages: Packages) -> None:
             "Preparing %s: %d %s from %s, each by its hash (once) ..."
             % (VENV.name, packages.count(), packages.what, packages.lock.name)
         )
-        if inside_own_venv() or (packages is TESTS and TASKS.is_made()):
+        if inside_own_venv() or (packages.what == TESTS.what and TASKS.is_made()):
             refuse_foreign()
         else:
             remove_leftover()
@@ -197,7 +129,7 @@ def make_venv(packages: Packages) -> None:
         install(packages)
         compile_ours()
         packages.stamp.write_text(packages.fingerprint(), encoding="utf-8")
-        if packages is TESTS:  # they hold the tasks' packages as well
+        if packages.what == TESTS.what:  # they hold the tasks' packages as well
             TASKS.stamp.write_text(TASKS.fingerprint(), encoding="utf-8")
         say("Prepared %s in %.0f s." % (VENV.name, time.monotonic() - started))
 

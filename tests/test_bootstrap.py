@@ -32,6 +32,11 @@ def perform(arguments):
 """
 #: Reads every line as it is, but for one that is answered before there is an environment.
 READ = """
+FORM = []
+def set_form(text):
+    FORM[:] = [text]
+def form():
+    return FORM[0]
 def read_or_answer(words):
     return 9 if words == ["answered"] else words
 """
@@ -81,7 +86,7 @@ class Clone:
         (self.root / "scripts" / "cli").mkdir()
         (self.root / "scripts" / "cli" / "parse.py").write_text(READ, encoding="utf-8")
         (self.root / "scripts" / "cli" / "present.py").write_text(PERFORMED, encoding="utf-8")
-        for name in ("typed_form.py", "verbs.py", "options.py"):
+        for name in ("verbs.py", "options.py"):
             shutil.copy(CHECKOUT / "scripts" / "cli" / name, self.root / "scripts" / "cli" / name)
         (self.root / "tasks.py").write_text("", encoding="utf-8")
         self.lock("first")

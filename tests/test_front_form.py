@@ -19,7 +19,7 @@ from scripts.net.retrying import AttemptError, retry
 import scripts.__main__ as front_door
 from scripts.app.cleanup import remove
 from scripts.app.pins import pins_check
-from scripts.cli import typed_form
+from scripts.cli import parse as typed_form
 from scripts.cli.console import Out
 from scripts.cli.help import help_text, list_text
 from scripts.cli.verbs import VERBS
@@ -123,7 +123,7 @@ def test_a_hint_can_be_pasted(checkout: Checkout, form: str) -> None:
 def test_the_form_outlives_the_hand_over_and_reaches_no_program(tmp_path: Path) -> None:
     clone = Clone(tmp_path)
     text = (
-        "import os\nfrom scripts.cli.typed_form import form\n"
+        "import os\nfrom scripts.cli.parse import form\n"
         "def perform(_words):\n    print(form(), 'CUDA_AMD_TYPED' in os.environ)\n    return 0\n"
     )
     (clone.root / "scripts" / "cli" / "present.py").write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from scripts.cli.typed_form import as_typed
+from scripts.cli.parse import as_typed
 from scripts.errors import WorkspaceError
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import Final
 from scripts import __version__
 from scripts.cli.console import patient, ready_streams
 from scripts.cli.options import Option, Verb
-from scripts.cli.parse import Show
+from scripts.cli.parse import Show, as_typed, form
 from scripts.cli.tables import terminal_width
-from scripts.cli.typed_form import as_typed, form
 from scripts.cli.verbs import VERBS
 
 WIDEST: Final = 100

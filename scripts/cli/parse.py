@@ -3,16 +3,20 @@
 ``python -m scripts`` and ``invoke`` both read their words here, once. Invoke's own options are refused
 wherever they stand: behind a task it would obey them, and the program would lose its arguments; some load
 code or change how tasks run. Standard library only, see ``scripts/cli/verbs.py``.
+
+What a person is advised to type is written ``invoke TASK`` everywhere in the sources, and is shown in the
+form that was typed (``as_typed``): whoever typed ``python3 -m scripts`` may not have Invoke.
 """
 
 from __future__ import annotations
 
+import functools
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scripts.cli.options import Option, Verb
-from scripts.cli.typed_form import WRITTEN
 from scripts.cli.verbs import TEST, VERBS, WRAP
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 
@@ -31,6 +35,10 @@ INVOKES: Final = frozenset(
 _HELP: Final = frozenset({"--help", "-h"})
 _LIST: Final = frozenset({"--list", "-l"})
 _VERSION: Final = frozenset({"--version", "-V"})
+#: The form in the sources, in documents and in ``--json``.
+WRITTEN: Final = "invoke"
+#: One entry: the form of this process.
+_FORM: Final = [WRITTEN]
 _DASHES: Final = "--"
 _SEE_ALL: Final = "see all tasks: invoke --list"
 
@@ -281,8 +289,38 @@ def _alike(word: str, known: Sequence[str], otherwise: str) -> str:
     return f"did you mean {alike}? {otherwise[0].upper()}{otherwise[1:]}" if alike else otherwise
 
 
+def set_form(text: str) -> None:
+    """Set what was typed before the task."""
+    _FORM[0] = text or WRITTEN
+
+
+def form() -> str:
+    """Return what was typed before the task."""
+    return _FORM[0]
+
+
+def as_typed(text: str) -> str:
+    """Return a text with its lines for this workspace in the form that was typed.
+
+    >>> set_form("python3 -m scripts")
+    >>> as_typed("set one up: invoke setup, or `invoke --list`")
+    'set one up: python3 -m scripts setup, or `python3 -m scripts --list`'
+    >>> set_form("")
+    """
+    if form() == WRITTEN or WRITTEN not in text:
+        return text
+    return _lines().sub(lambda _found: form(), text)
+
+
+@functools.cache
+def _lines() -> re.Pattern[str]:
+    """Find the word before a task or an option; a path that holds it is left alone."""
+    tasks = "|".join(sorted(map(re.escape, VERBS), key=len, reverse=True))
+    return re.compile(rf"(?<![\w./\\-]){WRITTEN}(?= (?:--(?:help|list)|TASK|{tasks})(?![\w/\\]))")
+
+
 def typed(*words: str) -> str:
-    """Write a line that can be pasted into this system's shell, as ``typed_form`` wants it."""
+    """Write a line that can be pasted into this system's shell, in the form of the sources."""
     if sys.platform == "win32":
         from subprocess import list2cmdline  # noqa: PLC0415 - only where a line is refused
 

@@ -116,8 +116,9 @@ def matching(facts: AppFacts, *, without: Collection[str] = ()) -> tuple[Applied
 
 def refused_imports(facts: AppFacts) -> dict[str, str]:
     """Return the modules that a script must not import on this stack, and why: name → sentence."""
-    rows = [row for row in document() if _sign(row, facts)]
-    entries = [entry for row in rows for entry in row.get("refuse", ()) if _here(entry, facts)]
+    entries = [
+        entry for row, _sign in _signs(facts) for entry in row.get("refuse", ()) if _here(entry, facts)
+    ]
     return {name: entry["why"] for entry in entries for name in entry["imports"]}
 
 
