@@ -59,16 +59,18 @@ def output_of(line: list[str], **more: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize("program", ["numba_program", "numba_scan_program", "numba_streams_program"])
 @pytest.mark.parametrize("release", ["numba-cu12", "numba-cu13"])
-def test_numba_computes_what_numpy_computes(folder: Path, release: str) -> None:
+def test_numba_computes_what_numpy_computes(folder: Path, release: str, program: str) -> None:
     python = python_with(folder, release)
-    program = str(SOFTWARE / "numba_program.py")
-    assert output_of([str(python), program], CUDA_AMD_CPU_CAPABILITY="9.0") == "right"
+    line = [str(python), str(SOFTWARE / f"{program}.py")]
+    assert output_of(line, CUDA_AMD_CPU_CAPABILITY="9.0") == "right"
 
 
-def test_cuda_core_computes_what_numpy_computes(folder: Path) -> None:
+@pytest.mark.parametrize("program", ["cuda_core_program", "cuda_core_graph_program"])
+def test_cuda_core_computes_what_numpy_computes(folder: Path, program: str) -> None:
     python = python_with(folder, "cuda-core-cu13")
-    assert output_of([str(python), str(SOFTWARE / "cuda_core_program.py")]) == "right"
+    assert output_of([str(python), str(SOFTWARE / f"{program}.py")]) == "right"
 
 
 def test_taichi_computes_what_numpy_computes(folder: Path) -> None:

@@ -27,6 +27,7 @@ UNSUPPORTED, INVALIDATED, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED = (
     907,
 )
 UPDATE_FAILED = 910
+NO_CONTEXT = 201
 PER_THREAD = ctypes.c_void_p(2)
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 u32, u64, f32, size = ctypes.c_uint, ctypes.c_uint64, ctypes.c_float, ctypes.c_size_t
@@ -221,6 +222,41 @@ def test_a_captured_graph_does_the_same_each_time(cuda: Any) -> None:
     assert cuda.cuGraphDestroy(graph) == 0
 
 
+@pytest.mark.parametrize("joined", [True, False], ids=["joined", "loose"])
+def test_a_forked_stream_may_be_destroyed_while_its_work_is_captured(cuda: Any, joined: bool) -> None:
+    """The capture goes on; what the stream did must still be waited for."""
+    kernel, target = kernel_and_memory(cuda)
+    one, two, mark, graph = stream(cuda), stream(cuda), event(cuda), ctypes.c_void_p()
+    assert cuda.cuStreamBeginCapture_v2(one, 0) == 0
+    assert cuda.cuEventRecord(mark, one) == 0
+    assert cuda.cuStreamWaitEvent(two, mark, 0) == 0
+    assert launch(cuda, kernel, pack(target, target, f32(3), u32(16)), stream=two) == 0
+    assert cuda.cuEventRecord(mark, two) == 0
+    if joined:
+        assert cuda.cuStreamWaitEvent(one, mark, 0) == 0
+    assert cuda.cuStreamDestroy_v2(two) == 0
+    assert launch(cuda, kernel, pack(target, target, f32(2), u32(16)), stream=one) == 0
+    assert cuda.cuStreamEndCapture(one, ctypes.byref(graph)) == (0 if joined else UNJOINED)
+    assert bool(graph.value) is joined
+    if joined:
+        assert cuda.cuGraphDestroy(graph) == 0
+
+
+def test_a_capture_tells_of_the_edges_of_its_last_nodes(cuda: Any) -> None:
+    one, status, edges, count = stream(cuda), ctypes.c_int(), ctypes.POINTER(u64)(), size()
+    graph = ctypes.c_void_p()
+    _kernel, target = kernel_and_memory(cuda)
+    ask = cuda.cuStreamGetCaptureInfo_v3
+    assert ask(one, ctypes.byref(status), None, None, None, ctypes.byref(edges), ctypes.byref(count)) == 0
+    assert (status.value, bool(edges)) == (0, False)
+    assert cuda.cuStreamBeginCapture_v2(one, 0) == 0
+    assert cuda.cuMemsetD32Async(target, 0, size(16), one) == 0
+    assert ask(one, ctypes.byref(status), None, None, None, ctypes.byref(edges), ctypes.byref(count)) == 0
+    assert (status.value, count.value, edges[0]) == (1, 1, 0)
+    assert cuda.cuStreamEndCapture(one, ctypes.byref(graph)) == 0
+    assert cuda.cuGraphDestroy(graph) == 0
+
+
 def test_what_a_capture_forbids_ends_it(cuda: Any) -> None:
     one, two, mark, graph = stream(cuda, 0), stream(cuda), event(cuda), ctypes.c_void_p()
     gate = Gate()
@@ -381,6 +417,57 @@ def test_a_pool_counts_what_is_taken_from_it(cuda: Any) -> None:
     assert cuda.cuMemPoolDestroy(pool) == 0
     assert cuda.cuMemPoolDestroy(pool) == INVALID
     assert cuda.cuMemPoolCreate(ctypes.byref(pool), ctypes.byref(Props(type=1, handles=1, where=HERE))) == 801
+
+
+@pytest.mark.parametrize(("kind", "place", "seen"), [(1, 2, 1), (2, 0, 2)], ids=["pinned", "managed"])
+def test_host_and_managed_memory_have_pools_too(cuda: Any, kind: int, place: int, seen: int) -> None:
+    where, pool, address, used = Location(place, 0), ctypes.c_void_p(), u64(), u64()
+    one, answer = stream(cuda), ctypes.c_uint()
+    assert cuda.cuMemGetDefaultMemPool(ctypes.byref(pool), ctypes.byref(where), kind) == 0
+    assert cuda.cuMemAllocFromPoolAsync(ctypes.byref(address), size(640), pool, one) == 0
+    assert cuda.cuPointerGetAttribute(ctypes.byref(answer), 2, address) == 0
+    assert answer.value == seen
+    assert cuda.cuMemPoolGetAttribute(pool, 7, ctypes.byref(used)) == 0
+    assert used.value == 640
+    assert cuda.cuMemFreeAsync(address, one) == 0
+    assert cuda.cuStreamSynchronize(one) == 0
+    assert cuda.cuMemPoolGetAttribute(pool, 7, ctypes.byref(used)) == 0
+    assert used.value == 0
+    assert cuda.cuMemPoolDestroy(pool) == INVALID
+
+
+def test_calls_that_name_their_object_need_no_current_context(cuda: Any) -> None:
+    """As on an H200 with driver 580.159: handles and addresses know their context; plain copies do not."""
+    one, mark, module, kernel = stream(cuda), event(cuda), load(cuda, PTX), ctypes.c_void_p()
+    addresses = [u64() for _ in range(3)]
+    for address in addresses:
+        assert cuda.cuMemAlloc_v2(ctypes.byref(address), size(4096)) == 0
+    first, second, kept = addresses
+    host, answer, room = made(cuda.cuMemHostAlloc, size(4096), 0), ctypes.c_uint(), size()
+    context = ctypes.c_void_p()
+    assert cuda.cuCtxPopCurrent_v2(ctypes.byref(context)) == 0
+    assert cuda.cuStreamQuery(one) == 0
+    assert cuda.cuEventRecord(mark, one) == 0
+    assert cuda.cuStreamWaitEvent(one, mark, 0) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"scale") == 0
+    assert launch(cuda, kernel, pack(kept, kept, f32(1), u32(16)), stream=one) == 0
+    assert cuda.cuMemcpyHtoDAsync_v2(kept, host, size(64), one) == 0
+    assert cuda.cuStreamSynchronize(one) == 0
+    assert cuda.cuPointerGetAttribute(ctypes.byref(answer), 2, kept) == 0
+    assert (cuda.cuMemFree_v2(first), cuda.cuMemFree_v2(u64(12345)), cuda.cuMemFree_v2(u64(0))) == (
+        0,
+        INVALID,
+        0,
+    )
+    assert cuda.cuMemcpyHtoD_v2(kept, host, size(64)) == NO_CONTEXT
+    assert cuda.cuMemsetD8_v2(kept, 1, size(64)) == NO_CONTEXT
+    assert cuda.cuMemGetAddressRange_v2(None, ctypes.byref(room), kept) == NO_CONTEXT
+    assert cuda.cuMemFreeAsync(second, one) == 0
+    assert cuda.cuMemFreeHost(host) == 0
+    assert cuda.cuModuleUnload(module) == 0
+    assert cuda.cuStreamDestroy_v2(one) == 0
+    assert cuda.cuEventDestroy_v2(mark) == 0
+    assert cuda.cuCtxPushCurrent_v2(context) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows is told that there is no virtual memory")

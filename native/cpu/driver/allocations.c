@@ -87,6 +87,12 @@ CUresult block_end(uintptr_t base, BlockKind one, BlockKind other) {
     return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult block_release(uintptr_t base) {
+    Block block;
+    if (!block_at(base, &block) || block.kind > BLOCK_GRAPH) return CUDA_ERROR_INVALID_VALUE;
+    return block.kind == BLOCK_GRAPH ? CUDA_SUCCESS : block_end(base, block.kind, block.kind);
+}
+
 static void share(uintptr_t base, bool more) {
     lock_take();
     size_t i = after(base);

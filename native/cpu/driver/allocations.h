@@ -12,7 +12,7 @@ typedef enum {
 typedef struct {
     uintptr_t base;
     size_t size;
-    const Context *owner;
+    Context *owner;
     BlockKind kind;
     unsigned flags; /* BLOCK_MAPPED: CUmemAccess_flags, 0 = no access; BLOCK_GRAPH: how many nodes hold it */
     uint64_t id;
@@ -26,6 +26,9 @@ CUresult block_adopt(uintptr_t base, size_t size, BlockKind kind, unsigned flags
 
 /* Forget (and, if ours, free) the block that starts at `base` and is of one of the two kinds. */
 CUresult block_end(uintptr_t base, BlockKind one, BlockKind other);
+
+/* Free the device, managed or pinned block that starts at `base`, whichever it is; a graph's stays, its nodes hold it. */
+CUresult block_release(uintptr_t base);
 
 /* A graph's memory lives as long as a node that allocates it, in any copy of the graph. */
 void block_share(uintptr_t base);

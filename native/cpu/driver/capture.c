@@ -15,12 +15,18 @@ struct Capture {
     int mode;
     bool invalid, ended, own_graph;
     unsigned references; /* the origin's and events' */
+    Node **loose;        /* the last nodes of streams that were destroyed meanwhile */
+    size_t loose_count;
+    uint64_t *edges; /* told to programs: all of them are plain, zero */
 };
 
 static _Thread_local int thread_mode; /* CU_STREAM_CAPTURE_MODE_GLOBAL is 0 */
 
 static void release(Capture *capture) {
-    if (capture && !--capture->references) free(capture);
+    if (!capture || --capture->references) return;
+    free(capture->loose);
+    free(capture->edges);
+    free(capture);
 }
 
 static CUresult set_nodes(Node ***list, size_t *count, Node *const *nodes, size_t added, bool keep) {
@@ -144,6 +150,7 @@ static bool leave_all(Stream *origin) {
         for (size_t i = 0; i < stream->node_count; i++) joined = joined && reached(origin, stream->nodes[i]);
         stream->capture = NULL;
     }
+    for (size_t i = 0; i < capture->loose_count; i++) joined = joined && reached(origin, capture->loose[i]);
     for (Stream *stream = origin->owner->streams; stream; stream = stream->next)
         if (!stream->capture) stream->node_count = 0;
     return joined;
@@ -170,9 +177,15 @@ EXPORT CUresult cuStreamEndCapture(Stream *handle, Graph **graph) {
 }
 
 void capture_abandon(Stream *stream) {
-    if (!stream->capture) return;
-    stream->capture->invalid = true;
-    if (stream->capture->origin == stream) end(stream, NULL);
+    Capture *capture = stream->capture;
+    if (!capture) return;
+    if (capture->origin != stream) {
+        if (set_nodes(&capture->loose, &capture->loose_count, stream->nodes, stream->node_count, true)) capture->invalid = true;
+        stream->capture = NULL;
+        return;
+    }
+    capture->invalid = true;
+    end(stream, NULL);
 }
 
 /* ---- asking ---- */
@@ -196,10 +209,17 @@ EXPORT CUresult cuStreamGetCaptureInfo(Stream *stream, int *status, uint64_t *id
     return cuStreamGetCaptureInfo_v2(stream, status, id, NULL, NULL, NULL);
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v3(Stream *stream, int *status, uint64_t *id, Graph **graph, Node *const **needs,
+EXPORT CUresult cuStreamGetCaptureInfo_v3(Stream *handle, int *status, uint64_t *id, Graph **graph, Node *const **needs,
                                           const void **edges, size_t *count) {
-    if (edges) *edges = NULL; /* all of them are plain */
-    return cuStreamGetCaptureInfo_v2(stream, status, id, graph, needs, count);
+    NEED(cuStreamGetCaptureInfo_v2(handle, status, id, graph, needs, count));
+    if (edges) *edges = NULL;
+    if (*status == NONE || !edges) return CUDA_SUCCESS;
+    Stream *stream;
+    NEED(stream_find(handle, &stream));
+    Capture *capture = stream->capture;
+    free(capture->edges);
+    *edges = capture->edges = calloc(stream->node_count + 1, sizeof *capture->edges);
+    return capture->edges ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 EXPORT CUresult cuStreamIsCapturing(Stream *stream, int *status) { return cuStreamGetCaptureInfo(stream, status, NULL); }

@@ -29,13 +29,21 @@ CUresult need_current(void) {
     return context_alive(current) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-CUresult need_context(void) {
-    NEED(need_current());
+CUresult need_owner(const Context *owner) {
+    const Context *context = owner ? owner : context_current();
+    NEED(need_init());
+    if (!context) return CUDA_SUCCESS;
+    if (!context_alive(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (task_in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
     lock_take();
-    CUresult fault = context_current()->fault;
+    CUresult fault = context->fault;
     lock_release();
     return fault;
+}
+
+CUresult need_context(void) {
+    NEED(need_current());
+    return need_owner(NULL);
 }
 
 /* ---- life and death ---- */

@@ -39,6 +39,8 @@ CUresult need_init(void);
 CUresult need_device(CUdevice device);
 CUresult need_current(void); /* a context, even one whose kernel failed */
 CUresult need_context(void); /* a context that still works */
+/* For calls that name what they are about: its context works, or the current one if it has none; there need be none. */
+CUresult need_owner(const Context *owner);
 
 Context *context_current(void);
 bool context_alive(const Context *context);

@@ -6,7 +6,7 @@
 enum { EVENT_DISABLE_TIMING = 2, EVENT_INTERPROCESS = 4, EVENT_FLAGS_ALL = 7 };
 
 CUresult need_event(const Event *event) {
-    NEED(need_context());
+    NEED(need_owner(NULL));
     return registry_has(event, HANDLE_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -102,7 +102,7 @@ EXPORT CUresult cuEventSynchronize(Event *event) {
     NEED(need_event(event));
     if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
     NEED(event_wait_now(event));
-    return need_context();
+    return need_owner(NULL);
 }
 
 EXPORT CUresult cuEventElapsedTime(float *milliseconds, Event *start, Event *end) {

@@ -127,23 +127,22 @@ EXPORT CUresult cuKernelGetParamInfo(Function *kernel, size_t index, size_t *off
     return cuFuncGetParamInfo(kernel, index, offset, size);
 }
 
-/* ---- occupancy: the least of what threads, shared memory, registers and the number of blocks allow ---- */
+/* ---- occupancy: the least of what threads, shared memory and the number of blocks allow. Registers limit nothing: those of
+ * PTX are many more than a compiler would leave, and ours are memory. ---- */
 
-enum { WARP = 32, REGISTER_UNIT = 256 };
+enum { WARP = 32 };
 
 CUresult blocks_per_processor(Function *function, unsigned threads, size_t shared, int *blocks) {
     const struct ptx_attributes *known = function_attributes(function);
     NEED_VALUE(threads && blocks);
     *blocks = 0;
     if (threads > known->max_threads || shared > function_dynamic_most(function)) return CUDA_SUCCESS;
-    unsigned warps = (threads + WARP - 1) / WARP, registers = known->registers ? known->registers : 1;
+    unsigned warps = (threads + WARP - 1) / WARP;
     size_t bytes = known->shared_bytes + shared + (size_t)device_number(111);
     size_t by_threads = (size_t)device_number(39) / (warps * WARP), by_shared = (size_t)device_number(81) / bytes;
-    size_t a_warp = (registers * WARP + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
-    size_t by_registers = (size_t)device_number(82) / a_warp / warps, least = (size_t)device_number(106);
+    size_t least = (size_t)device_number(106);
     if (by_threads < least) least = by_threads;
     if (by_shared < least) least = by_shared;
-    if (by_registers < least) least = by_registers;
     *blocks = (int)least;
     return CUDA_SUCCESS;
 }

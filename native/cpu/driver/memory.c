@@ -35,14 +35,20 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t size, unsigned fl
     return allocate(pointer, size, BLOCK_MANAGED, flags, NULL);
 }
 
-/* As on CUDA, freeing waits for the work that may still use the memory. */
-EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
-    NEED(need_context());
-    if (!pointer) return CUDA_SUCCESS;
-    context_wait(context_current());
+/* As on CUDA, freeing waits for the work that may still use the memory, and its context need not be current. */
+static CUresult release(uintptr_t base, BlockKind one, BlockKind other) {
     Block block;
-    if (block_at((uintptr_t)pointer, &block) && block.kind == BLOCK_GRAPH) return CUDA_SUCCESS; /* its graph holds it */
-    return block_end((uintptr_t)pointer, BLOCK_DEVICE, BLOCK_MANAGED);
+    bool known = block_at(base, &block);
+    NEED(need_owner(known ? block.owner : NULL));
+    if (known && block.owner) context_wait(block.owner);
+    return block_end(base, one, other);
+}
+
+EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
+    Block block;
+    if (!pointer) return need_owner(NULL);
+    if (block_at((uintptr_t)pointer, &block) && block.kind == BLOCK_GRAPH) return need_owner(block.owner); /* its graph holds it */
+    return release((uintptr_t)pointer, BLOCK_DEVICE, BLOCK_MANAGED);
 }
 
 EXPORT CUresult cuMemHostAlloc(void **pointer, size_t size, unsigned flags) {
@@ -56,11 +62,7 @@ EXPORT CUresult cuMemHostAlloc(void **pointer, size_t size, unsigned flags) {
 
 EXPORT CUresult cuMemAllocHost_v2(void **pointer, size_t size) { return cuMemHostAlloc(pointer, size, 0); }
 
-EXPORT CUresult cuMemFreeHost(void *pointer) {
-    NEED(need_context());
-    context_wait(context_current());
-    return block_end((uintptr_t)pointer, BLOCK_PINNED, BLOCK_PINNED);
-}
+EXPORT CUresult cuMemFreeHost(void *pointer) { return release((uintptr_t)pointer, BLOCK_PINNED, BLOCK_PINNED); }
 
 EXPORT CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned flags) {
     NEED(need_context());
@@ -71,9 +73,8 @@ EXPORT CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned flags)
 EXPORT CUresult cuMemHostUnregister(void *pointer) {
     NEED(need_context());
     NEED_VALUE(pointer);
-    context_wait(context_current());
-    CUresult result = block_end((uintptr_t)pointer, BLOCK_REGISTERED, BLOCK_REGISTERED);
-    return result ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_SUCCESS;
+    CUresult result = release((uintptr_t)pointer, BLOCK_REGISTERED, BLOCK_REGISTERED);
+    return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_SUCCESS;
 }
 
 /* ---- questions ---- */
@@ -141,14 +142,14 @@ static CUresult pointer_answer(void *data, int attribute, CUdeviceptr pointer, c
 }
 
 EXPORT CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer) {
-    NEED(need_context());
+    NEED(need_owner(NULL));
     Block block;
     NEED_VALUE(data && block_at((uintptr_t)pointer, &block));
     return pointer_answer(data, attribute, pointer, &block);
 }
 
 EXPORT CUresult cuPointerGetAttributes(unsigned count, const int *attributes, void **data, CUdeviceptr pointer) {
-    NEED(need_context());
+    NEED(need_owner(NULL));
     NEED_VALUE(count && attributes && data);
     Block block;
     bool known = block_at((uintptr_t)pointer, &block);

@@ -126,7 +126,8 @@ static void module_end(Module *module) {
 }
 
 static CUresult module_unload(Module *module) {
-    if (context_current()) context_wait(context_current());
+    Context *owner = registry_has(module, HANDLE_MODULE) && module->owner ? module->owner : context_current();
+    if (owner) context_wait(owner);
     if (!registry_remove(module, HANDLE_MODULE)) return CUDA_ERROR_INVALID_HANDLE;
     module_end(module);
     return CUDA_SUCCESS;
@@ -240,7 +241,7 @@ EXPORT CUresult cuModuleLoad(Module **module, const char *path) {
 }
 
 EXPORT CUresult cuModuleUnload(Module *module) {
-    NEED(need_context());
+    NEED(need_owner(NULL));
     return module_unload(module);
 }
 
@@ -252,7 +253,7 @@ EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
 }
 
 EXPORT CUresult cuModuleGetFunction(Function **function, Module *module, const char *name) {
-    NEED(need_context());
+    NEED(need_owner(NULL));
     return module_function(module, name, function);
 }
 

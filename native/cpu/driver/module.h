@@ -7,7 +7,7 @@
 
 struct Module {
     struct ptx_module *ptx; /* NULL: nothing in the image that this device can use */
-    const Context *owner;   /* NULL: a library, for every context */
+    Context *owner;         /* NULL: a library, for every context */
     Function *functions;
     Module *next;
     uintptr_t *variables; /* addresses that were given out */

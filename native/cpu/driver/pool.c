@@ -7,18 +7,36 @@
 
 enum { REUSE_EVENTS = 1, REUSE_OPPORTUNISTIC, REUSE_INTERNAL, THRESHOLD, RESERVED_NOW, RESERVED_HIGH, USED_NOW, USED_HIGH };
 
+enum { DEVICE = 1, MANAGED = 2, HOST_FIRST = 2, HOST_LAST = 4 }; /* CUmemLocationType, CUmemAllocationType */
+
 struct Pool {
+    BlockKind kind;
     uint64_t used, high, threshold;
     int reuse[4];
     bool destroyed;
 };
 
-static Pool device_pool = {.reuse = {0, 1, 1, 1}}; /* there from the start, never destroyed */
-static Pool *current_pool = &device_pool;
+/* Of each kind one is there from the start and never destroyed. */
+static Pool own_pools[] = {
+    [BLOCK_DEVICE] = {BLOCK_DEVICE, .reuse = {0, 1, 1, 1}},
+    [BLOCK_MANAGED] = {BLOCK_MANAGED, .reuse = {0, 1, 1, 1}},
+    [BLOCK_PINNED] = {BLOCK_PINNED, .reuse = {0, 1, 1, 1}},
+};
+static Pool *current_pools[] = {own_pools, own_pools + 1, own_pools + 2};
 
 static CUresult need_pool(const Pool *pool) {
     NEED(need_init());
-    return pool == &device_pool || registry_has(pool, HANDLE_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    bool known = pool == &own_pools[BLOCK_DEVICE] || pool == &own_pools[BLOCK_MANAGED] || pool == &own_pools[BLOCK_PINNED];
+    return known || registry_has(pool, HANDLE_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Which kind of memory a type at a place is. */
+static CUresult kind_of(const Location *where, int type, BlockKind *kind) {
+    NEED_VALUE(where);
+    bool on_host = where->type >= HOST_FIRST && where->type <= HOST_LAST;
+    *kind = type == MANAGED ? BLOCK_MANAGED : on_host ? BLOCK_PINNED : BLOCK_DEVICE;
+    if (type == MANAGED) return CUDA_SUCCESS;
+    return type == 1 && (on_host || (where->type == DEVICE && where->id == 0)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void pool_count(Pool *pool, size_t more, size_t less) {
@@ -36,7 +54,7 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, Pool *pool, Stream *
     NEED_VALUE(pointer && size);
     uintptr_t base = 0;
     if (!stream->capture) NEED(capture_forbids(stream));
-    NEED(block_new(&base, size, stream->capture ? BLOCK_GRAPH : BLOCK_DEVICE, 1, stream->capture ? NULL : pool));
+    NEED(block_new(&base, size, stream->capture ? BLOCK_GRAPH : pool->kind, 1, stream->capture ? NULL : pool));
     *pointer = base;
     if (!stream->capture) return CUDA_SUCCESS;
     Task task = {.kind = TASK_ALLOC, .alloc = {.size = size, .pointer = base}};
@@ -44,7 +62,7 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, Pool *pool, Stream *
 }
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t size, Stream *stream) {
-    return allocate(pointer, size, current_pool, stream);
+    return allocate(pointer, size, current_pools[BLOCK_DEVICE], stream);
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, Pool *pool, Stream *stream) {
@@ -58,8 +76,8 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, Stream *handle) {
     if (!pointer) return CUDA_SUCCESS;
     Block block;
     NEED_VALUE(block_at((uintptr_t)pointer, &block) && block.base == pointer);
-    NEED_VALUE(block.kind == BLOCK_DEVICE || block.kind == BLOCK_GRAPH || block.kind == BLOCK_MANAGED);
-    if (!stream->capture && stream_idle(stream)) return cuMemFree_v2(pointer);
+    NEED_VALUE(block.kind == BLOCK_DEVICE || block.kind == BLOCK_GRAPH || block.kind == BLOCK_MANAGED || block.pool);
+    if (!stream->capture && stream_idle(stream)) return block_release(block.base);
     Task task = {.kind = TASK_FREE, .freed = pointer};
     return stream_submit(stream, &task);
 }
@@ -68,14 +86,15 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, Stream *handle) {
 
 EXPORT CUresult cuMemPoolCreate(Pool **pool, const PoolProps *props) {
     NEED(need_init());
-    NEED_VALUE(pool && props && props->type == 1 && props->location.type == 1 && props->location.id == 0);
+    BlockKind kind;
+    NEED_VALUE(pool && props && !kind_of(&props->location, props->type, &kind));
     if (props->handles) return CUDA_ERROR_NOT_SUPPORTED; /* nothing is shared with other processes */
     Pool *made = calloc(1, sizeof *made);
     if (!made || !registry_add(made, HANDLE_POOL)) {
         free(made);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    memcpy(made->reuse, device_pool.reuse, sizeof made->reuse);
+    *made = (Pool){.kind = kind, .reuse = {0, 1, 1, 1}};
     *pool = made;
     return CUDA_SUCCESS;
 }
@@ -83,9 +102,9 @@ EXPORT CUresult cuMemPoolCreate(Pool **pool, const PoolProps *props) {
 /* What is still allocated from it stays until it is freed. */
 EXPORT CUresult cuMemPoolDestroy(Pool *pool) {
     NEED(need_init());
-    NEED_VALUE(pool != &device_pool && registry_remove(pool, HANDLE_POOL));
+    NEED_VALUE(registry_remove(pool, HANDLE_POOL));
     lock_take();
-    if (current_pool == pool) current_pool = &device_pool;
+    if (current_pools[pool->kind] == pool) current_pools[pool->kind] = &own_pools[pool->kind];
     bool unused = !pool->used;
     pool->destroyed = true;
     lock_release();
@@ -141,46 +160,48 @@ EXPORT CUresult cuMemPoolGetAccess(unsigned *flags, Pool *pool, const Location *
     return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuMemGetDefaultMemPool(Pool **pool, const Location *where, int type) {
+    BlockKind kind;
+    NEED(need_init());
+    NEED(kind_of(where, type, &kind));
+    NEED_VALUE(pool);
+    *pool = &own_pools[kind];
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemGetMemPool(Pool **pool, const Location *where, int type) {
+    BlockKind kind;
+    NEED(need_init());
+    NEED(kind_of(where, type, &kind));
+    NEED_VALUE(pool);
+    *pool = current_pools[kind];
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemSetMemPool(const Location *where, int type, Pool *pool) {
+    BlockKind kind;
+    NEED(need_pool(pool));
+    NEED(kind_of(where, type, &kind));
+    NEED_VALUE(pool->kind == kind);
+    current_pools[kind] = pool;
+    return CUDA_SUCCESS;
+}
+
+static const Location ON_DEVICE = {DEVICE, 0};
+
 EXPORT CUresult cuDeviceGetDefaultMemPool(Pool **pool, CUdevice device) {
     NEED(need_device(device));
-    NEED_VALUE(pool);
-    *pool = &device_pool;
-    return CUDA_SUCCESS;
+    return cuMemGetDefaultMemPool(pool, &ON_DEVICE, 1);
 }
 
 EXPORT CUresult cuDeviceGetMemPool(Pool **pool, CUdevice device) {
     NEED(need_device(device));
-    NEED_VALUE(pool);
-    *pool = current_pool;
-    return CUDA_SUCCESS;
+    return cuMemGetMemPool(pool, &ON_DEVICE, 1);
 }
 
 EXPORT CUresult cuDeviceSetMemPool(CUdevice device, Pool *pool) {
     NEED(need_device(device));
-    NEED(need_pool(pool));
-    current_pool = pool;
-    return CUDA_SUCCESS;
-}
-
-/* Newer names for the same, by place and kind of memory; only the device's own memory has pools here. */
-static CUresult on_device(const Location *where, int type) {
-    NEED_VALUE(where);
-    return where->type == 1 && where->id == 0 && type == 1 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-EXPORT CUresult cuMemGetDefaultMemPool(Pool **pool, const Location *where, int type) {
-    NEED(on_device(where, type));
-    return cuDeviceGetDefaultMemPool(pool, 0);
-}
-
-EXPORT CUresult cuMemGetMemPool(Pool **pool, const Location *where, int type) {
-    NEED(on_device(where, type));
-    return cuDeviceGetMemPool(pool, 0);
-}
-
-EXPORT CUresult cuMemSetMemPool(const Location *where, int type, Pool *pool) {
-    NEED(on_device(where, type));
-    return cuDeviceSetMemPool(0, pool);
+    return cuMemSetMemPool(&ON_DEVICE, 1, pool);
 }
 
 /* Memory of graphs is theirs as long as they live: there is nothing to trim and little to tell. */

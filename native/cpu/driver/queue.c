@@ -158,11 +158,13 @@ static CUresult own_stream(Context *context, Stream **stream) {
 }
 
 CUresult stream_find(Stream *handle, Stream **stream) {
+    *stream = handle;
+    if (registry_has(handle, HANDLE_STREAM)) return need_owner(handle->owner);
     NEED(need_context());
     Context *context = context_current();
     if (handle == STREAM_PER_THREAD) return own_stream(context, stream);
-    *stream = !handle || handle == STREAM_LEGACY ? context->legacy : handle;
-    return *stream == context->legacy || registry_has(handle, HANDLE_STREAM) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    *stream = context->legacy;
+    return !handle || handle == STREAM_LEGACY ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static bool start_worker(Stream *stream) {

@@ -42,7 +42,7 @@ struct Event {
     size_t node_count;
 };
 
-/* `NULL`, 1 and 2 become the stream they name; the context is usable. */
+/* `NULL`, 1 and 2 become the stream of the current context that they name; the stream's context is usable. */
 CUresult stream_find(Stream *handle, Stream **stream);
 CUresult need_event(const Event *event);
 CUresult stream_new(Context *context, unsigned flags, const void *thread, Stream **stream);
@@ -61,6 +61,6 @@ CUresult capture_record(Stream *stream, Event *event);
 CUresult capture_wait(Stream *stream, Event *event);
 CUresult capture_forbids(Stream *stream); /* the error of a call that would have to wait for the stream */
 void capture_forget(Event *event);
-void capture_abandon(Stream *stream);
+void capture_abandon(Stream *stream); /* before it is destroyed: its capture goes on without it, or ends with its origin */
 
 #endif

@@ -94,7 +94,7 @@ CUresult task_run(const Task *task, const Context *context) {
     case TASK_LAUNCH: return exec_run(task->exec, context);
     case TASK_RECORD: return event_record_now(task->event);
     case TASK_WAIT: return event_wait_now(task->event);
-    case TASK_FREE: block_end((uintptr_t)task->freed, BLOCK_DEVICE, BLOCK_DEVICE); break;
+    case TASK_FREE: block_release((uintptr_t)task->freed); break;
     case TASK_VALUE: value_run(&task->value); break;
     default: break;
     }
