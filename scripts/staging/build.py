@@ -12,7 +12,7 @@ import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from scripts.model import Progress, RuntimeFile, Stack, StackKind
 from scripts.osal.fs import hash_file, make_read_only
 from scripts.osal.process import run_captured
 from scripts.osal.processes import Captured
+from scripts.osal.signals import DeferredSignals
 from scripts.staging.assemble import PlannedFile
 from scripts.store.cache import Cache, publish, read_manifest, write_manifest
 
@@ -161,6 +162,8 @@ NAMES: Final = ("cc", "gcc", "clang")
 ASK_TIMEOUT: Final = 60
 BUILD_TIMEOUT: Final = 600
 WORKERS: Final = 4
+#: Seconds between two looks for a signal.
+LOOK: Final = 0.1
 CONTEXT_LINES: Final = 12
 
 GET_A_COMPILER: Final = {
@@ -317,20 +320,23 @@ def build(
     names = ", ".join(output.name for output in recipe.outputs)
     progress.note(f"Compiling the CPU reference with {compiler.version}, once: {names}")
     stop = threading.Event()
+    # A signal is noted and looked for: one that were raised inside the pool could leave its locks held.
     with (
+        DeferredSignals() as shield,
         progress.task("Compiling the CPU reference", len(recipe.outputs), unit="outputs") as advance,
         ThreadPoolExecutor(WORKERS) as pool,
     ):
         try:
             for batch in (first, then):  # what forwards to a library is linked against it
                 work = partial(_compile, source_root, compiler=compiler, stop=stop)
-                started = [pool.submit(work, command_line(compiler, one, out, extra), one) for one in batch]
-                for built in as_completed(started):
-                    built.result()
-                    advance(1)
-        except BaseException:
+                left = {pool.submit(work, command_line(compiler, one, out, extra), one) for one in batch}
+                while left and shield.noted is None:
+                    done, left = wait(left, timeout=LOOK, return_when=FIRST_COMPLETED)
+                    for built in done:
+                        built.result()
+                        advance(1)
+        finally:
             stop.set()  # no compiler outlives a signal or a failure
-            raise
     return tuple(
         BuiltFile(name=output.name, path=out / output.name, provides=output.provides)
         for output in recipe.outputs
