@@ -14,7 +14,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from scripts.net.retrying import AttemptError, retry
 
 import scripts.__main__ as front_door
 from scripts.app.cleanup import remove
@@ -24,7 +23,7 @@ from scripts.cli.console import Out
 from scripts.cli.help import help_text, list_text
 from scripts.cli.verbs import VERBS
 from scripts.model import NoProgress
-from scripts.net.session import Transport
+from scripts.net.session import AttemptError, Transport, retry
 from scripts.osal.signals import EndedBySignal, ForwardedSignals
 from tests.checkout import Checkout
 from tests.small_stack import small_stack

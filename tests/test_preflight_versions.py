@@ -11,8 +11,9 @@ from scripts.app.context import ROOT
 from scripts.app.known_facts import reported_versions, stack_facts
 from scripts.lock.reader import read_lock
 from scripts.model import Host
-from scripts.preflight.coverage import ReportedVersions, Verdict
-from scripts.preflight.cuda_versions import (
+from scripts.preflight.coverage import (
+    ReportedVersions,
+    Verdict,
     versions_json,
     versions_sentence,
     wanted_versions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ class Answers:
         self.stop_after = 99
         self.detail = "off"
 
-    def __call__(self, command: Command, *, timeout: float) -> Captured:
+    def __call__(self, command: Command, *, timeout: float, stop: threading.Event) -> Captured:
         name = next(word for word in command.args if word in probes())
         if len(self.asked) >= self.stop_after:
             raise KeyboardInterrupt

@@ -100,7 +100,7 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data; paths are not redacted."""
-        from scripts.preflight.cuda_versions import versions_json, wanted_versions  # noqa: PLC0415 - as below
+        from scripts.preflight.coverage import versions_json, wanted_versions  # noqa: PLC0415 - as below
 
         return {
             "program": str(self.program),

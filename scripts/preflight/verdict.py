@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from scripts.model import StackKind
 from scripts.osal.text import count_of, listed
-from scripts.preflight.coverage import UNREACHED, Covered, Reason, StackFacts, Verdict, cover
-from scripts.preflight.cuda_versions import version_reasons
+from scripts.preflight.coverage import UNREACHED, Covered, Reason, StackFacts, Verdict, cover, version_reasons
 from scripts.preflight.examine import Examined
 from scripts.preflight.kernels import KernelStore
 from scripts.preflight.libraries import Part

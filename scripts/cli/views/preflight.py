@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
 from scripts.osal.text import count_of
-from scripts.preflight.coverage import Verdict, grouped
-from scripts.preflight.cuda_versions import versions_sentence, wanted_versions
+from scripts.preflight.coverage import Verdict, grouped, versions_sentence, wanted_versions
 from scripts.preflight.kernels import demangled
 from scripts.preflight.verdict import SYSTEMS
 
