@@ -158,6 +158,14 @@ def remove_leftover() -> None:
         raise SystemExit(CODE_USAGE)
 
 
+#: How a Python gets the modules that make environments.
+GET_VENV = {
+    "win32": "run Python's installer again, choose Modify and tick pip; or: winget install astral-sh.uv",
+    "darwin": "install Python from python.org, or: brew install uv",
+    "linux": "install them (Debian, Ubuntu: apt install python3-venv), or: pip install virtualenv",
+}
+
+
 def create_empty() -> None:
     """Create an environment by ``venv`` or, where that is missing, by ``virtualenv``.
 
@@ -172,7 +180,7 @@ def create_empty() -> None:
         command = [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", str(VENV)]
     else:
         say("This Python comes without the modules that make environments (venv, ensurepip).")
-        say("What to do: install them (Debian, Ubuntu: apt install python3-venv), or: pip install virtualenv")
+        say("What to do: " + GET_VENV.get(sys.platform, GET_VENV["linux"]))
         raise SystemExit(CODE_HOST)
     if call(command, stdout=sys.stderr.fileno()) != 0:
         say("Python could not make %s; its own message is above." % VENV)

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import pytest
 
 import scripts.__main__ as front_door
+from scripts import own_venv
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 #: Stands in for the tasks: says who runs it, from where, with what.
@@ -274,6 +275,21 @@ def test_an_old_python_gets_a_sentence(
     said = capsys.readouterr().err
     assert "needs Python 3.11 or newer; this is Python 3.8.18" in said
     assert "What to do:" in said
+
+
+@pytest.mark.parametrize(
+    ("platform", "way"), [("win32", "winget install"), ("linux", "apt install python3-venv")]
+)
+def test_without_pip_and_uv_a_way_is_named_that_this_system_has(
+    platform: str, way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(own_venv.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(own_venv.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(sys, "platform", platform)
+    with pytest.raises(SystemExit) as left:
+        own_venv.create_empty()
+    assert left.value.code == 50
+    assert way in capsys.readouterr().err
 
 
 def fake_uv(folder: Path, script: str) -> Path:
