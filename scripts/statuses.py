@@ -225,3 +225,13 @@ def _numbered(number: int, label: str) -> list[StatusCode]:
     if not chosen and number < 0 and (code := valued("opencl", number)):
         found.append(code)
     return found
+
+
+def describe_exit(code: int | None) -> str:
+    """Write an exit code the way people look it up: Windows' NTSTATUS in hex, signals by number."""
+    if code is None:
+        return "no exit code"
+    unsigned = code & 0xFFFFFFFF
+    if unsigned >= 0xC0000000 and (code < -255 or code > 255):  # noqa: PLR2004 - NTSTATUS errors
+        return f"0x{unsigned:08X}"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

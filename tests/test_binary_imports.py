@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts.binary.imports import AskedName, ImportWalk, ReachedFile, WindowsFolders, asked_name
+from scripts.binary.imports import (
+    AskedName,
+    ImportWalk,
+    ReachedFile,
+    WindowsFolders,
+    asked_name,
+    search_path,
+)
 
 Table = Mapping[str, Sequence[tuple[str, int]]]
 
@@ -79,3 +86,17 @@ def test_windows_folders_are_searched_in_order_and_without_regard_to_case(tmp_pa
 @pytest.mark.parametrize("text", ["a.dll", r"C:\x\a.dll", "x/a.dll", r"..\x/a.dll", r"\\?\C:\a.dll"])
 def test_a_librarys_name_is_found_in_every_spelling(text: str) -> None:
     assert asked_name(text) == "a.dll"
+
+
+@pytest.mark.posix_only
+def test_the_tokens_of_the_linux_loader_are_expanded() -> None:
+    """``$LIB`` differs by distribution, so each folder that it may be is searched; others are left out."""
+    asker = Path("/opt/a/b/prog")
+    entries = ["$ORIGIN/../${LIB}", "/opt/x/$PLATFORM", "relative/$ORIGIN", "/opt/$OTHER", "${ORIGIN}"]
+    assert [path.as_posix() for path in search_path(asker, entries)] == [
+        "/opt/a/b/../lib/x86_64-linux-gnu",
+        "/opt/a/b/../lib64",
+        "/opt/a/b/../lib",
+        "/opt/x/x86_64",
+        "/opt/a/b",
+    ]

@@ -24,7 +24,7 @@ from scripts.evidence.store import open_store
 from scripts.launch.profiles import TORCH_POLICY
 from scripts.model import Gpu, Level, Outcome, StackKind
 from scripts.probing.catalogue import probes
-from scripts.probing.failures import failures_of
+from scripts.probing.known_failures import failures_of
 from tests.preflight_programs import examined, exe, ship
 from tests.test_app_preflight import HOST, STACK, shown
 from tests.test_validate import document

@@ -19,7 +19,7 @@ from scripts.model import CapabilityResult, Outcome
 from scripts.osal.processes import Captured, Dialog
 from scripts.probing import probe_matrix as matrices
 from scripts.probing.catalogue import choose, probes
-from scripts.probing.failures import policies_for
+from scripts.probing.known_failures import policies_for
 from scripts.probing.probe_matrix import MatrixKey, ProbeAttempt, ProbeChange, ProbeMatrix, differences, score
 from tools.probes_page import questions
 

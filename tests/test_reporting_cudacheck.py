@@ -13,12 +13,12 @@ from scripts.evidence.cuda_check import (
     NOTHING_BEHIND,
     OPTIONAL,
     CheckVerdict,
-    describe_exit,
     group_of,
     judge,
     parse_output,
 )
 from scripts.model import Level, Outcome, StackKind
+from scripts.statuses import describe_exit
 
 SAMPLES = Path(__file__).parent / "data" / "cuda_check"
 V6 = (

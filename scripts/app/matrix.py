@@ -37,7 +37,7 @@ from scripts.staging.select import NAME_OF_OS
 
 #: The parts of the site that are files of ours, copied as they are.
 SOURCE: Final = Path(__file__).resolve().parents[1] / "data" / "site"
-COPIED: Final = ("site.css", "find.js", "parts.js", "pages.js", "site.js")
+COPIED: Final = ("site.css", "gpus.js", "parts.js", "pages.js", "site.js")
 FIRST_VIEW: Final = (*COPIED, "index.html", "data/start.js")
 SITE: Final = ("docs", "site")
 #: How a result comes into the matrix; shown on the page as two lines to paste.

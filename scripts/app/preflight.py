@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scripts.host.support import NativeWay
     from scripts.preflight.kernel_advice import Avoidance
     from scripts.preflight.unusable import FileKernels
-    from scripts.probing.failures import ProbeWarning
+    from scripts.probing.known_failures import ProbeWarning
 
 CACHE_FOLDER: Final = "preflight-v1"
 KERNELS_FOLDER: Final = "kernels-v1"

@@ -38,7 +38,7 @@ from scripts.osal.processes import Captured, Command
 from scripts.osal.text import utc_now
 from scripts.probing import probe_matrix as matrices
 from scripts.probing.catalogue import Probe, choose, probes
-from scripts.probing.failures import policies_for
+from scripts.probing.known_failures import policies_for
 from scripts.probing.probe_matrix import (
     MatrixKey,
     ProbeAttempt,

@@ -13,7 +13,7 @@ from scripts.evidence.evidence_io import FILE_NAME, Filed, read_document
 from scripts.launch.profiles import Applied, Setting
 from scripts.preflight.examine import Examined
 from scripts.probing.catalogue import probes
-from scripts.probing.failures import FailedProbe, ProbeWarning, failures_of, warnings_for
+from scripts.probing.known_failures import FailedProbe, ProbeWarning, failures_of, warnings_for
 
 NO_TORCH: Final = "nothing is set, because no PyTorch was found for this program"
 

@@ -25,9 +25,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from scripts.evidence.cuda_check import describe_exit
 from scripts.model import CapabilityResult, Level, Outcome
 from scripts.osal.text import decoded
+from scripts.statuses import describe_exit
 
 MARK: Final = "@@cuda-amd-result"
 MAX_LINE: Final = 1024 * 1024

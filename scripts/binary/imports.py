@@ -7,6 +7,7 @@ searched for them, the caller says; the walk knows order, chains and limits.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -54,12 +55,23 @@ class WindowsFolders:
         return self._listings[folder]
 
 
+_TOKEN: Final = re.compile(r"\$\{(ORIGIN|LIB|PLATFORM)\}")
+#: What ``$LIB`` stands for in RPATH and RUNPATH: it differs by distribution, so each is looked in (ld.so(8)).
+_LIB_FOLDERS: Final = ("lib/x86_64-linux-gnu", "lib64", "lib")
+
+
 def search_path(asker: Path, entries: Sequence[str]) -> Iterator[Path]:
-    """Expand ``$ORIGIN`` in RPATH or RUNPATH; what depends on the current folder is left out."""
+    """Expand ``$ORIGIN``, ``$LIB`` and ``$PLATFORM`` in RPATH or RUNPATH.
+
+    What depends on the current folder is left out.
+    """
     for entry in entries:
-        text = entry.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(asker.parent))
-        if "$" not in text and Path(text).is_absolute():
-            yield Path(text)
+        text = _TOKEN.sub(r"$\1", entry)
+        text = text.replace("$ORIGIN", str(asker.parent)).replace("$PLATFORM", "x86_64")
+        for folder in _LIB_FOLDERS if "$LIB" in text else ("",):
+            expanded = text.replace("$LIB", folder)
+            if "$" not in expanded and Path(expanded).is_absolute():
+                yield Path(expanded)
 
 
 class AskedName(Struct, frozen=True, kw_only=True):

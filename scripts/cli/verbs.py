@@ -1,8 +1,9 @@
 """The registry of the command line: every verb, its options, and what both mean.
 
 Whoever reads, explains or performs a line asks this table: the parser, Invoke's tasks, ``--list`` and
-``--help``, the tables of README and of the exit-code page. A new option is a row here and a keyword of its
-use case; a new verb is a row here, a use case in ``scripts/app`` and a view in ``scripts/cli/views``.
+``--help``, the tables of README and of the exit-code page. A new option is an ``Option`` here (or in
+``options.py``, taken by name) and a keyword of its use case; a new verb is a row here, a use case in
+``scripts/app`` and a view in ``scripts/cli/views``.
 
 Standard library only: lines are read before there is an environment.
 """

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from scripts.host.hip_libraries import library_behind
 from scripts.model import CapabilityResult, Level, Outcome, StackKind
 from scripts.osal.text import decoded, without_ansi
+from scripts.statuses import describe_exit
 
 CORE: Final = ("nvcuda", "cublas", "cublaslt", "cusparse", "cufft")
 OPTIONAL: Final = ("cudnn", "nvml", "nvapi")
@@ -223,16 +224,6 @@ def _overall(
     if missing:
         return Outcome.NOT_REACHED, f"the check ended without a line for {', '.join(missing)}"
     return Outcome.PASS, f"{', '.join(g for g in groups if g in required)} load"
-
-
-def describe_exit(code: int | None) -> str:
-    """Write an exit code the way people look it up: Windows' NTSTATUS in hex, signals by number."""
-    if code is None:
-        return "no exit code"
-    unsigned = code & 0xFFFFFFFF
-    if unsigned >= 0xC0000000 and (code < -255 or code > 255):  # noqa: PLR2004 - NTSTATUS errors
-        return f"0x{unsigned:08X}"
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 #: Windows' numbers for a failed load. Its words are localised, the numbers are not.

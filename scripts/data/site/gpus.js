@@ -1,7 +1,7 @@
 "use strict";
 /* What a person typed or pasted, as architectures of AMD. Text and the list of GPUs in, a list out. */
 
-/** Split a product's name into words and numbers, without what people leave out; as gpu_names.py does. */
+/** Split a product's name into words and numbers, without what people leave out; as scripts/evidence does for `stacks --for-gpu`. */
 function words(text) {
   return (text.toLowerCase().match(/[a-z]+|\d+/g) || []).filter((word) => !start.filler.includes(word));
 }
