@@ -28,7 +28,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("cli",),
 )
 
-#: Rooms outside the table: they import nothing of ours.
+#: Rooms outside the table: they import nothing of ours that needs a package.
 #: ``inside`` runs in the launched process, ``__main__`` and ``own_venv`` before there is an environment.
 ALONE: Final[tuple[str, ...]] = ("inside", "__main__", "own_venv", "data")
 

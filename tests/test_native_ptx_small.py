@@ -396,6 +396,23 @@ def test_a_failure(name: str) -> None:
     assert words in caught.value.text
 
 
+def test_eight_bytes_at_once() -> None:
+    """NVIDIA's assembler refuses vectors of eight bytes; the engine takes what a tool may write."""
+    body = (
+        "ld.global.v8.u8 {%h0, %h1, %h2, %h3, %h4, %h5, %h6, %h7}, [%in];"
+        "st.global.v8.u8 [%out], {%h7, %h0, %h1, %h2, %h3, %h4, %h5, %h6};"
+    )
+    got = run(module(body), u32(0x04030201, 0x08070605), np.zeros(2, np.uint32))
+    assert got.tolist() == [0x03020108, 0x07060504]
+
+
+def test_a_matrix_load_without_a_count_is_refused() -> None:
+    body = ".shared .align 16 .b8 s[16]; mov.u32 %r0, s; ldmatrix.sync.aligned.m8n8.shared.b16 {%r1}, [%r0];"
+    with pytest.raises(PtxError) as caught:
+        run(module(body), u32(0), np.zeros(1, np.uint32))
+    assert caught.value.kind == "unsupported"
+
+
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas, NVIDIA's assembler, is not in PATH")
 def test_nvidias_assembler_takes_each_text(tmp_path: Path) -> None:
     texts = [

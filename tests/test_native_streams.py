@@ -612,3 +612,17 @@ def test_a_product_into_a_captured_stream_is_refused(cuda: Any) -> None:
     assert cuda.cuStreamEndCapture(one, ctypes.byref(graph)) == 0
     assert product_of_two(blas, handle, target) == 0
     assert blas.cublasDestroy_v2(handle) == 0
+
+
+def test_memory_of_a_stream_belongs_to_the_streams_context(cuda: Any) -> None:
+    """Another context is current while it is asked for, and ends: the memory stays."""
+    one, address, ours, other = stream(cuda), u64(), made(cuda.cuCtxGetCurrent), ctypes.c_void_p()
+    assert cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 0) == 0
+    assert cuda.cuMemAllocAsync(ctypes.byref(address), size(64), one) == 0
+    assert cuda.cuCtxDestroy_v2(other) == 0
+    assert cuda.cuCtxSetCurrent(ours) == 0
+    assert made(cuda.cuPointerGetAttribute, 1, address).value == ours.value
+    assert cuda.cuMemsetD8_v2(address, 1, size(64)) == 0
+    assert cuda.cuMemFreeAsync(address, one) == 0
+    assert cuda.cuStreamSynchronize(one) == 0
+    assert cuda.cuStreamDestroy_v2(one) == 0

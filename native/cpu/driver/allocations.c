@@ -49,13 +49,13 @@ static void erase(size_t i) {
 }
 
 /* We promise no more than the machine has, although the system might overcommit. */
-CUresult block_new(uintptr_t *base, size_t size, BlockKind kind, unsigned flags, Pool *pool) {
+CUresult block_new(uintptr_t *base, size_t size, BlockKind kind, unsigned flags, Pool *pool, Context *owner) {
     if (!base || size == 0) return CUDA_ERROR_INVALID_VALUE;
     uint64_t id = next_id();
     lock_take();
     uint64_t total = host_memory_bytes();
     void *memory = size <= total && bytes <= total - size ? host_aligned_alloc(size) : NULL;
-    bool kept = memory && insert((Block){(uintptr_t)memory, size, context_current(), kind, flags, id, pool});
+    bool kept = memory && insert((Block){(uintptr_t)memory, size, owner, kind, flags, id, pool});
     if (kept) bytes += size;
     if (kept && pool) pool_count(pool, size, 0);
     lock_release();

@@ -19,7 +19,7 @@ typedef struct {
     Pool *pool;
 } Block;
 
-CUresult block_new(uintptr_t *base, size_t size, BlockKind kind, unsigned flags, Pool *pool);
+CUresult block_new(uintptr_t *base, size_t size, BlockKind kind, unsigned flags, Pool *pool, Context *owner);
 
 /* Memory that is not ours; ALREADY_REGISTERED if some of it is known. */
 CUresult block_adopt(uintptr_t base, size_t size, BlockKind kind, unsigned flags);

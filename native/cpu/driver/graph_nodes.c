@@ -53,7 +53,7 @@ static CUresult make_alloc(Task *task, AllocParams *params) {
     NEED(need_context());
     NEED_VALUE(params && params->size);
     uintptr_t base;
-    NEED(block_new(&base, params->size, BLOCK_GRAPH, 1, NULL));
+    NEED(block_new(&base, params->size, BLOCK_GRAPH, 1, NULL, context_current()));
     params->pointer = base;
     *task = (Task){.kind = TASK_ALLOC, .alloc = *params};
     return CUDA_SUCCESS;

@@ -9,7 +9,7 @@
 static CUresult allocate(CUdeviceptr *pointer, size_t size, BlockKind kind, unsigned flags, Pool *pool) {
     NEED_VALUE(pointer);
     uintptr_t base = 0;
-    NEED(block_new(&base, size, kind, flags, pool));
+    NEED(block_new(&base, size, kind, flags, pool, context_current()));
     *pointer = base;
     return CUDA_SUCCESS;
 }

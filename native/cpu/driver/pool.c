@@ -54,7 +54,8 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, Pool *pool, Stream *
     NEED_VALUE(pointer && size);
     uintptr_t base = 0;
     if (!stream->capture) NEED(capture_forbids(stream));
-    NEED(block_new(&base, size, stream->capture ? BLOCK_GRAPH : pool->kind, 1, stream->capture ? NULL : pool));
+    BlockKind kind = stream->capture ? BLOCK_GRAPH : pool->kind;
+    NEED(block_new(&base, size, kind, 1, stream->capture ? NULL : pool, stream->owner));
     *pointer = base;
     if (!stream->capture) return CUDA_SUCCESS;
     Task task = {.kind = TASK_ALLOC, .alloc = {.size = size, .pointer = base}};

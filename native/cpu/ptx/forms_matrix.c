@@ -64,10 +64,10 @@ static bool form_matrix_memory(struct decoder *d) {
     bool write = base_is(d, "stmatrix");
     if (!opcode_has(&d->op, "m8n8") || !operands_between(d, 2, 2) || d->op.types[0] != T_B16) return unsupported(d);
     int which = opcode_choice(&d->op, "x1 x2 x4");
-    uint32_t many = 1u << which, count;
-    if (which < 0 || !list_registers(d, &d->operands[write], T_B32, !write, &count) || count != many) return unsupported(d);
+    uint32_t count;
+    if (which < 0 || !list_registers(d, &d->operands[write], T_B32, !write, &count) || count != 1u << which) return unsupported(d);
     struct ins *n = emit_run(d, write ? run_matrix_store : run_matrix_load);
-    n->list = d->p->ref_count - count, n->count = (uint8_t)many, n->bytes = 16, n->space = d->op.space;
+    n->list = d->p->ref_count - count, n->count = (uint8_t)count, n->bytes = 16, n->space = d->op.space;
     n->flags = opcode_has(&d->op, "trans") ? F_TRANS : 0;
     return address(d, &d->operands[!write], n);
 }
