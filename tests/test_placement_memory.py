@@ -142,6 +142,45 @@ class VanishingFs(LightFs):
                 self.harm()
 
 
+class DyingFolderFs(LightFs):
+    """The state folder goes at the n-th change, and lets go of its name some changes later."""
+
+    def __init__(self, at: int, state: Path, *, later: int) -> None:
+        super().__init__()
+        self.left, self.state, self.later = at, state, later
+
+    def before(self, operation: str, *paths: Path) -> None:
+        if operation in CHANGING:
+            self.left -= 1
+            if self.left == 0 and (self.state / "journal").exists():
+                for path in self.state.iterdir():
+                    if path.name not in {"originals", "lock"}:
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+            elif self.left == -self.later:
+                shutil.rmtree(self.state, ignore_errors=True)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("later", [1, 2, 3])
+def test_a_record_that_goes_piece_by_piece_while_placing_leaves_nothing_of_ours(
+    tmp_path: Path, later: int
+) -> None:
+    for at in range(1, 200):
+        world = create_world(tmp_path / str(at))
+        fs = DyingFolderFs(at, world.target / STATE, later=later)
+        reference = ""
+        try:
+            with placed(partial(do_place, world, None, user=this_process(), fs=fs), signals=False) as session:
+                if fs.left > 0:
+                    break
+            assert session.failure is None, f"before change {at}: {session.left}"
+        except WorkspaceError as error:
+            reference = error.reference
+        assert reference in {"", "placing-failed", "target-changed-since-plan"}, f"before change {at}"
+        assert ours(world) == [], f"before change {at}"
+    assert at > 10
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("listed", [True, False], ids=["registry", "no-registry"])
 @pytest.mark.parametrize("how", VANISHING)

@@ -35,9 +35,9 @@ from scripts.placement.rollback import REAL, leave, undo, undo_held
 from scripts.placement.state import (
     WAIT,
     Held,
+    again_while_going,
     as_memory,
     check_state,
-    has_vanished,
     journal_or_memory,
     load,
     outstanding,
@@ -204,7 +204,9 @@ class _Wish(Struct, frozen=True, kw_only=True):
                 journal, lost = journal_or_memory(layout, fs, memory)
                 if journal is not None and journal.step is JournalStep.COMMITTED and not lost:
                     return self.attach(layout, journal)
-                if journal is None and not _debris(layout, fs):
+                if journal is None and not {*FOLDERS, *FILES}.difference({"lock"}).intersection(
+                    fs.names(layout.state)
+                ):
                     return replace(self.fresh(held), warnings=warnings)
                 if lost:
                     refuse_in_use(layout, remembered_users(registry, layout.target, but=self.placement.user))
@@ -286,20 +288,26 @@ class _Wish(Struct, frozen=True, kw_only=True):
 
     def _roll_back(self, held: Held, error: BaseException, memory: Journal | None) -> None:
         """Undo what was begun; where the record vanished meanwhile, ``memory`` says what that was."""
-        layout, fs, mine = held.layout, self.fs, self.placement
-        if has_vanished(layout, fs, memory):  # with the lock: take the one that is there now
-            with target_lock(layout, fs, create=True) as again:
-                report = undo_held(again or held, fs, memory, lost=True)
-        else:
-            journal, lost = self._begun(layout, memory)
-            report = undo_held(held, fs, journal, lost=lost)
+        layout, mine = held.layout, self.placement
+        report = again_while_going(lambda: self._undo_once(held, memory))
         if not report.complete:
             context = tuple(f"{left.path}: {left.why}" for left in report.kept)
             msg = f"placing in {layout.target} failed, and not everything could be put back: {error}"
-            hint = f'try again: invoke unwrap --target="{layout.target}"; nothing is lost'
+            hint = f'try again: invoke unwrap --target="{layout.target}"'
             raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint) from error
         if mine.registry:
             mine.registry.remove(PLACEMENTS, layout.target)
+
+    def _undo_once(self, held: Held, memory: Journal | None) -> UndoReport:
+        """Undo by the record; where the state folder is gone, by memory, under the lock that is there now."""
+        layout, fs = held.layout, self.fs
+        if fs.look(layout.state) is not None:
+            journal, lost = self._begun(layout, memory)
+            return undo_held(held, fs, journal, lost=lost)
+        if memory is None or not outstanding(layout, fs, memory):
+            return UndoReport(target=layout.target)
+        with target_lock(layout, fs, create=True) as again:
+            return undo_held(again or held, fs, memory, lost=True)
 
     def _begun(self, layout: Layout, memory: Journal | None) -> tuple[Journal | None, bool]:
         """Return what was begun, and whether its record vanished; what this process knows is right."""
@@ -322,11 +330,6 @@ def _failed(layout: Layout, error: OSError) -> TargetError:
         hint = "see who owns the places named above, or copy the program into a folder of your own"
     where = tuple(str(name) for name in (error.filename, error.filename2) if name is not None)
     return TargetError("placing-failed", msg, context=where, hint=f"{hint}; nothing was left behind")
-
-
-def _debris(layout: Layout, fs: Fs) -> bool:
-    """Say whether something of ours lies in the state folder besides the lock."""
-    return bool({*FOLDERS, *FILES}.difference({"lock"}).intersection(fs.names(layout.state)))
 
 
 def _must_be_clean(report: UndoReport) -> None:

@@ -37,11 +37,11 @@ from scripts.placement.plan import Action
 from scripts.placement.state import (
     WAIT,
     Held,
+    again_while_going,
     clear,
     has_vanished,
     journal_or_memory,
     kept_unrecorded,
-    move_out,
     note_undo,
     rebuild,
     recalled,
@@ -49,6 +49,7 @@ from scripts.placement.state import (
     remembered_users,
     strangers,
     target_lock,
+    with_strangers,
 )
 from scripts.staging.state_folder import PLACEMENTS, PlacementRegistry
 
@@ -109,9 +110,21 @@ def leave(
     Without a record even what was placed to ``keep`` is reported, since only the memory can undo it.
     """
     layout = Layout(real_target(target))
+    report = again_while_going(lambda: _leave_once(layout, user, fs, wait=wait, memory=memory, keep=keep))
+    if report is not None:
+        note_undo(registry, report)
+    return report
+
+
+def _leave_once(
+    layout: Layout, user: User, fs: Fs, *, wait: float, memory: Journal | None, keep: bool
+) -> UndoReport | None:
+    """Stop using a placement under the lock that is there now."""
     vanished = has_vanished(layout, fs, memory)
     with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
         if held is None:
+            if has_vanished(layout, fs, memory):  # a moment ago
+                raise FileNotFoundError(layout.state)
             return None
         state.detach(layout, fs, user.name)
         stays = state.kept(layout, fs) or bool(state.live(layout, fs))
@@ -126,7 +139,6 @@ def leave(
                 held.vanish()
         else:
             report = undo_held(held, fs, journal, lost=lost)
-    note_undo(registry, report)
     return report
 
 
@@ -144,7 +156,7 @@ def undo_held(
             journal = rebuild(layout, fs, journal) if lost else journal
             report = replace(Rollback(layout=layout, fs=fs, journal=journal, mode=mode).run(), lost=lost)
         if report.complete and (found := strangers(layout, fs, journal)):
-            report = _with_strangers(report, layout, fs, found, mode)
+            report = with_strangers(report, layout, fs, found, mode)
         if report.complete:
             held_files = clear(layout, fs)
             if not held_files:
@@ -152,16 +164,6 @@ def undo_held(
             elif not report.pending:
                 report = replace(report, pending=held_files)
     return report
-
-
-def _with_strangers(
-    report: UndoReport, layout: Layout, fs: Fs, found: tuple[str, ...], mode: Mode
-) -> UndoReport:
-    """List what is not ours in the state folder, or with both ways out move it beside the program."""
-    if mode is Mode.SAFE:
-        why = "it was not put there by a placement, and is left: move it away, then undo again"
-        return replace(report, kept=tuple(Left(path=path, why=why) for path in found))
-    return replace(report, aside=(*report.aside, *move_out(layout, fs, found)))
 
 
 @contextlib.contextmanager
@@ -172,6 +174,8 @@ def _blocked(layout: Layout) -> Iterator[None]:
     except OSError as error:
         msg = f"{layout.target} cannot be changed: {error.strerror or error}"
         hint = "make the folder writable (is the disk full?), then `invoke unwrap` again; nothing is lost"
+        if isinstance(error, FileNotFoundError):
+            hint = "see what removes files there (a cleaner, an updater), then `invoke unwrap` again"
         raise UndoIncompleteError("undo-blocked", msg, hint=hint) from error
 
 

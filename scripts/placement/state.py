@@ -12,18 +12,18 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
-from scripts.errors import ConflictError, JournalError
+from scripts.errors import ConflictError, JournalError, UndoIncompleteError
 from scripts.osal.file_operations import FileKind, Fs
 from scripts.osal.fs import LockFile
 from scripts.osal.processes import StartTime, User, process_start_time, running
 from scripts.placement import journal as journals
-from scripts.placement.inspect import Left, UndoAction, UndoReport, is_ours, judge, look_at, stored_in
+from scripts.placement.inspect import Left, Mode, UndoAction, UndoReport, is_ours, judge, look_at, stored_in
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import FILES, FOLDERS, STATE, Layout, numbered
 from scripts.placement.plan import Action
@@ -119,6 +119,33 @@ def move_out(layout: Layout, fs: Fs, names: tuple[str, ...]) -> tuple[str, ...]:
             break
         moved.append(new)
     return tuple(moved)
+
+
+T = TypeVar("T")
+#: Seconds between tries where the state folder goes just while it is read or written.
+GOING: Final = (0.05, 0.2, 0.5, 1.0)
+
+
+def again_while_going(act: Callable[[], T]) -> T:
+    """Act, and again where a cleaner takes the state folder in between: then the memory decides."""
+    for pause in GOING:
+        try:
+            return act()
+        except (FileNotFoundError, UndoIncompleteError) as error:
+            if not isinstance(error.__cause__ or error, FileNotFoundError):
+                raise
+            time.sleep(pause)
+    return act()
+
+
+def with_strangers(
+    report: UndoReport, layout: Layout, fs: Fs, found: tuple[str, ...], mode: Mode
+) -> UndoReport:
+    """List what is not ours in the state folder, or with both ways out move it beside the program."""
+    if mode is Mode.SAFE:
+        why = "it was not put there by a placement, and is left: move it away, then undo again"
+        return replace(report, kept=tuple(Left(path=path, why=why) for path in found))
+    return replace(report, aside=(*report.aside, *move_out(layout, fs, found)))
 
 
 def clear(layout: Layout, fs: Fs) -> tuple[str, ...]:
