@@ -25,6 +25,7 @@ HOLDING = Path(__file__).with_name("holding.py")
 #: The variable by which a process that we started is known, whatever its parent is now.
 TAG = "INTERRUPTED_STEP"
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
+EVERY = [*SIGNALS, *([signal.SIGQUIT] if hasattr(signal, "SIGQUIT") else [])]
 #: A compiler that answers, and whose own helper never ends: as `cc` and its `cc1`.
 COMPILER = """#!/bin/sh
 case " $*" in
@@ -153,7 +154,7 @@ def assert_one_sentence(said: str, number: int) -> None:
     """It ends with the sentence, and there is no traceback."""
     assert "Traceback" not in said
     assert "Exception ignored" not in said
-    begin = "Interrupted" if number == signal.SIGINT else "Ended by SIGTERM"
+    begin = "Interrupted" if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}"
     assert said.rstrip().splitlines()[-1].startswith(begin), said
     assert said.count(begin) == 1
 
@@ -220,7 +221,7 @@ def test_a_failed_compilation_ends_the_others(checkout: Checkout, tmp_path: Path
     assert tagged(tag) == []
 
 
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
+@pytest.mark.parametrize("number", EVERY, ids=lambda n: n.name)
 def test_installers_end_with_us(tmp_path: Path, tag: str, number: int) -> None:
     clone = Clone(tmp_path)
     begun = tmp_path / "begun"
