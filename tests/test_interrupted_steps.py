@@ -192,6 +192,25 @@ def test_a_signal_ends_the_step(ready: Checkout, tmp_path: Path, tag: str, name:
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    ("words", "hold"),
+    [
+        (("status",), "scripts.cli.views.status:show_status"),
+        (("wrap", "--exe=true"), "scripts.cli.views.wrap:show_wrap"),
+    ],
+    ids=["status", "wrap"],
+)
+def test_a_signal_while_the_result_is_shown_says_that_the_task_was_done(
+    ready: Checkout, tmp_path: Path, words: tuple[str, ...], hold: str, number: int
+) -> None:
+    marker = tmp_path / "reached"
+    line = [sys.executable, str(HOLDING), str(ready.root), str(marker), hold, *words]
+    said = interrupted(line, ready.environ, number, marker.exists, ready.root)
+    assert_one_sentence(said, number)
+    assert said.endswith("; the task itself was done, its result may not have been shown whole.\n")
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
 def test_compilers_end_with_us(checkout: Checkout, tmp_path: Path, tag: str, number: int) -> None:
     compiler = tmp_path / "slow cc"
     compiler.write_text(COMPILER, encoding="utf-8")
