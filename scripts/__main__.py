@@ -14,7 +14,9 @@ import sys
 
 #: The signals that ask a process to end.
 ENDING = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    if hasattr(signal, name)
 ]
 #: How the line was typed, without the task: what is shown can then be pasted. Kept over a hand-over.
 TYPED = "CUDA_AMD_TYPED"
@@ -203,8 +205,10 @@ def hand_over(arguments: list[str]) -> int:
         # A signal in the first moments of the next process waits until that can answer with a sentence.
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         os.execve(command[0], command, environ)  # noqa: S606 - our own interpreter, no shell
-    # Ctrl-C reaches the child as well, since it shares our console: it decides, we wait.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and Ctrl-Break reach the child as well, since it shares our console: it decides, we wait.
+    for name in ("SIGINT", "SIGBREAK"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     code = subprocess.call(command, env=environ)
     return code - 2**32 if code >= 2**31 else code
 
@@ -239,7 +243,7 @@ def passing_signals_on(command: list[str]) -> int:
 
     def pass_on(number: int, _frame: object) -> None:
         received.append(number)
-        if number != signal.SIGINT or not terminal_is_ours():  # a terminal gives Ctrl-C to both
+        if not reaches_both(number):
             process.send_signal(number)
 
     with answered_by(pass_on):
@@ -247,13 +251,23 @@ def passing_signals_on(command: list[str]) -> int:
     return 128 + received[0] if received else code
 
 
+def reaches_both(number: int) -> bool:
+    """Whether a signal is given to the programs that we have started as well.
+
+    A Windows console gives Ctrl-C and Ctrl-Break to all of its processes, a terminal what is typed to those
+    in its foreground.
+    """
+    typed = [getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name)]
+    return sys.platform == "win32" or (number in typed and terminal_is_ours())
+
+
 def terminal_is_ours() -> bool:
     """Whether we stand in the foreground of a terminal."""
     try:
         with open("/dev/tty", "rb", buffering=0) as terminal:  # noqa: PTH123 - as quick as can be
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except (OSError, AttributeError):  # Windows gives Ctrl-C to every process of a console
-        return sys.platform == "win32"
+    except OSError:
+        return False
 
 
 def last_time(took: Path) -> str:

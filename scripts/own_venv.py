@@ -26,6 +26,7 @@ from scripts.__main__ import (
     TESTS,
     VENV,
     Packages,
+    answered_by,
     inside_own_venv,
     say,
     venv_python,
@@ -36,11 +37,24 @@ UNFINISHED = "unfinished\n"
 PIP_NEEDED = (22, 3)
 
 
-def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - those of Popen
-    """Start a program of ours with all that it starts in a group that ``end`` can end."""
+def start(
+    command: list[str],
+    started: list[subprocess.Popen[bytes]],
+    **options: Any,  # noqa: ANN401 - those of Popen
+) -> subprocess.Popen[bytes]:
+    """Start a program of ours with all that it starts in a group that ``end`` can end.
+
+    A signal that comes meanwhile waits until ``started`` holds the program, so that it ends that, too.
+    """
     if sys.platform != "win32":
         options["start_new_session"] = True
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+    noted: list[int] = []
+    with answered_by(lambda number, _frame: noted.append(number)):
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+        started.append(process)
+    if noted:
+        signal.raise_signal(noted[0])
+    return process
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -55,23 +69,25 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End a program when the block is left by a signal or a failure."""
+def ended_with_us() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Yield the list for ``start``; what it holds is ended when a signal or a failure ends the block."""
+    started: list[subprocess.Popen[bytes]] = []
     try:
-        yield
+        yield started
     except BaseException:
-        end(process)
+        for process in started:
+            end(process)
         raise
     finally:
-        if process.stdout is not None:
-            process.stdout.close()
+        for process in started:
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def call(command: list[str], **options: Any) -> int:  # noqa: ANN401 - those of Popen
     """Run a program of ours to its end; whatever stops us ends it."""
-    process = start(command, **options)
-    with ended_with_us(process):
-        return process.wait()
+    with ended_with_us() as started:
+        return start(command, started, **options).wait()
 
 
 @contextlib.contextmanager
@@ -244,8 +260,8 @@ def watched(command: list[str], packages: Packages) -> tuple[int, str]:
     """Run an installer and show on a terminal what it is at; return its exit code and what it printed."""
     animate = sys.stderr.isatty()
     total, seen, lines = packages.count(), 0, []
-    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    with ended_with_us(process):
+    with ended_with_us() as started:
+        process = start(command, started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for raw in process.stdout or ():
             line = raw.decode("utf-8", "replace").rstrip()
             lines.append(line)

@@ -15,6 +15,7 @@ import time
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -338,6 +339,65 @@ def test_ctrl_c_while_installing_ends_in_one_sentence(clone: Clone, tmp_path: Pa
     assert said.splitlines()[-1] == "Interrupted: .venv is not finished, and the next run starts it over."
     assert "Traceback" not in said
     assert answer(clone.run())["value"] == "first"
+
+
+@pytest.mark.posix_only
+def test_a_signal_while_an_installer_is_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[subprocess.Popen[bytes]] = []
+
+    def begin(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        made.append(subprocess.Popen(*words, **options))
+        signal.raise_signal(signal.SIGTERM)
+        return made[0]
+
+    stand_in = SimpleNamespace(Popen=begin, DEVNULL=subprocess.DEVNULL)
+    monkeypatch.setattr(own_venv, "subprocess", stand_in)
+    try:
+        with pytest.raises(front_door.Stopped), front_door.stoppable():
+            own_venv.call(["sleep", "60"])
+        assert [process.returncode for process in made] == [-signal.SIGKILL]
+    finally:
+        made[0].kill()
+        made[0].wait()
+
+
+@pytest.mark.parametrize(("platform", "passed"), [("linux", [signal.SIGTERM]), ("win32", [])])
+def test_a_signal_is_passed_on_unless_a_console_gives_it_to_both(
+    platform: str, passed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got: list[int] = []
+
+    def wait() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 1
+
+    process = SimpleNamespace(send_signal=got.append, wait=wait)
+    monkeypatch.setattr(front_door, "subprocess", SimpleNamespace(Popen=lambda *_words, **_options: process))
+    monkeypatch.setattr(sys, "platform", platform)
+    assert front_door.passing_signals_on(["pytest"]) == 128 + signal.SIGTERM
+    assert got == passed
+
+
+def test_on_windows_the_next_interpreter_decides_what_ctrl_break_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    number = getattr(signal, "SIGBREAK", None) or signal.SIGUSR1
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, number)}
+    during: list[object] = []
+
+    def call(*_words: object, **_options: object) -> int:
+        during.extend(signal.getsignal(each) for each in before)
+        return 5
+
+    monkeypatch.setattr(signal, "SIGBREAK", number, raising=False)
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(front_door, "subprocess", SimpleNamespace(call=call))
+    try:
+        assert front_door.hand_over(["status"]) == 5
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert during == [signal.SIG_IGN, signal.SIG_IGN]
 
 
 @pytest.mark.proof

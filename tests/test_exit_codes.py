@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.checkout import ROOT, Checkout, make_checkout
 from tests.small_stack import make_zip, small_stack
+from tests.test_interrupted_steps import TAG, assert_one_sentence, interrupted, tagged
 
 pytestmark = pytest.mark.proof
 
@@ -256,16 +256,32 @@ def _(checkout: Checkout, _folder: Path) -> int:
 
 
 def ended_by(number: int, checkout: Checkout) -> int:
+    """Send a signal when the program that the task runs hangs; what stood before is kept, no process is."""
     checkout.json("setup")
-    env = checkout.environ | {"CUDA_AMD_CPU_FAULT": "hang"}
+    before = checkout.json("status")["active"]
+    tag = str(number) + str(checkout.root)
+    env = checkout.environ | {"CUDA_AMD_CPU_FAULT": "hang", TAG: tag}
     command = [sys.executable, str(checkout.front_door()), "run", "--size=64"]
-    with subprocess.Popen(
-        command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    ) as run:
-        time.sleep(3)
-        os.killpg(run.pid, number)
-        run.communicate(timeout=60)
-        return run.returncode
+    runtime = str(checkout.cache / "runtimes-v1" / before["digest"])
+
+    def hangs() -> bool:
+        return any(runtime in mapped_by(pid) for pid in tagged(tag))
+
+    said = interrupted(command, env, number, hangs, checkout.root)
+    assert_one_sentence(said, number)
+    assert "; what was finished is kept, " in said, "the task was at work"
+    assert tagged(tag) == []
+    assert checkout.json("status")["active"] == before
+    checkout.json("run", "--size=64")
+    return 128 + number
+
+
+def mapped_by(pid: int) -> str:
+    """Name the files that a process has in memory; nothing where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def program_in(folder: Path) -> Path:

@@ -25,6 +25,7 @@ HOLDING = Path(__file__).with_name("holding.py")
 #: The variable by which a process that we started is known, whatever its parent is now.
 TAG = "INTERRUPTED_STEP"
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
+EVERY = [*SIGNALS, *([signal.SIGQUIT] if hasattr(signal, "SIGQUIT") else [])]
 #: A compiler that answers, and whose own helper never ends: as `cc` and its `cc1`.
 COMPILER = """#!/bin/sh
 case " $*" in
@@ -153,7 +154,7 @@ def assert_one_sentence(said: str, number: int) -> None:
     """It ends with the sentence, and there is no traceback."""
     assert "Traceback" not in said
     assert "Exception ignored" not in said
-    begin = "Interrupted" if number == signal.SIGINT else "Ended by SIGTERM"
+    begin = "Interrupted" if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}"
     assert said.rstrip().splitlines()[-1].startswith(begin), said
     assert said.count(begin) == 1
 
@@ -191,6 +192,25 @@ def test_a_signal_ends_the_step(ready: Checkout, tmp_path: Path, tag: str, name:
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    ("words", "hold"),
+    [
+        (("status",), "scripts.cli.views.status:show_status"),
+        (("wrap", "--exe=true"), "scripts.cli.views.wrap:show_wrap"),
+    ],
+    ids=["status", "wrap"],
+)
+def test_a_signal_while_the_result_is_shown_says_that_the_task_was_done(
+    ready: Checkout, tmp_path: Path, words: tuple[str, ...], hold: str, number: int
+) -> None:
+    marker = tmp_path / "reached"
+    line = [sys.executable, str(HOLDING), str(ready.root), str(marker), hold, *words]
+    said = interrupted(line, ready.environ, number, marker.exists, ready.root)
+    assert_one_sentence(said, number)
+    assert said.endswith("; the task itself was done, its result may not have been shown whole.\n")
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
 def test_compilers_end_with_us(checkout: Checkout, tmp_path: Path, tag: str, number: int) -> None:
     compiler = tmp_path / "slow cc"
     compiler.write_text(COMPILER, encoding="utf-8")
@@ -220,7 +240,7 @@ def test_a_failed_compilation_ends_the_others(checkout: Checkout, tmp_path: Path
     assert tagged(tag) == []
 
 
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
+@pytest.mark.parametrize("number", EVERY, ids=lambda n: n.name)
 def test_installers_end_with_us(tmp_path: Path, tag: str, number: int) -> None:
     clone = Clone(tmp_path)
     begun = tmp_path / "begun"

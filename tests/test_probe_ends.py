@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -45,6 +48,12 @@ for _ in range(600):
         right()
         break
     time.sleep(0.1)
+"""
+#: Answers only after a while, and leaves a file when it was not ended before.
+SLOW = """
+open(os.path.join({0!r}, sys.argv[1] + ".begun"), "w").close()
+time.sleep(30)
+open(os.path.join({0!r}, sys.argv[1] + ".finished"), "w").close()
 """
 BOX = """
 import ctypes
@@ -112,6 +121,26 @@ def test_probes_run_at_once_where_they_share_no_gpu(
     stand_in.write_text(BEGIN + TOGETHER.format(str(running)), encoding="utf-8")
     result = task.probe(place, only="memory-copy,memory-set", timeout="120")
     assert result.score.passed == 2
+
+
+@pytest.mark.posix_only
+def test_a_signal_ends_all_probes_that_run_at_once(
+    place: Workspace, stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_threads", lambda _kind: 2)
+    running = stand_in.with_name("running")
+    running.mkdir()
+    stand_in.write_text(BEGIN + SLOW.format(str(running)), encoding="utf-8")
+
+    def interrupt() -> None:
+        while len(list(running.glob("*.begun"))) < 2:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        task.probe(place, only="memory-copy,memory-set,memory-pool", timeout="120", fresh=True)
+    assert sorted(path.name for path in running.iterdir()) == ["memory-copy.begun", "memory-set.begun"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in StackKind if kind is not StackKind.REFERENCE])

@@ -31,7 +31,7 @@ from scripts.evidence.merging import PROBES
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import torch_policies
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.osal.fs import parallel_map, read_bounded, write_atomic
+from scripts.osal.fs import read_bounded, stoppable_map, write_atomic
 from scripts.osal.paths import user_path
 from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
@@ -231,12 +231,9 @@ class ProbeRun:
                     self._tell(made[-1])
                     show(matrices.rows_of(whole, box[0].results))
 
-            try:
-                parallel_map(one, together, threads=threads)
-                parallel_map(one, apart, threads=1)
-            except BaseException:
-                self._stop.set()  # no probe of another thread outlives a signal
-                raise
+            # No probe of another thread outlives a signal.
+            stoppable_map(one, together, threads=threads, stop=self._stop)
+            stoppable_map(one, apart, threads=1, stop=self._stop)
         return box[0]
 
     def _save(self, matrix: ProbeMatrix) -> None:

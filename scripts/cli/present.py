@@ -34,6 +34,10 @@ _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 #: Windows says these in numbers of its own: disk full, and two ways to say denied.
 _WINDOWS: Final = {112: errno.ENOSPC, 5: errno.EACCES, 19: errno.EROFS}
 
+#: What a signal leaves behind that comes during a task, or after it.
+_KEPT: Final = "what was finished is kept, what was half done is resumed or cleaned up"
+_DONE: Final = "the task itself was done, its result may not have been shown whole"
+
 
 def perform(call: Call) -> int:
     """Perform a line: run its use case, show the result, return the exit code.
@@ -73,9 +77,14 @@ def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
         return not_started_code(error)
     except (KeyboardInterrupt, EndedBySignal) as stopped:
         return _stopped(stopped, out, "the program was not started, and nothing is left beside it")
-    _show(call.verb, result, out, as_json=call.as_json)
-    if result.exit_code:
-        _advise(ws, WRAP, result, out, log=str(call.options.get("log") or ""))
+    try:
+        with DeferredSignals() as shield:
+            shield.lower()
+            _show(call.verb, result, out, as_json=call.as_json)
+            if result.exit_code:
+                _advise(ws, WRAP, result, out, log=str(call.options.get("log") or ""))
+    except (KeyboardInterrupt, EndedBySignal) as stopped:
+        return _stopped(stopped, out, _DONE)
     return leave(result)
 
 
@@ -117,11 +126,27 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 def _perform(call: Call, ws: Workspace, out: Out) -> int:
     """Run a use case and show its result."""
-    function = use_case(call.verb)
+    what = _KEPT
     try:
         with DeferredSignals() as shield:
             shield.lower()  # from here on a signal stops the work; what tidies up is not interrupted
-            result: Result = function(ws, **call.options)
+            result = _result(call, ws, out)
+            if isinstance(result, int):
+                return result
+            what = _DONE
+            written = _show(call.verb, result, out, as_json=call.as_json)
+            if result.exit_code:
+                _advise(ws, call.verb.name, result, out)
+    except (KeyboardInterrupt, EndedBySignal) as stopped:
+        return _stopped(stopped, out, what)
+    return int(result.exit_code) or int(ExitCode.OK if written else ExitCode.HOST)
+
+
+def _result(call: Call, ws: Workspace, out: Out) -> Result | int:
+    """Run a use case; where it fails, show why and return the exit code."""
+    function = use_case(call.verb)
+    try:
+        result: Result = function(ws, **call.options)
     except WorkspaceError as error:
         show_error(error, out, as_json=call.as_json)
         _advise(ws, call.verb.name, error, out)
@@ -132,18 +157,12 @@ def _perform(call: Call, ws: Workspace, out: Out) -> int:
             raise
         show_error(refused, out, as_json=call.as_json)
         return int(refused.code)
-    except (KeyboardInterrupt, EndedBySignal) as stopped:
-        return _stopped(
-            stopped, out, "what was finished is kept, what was half done is resumed or cleaned up"
-        )
-    written = _show(call.verb, result, out, as_json=call.as_json)
-    if result.exit_code:
-        _advise(ws, call.verb.name, result, out)
-    return int(result.exit_code) or int(ExitCode.OK if written else ExitCode.HOST)
+    return result
 
 
 def _stopped(signal: KeyboardInterrupt | EndedBySignal, out: Out, what: str) -> int:
     """Say that a signal has stopped the work; return the exit code that a shell gives for it."""
+    discard_stdout()  # nothing more waits for its reader, who may be the reason
     if isinstance(signal, EndedBySignal):
         out.note(f"Ended by {signal.name}; {what}.")
         return 128 + signal.number

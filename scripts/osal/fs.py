@@ -9,12 +9,17 @@ import os
 import shutil
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from scripts.osal.signals import DeferredSignals
+
+#: Seconds between two looks for a signal.
+_LOOK: Final = 0.1
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
 
@@ -410,3 +415,30 @@ def parallel_map(work: Callable[[Item], Answer], items: Iterable[Item], *, threa
         return list(pool.map(work, items))
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def stoppable_map(
+    work: Callable[[Item], Answer], items: Iterable[Item], *, threads: int, stop: threading.Event
+) -> list[Answer]:
+    """Return what ``parallel_map`` returns; a signal or an exception sets ``stop``, which is to end the work.
+
+    A signal is noted and looked for: one that were raised inside the pool could leave its locks held. With
+    one thread the work is in this one, where a signal reaches it.
+    """
+    if threads <= 1:
+        return list(map(work, items))
+    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait  # noqa: PLC0415 - as above
+
+    with DeferredSignals() as shield, ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        left = set(futures)
+        try:
+            while left and shield.noted is None:
+                done, left = wait(left, timeout=_LOOK, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+        finally:
+            if left:
+                stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+    return [future.result() for future in futures]
