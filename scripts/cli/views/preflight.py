@@ -287,7 +287,7 @@ def _instead(result: PreflightResult, system: str) -> str:
     better = next((other for other in result.better if other.verdict is not Verdict.REFUSES), None)
     if better is not None:
         return f"{there}try the other stack: invoke setup --stack={better.stack}"
-    if system and result.stack.os == result.system:
+    if system == SYSTEMS["pe"].title() and result.stack.os == result.system:
         return f"start it on {system}, with a stack for that system"
     if result.judged.reasons[0].then:
         return result.judged.reasons[0].then
