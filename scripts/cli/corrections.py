@@ -10,10 +10,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-DASHES: Final = "--"
-#: What editors and phones make of `--`.
-TYPOGRAPHIC: Final = frozenset({"\u2013", "\u2014"})
-EQUALS: Final = "="
+from scripts.cli.parse import DASHES, EQUALS, TYPOGRAPHIC
+
 EXE: Final = "--exe"
 #: Other names for the program to start.
 _PROGRAM: Final = frozenset(

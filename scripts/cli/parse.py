@@ -11,21 +11,12 @@ form that was typed (``as_typed``): whoever typed ``python3 -m scripts`` may not
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from scripts.cli.corrections import (
-    DASHES,
-    EQUALS,
-    TYPOGRAPHIC,
-    close,
-    option_meant,
-    with_option,
-    with_path,
-    without_slip,
-)
 from scripts.cli.options import Option, Verb
 from scripts.cli.verbs import TEST, VERBS, WRAP
 from scripts.errors import ExitCode, UsageError, WorkspaceError
@@ -49,6 +40,10 @@ _VERSION: Final = frozenset({"--version", "-V"})
 WRITTEN: Final = "invoke"
 #: One entry: the form of this process.
 _FORM: Final = [WRITTEN]
+DASHES: Final = "--"
+#: What editors and phones make of `--`.
+TYPOGRAPHIC: Final = frozenset({"\u2013", "\u2014"})
+EQUALS: Final = "="
 _SEE_ALL: Final = "see all tasks: invoke --list"
 
 
@@ -222,7 +217,7 @@ class _Reader:
             raise self._refused(msg, f"name the program by its option: {line}", stray=True)
         if self._is_slip(at + 1):
             raise self._slip(at + 1)
-        if whole := self._line_that_reads(with_path(self.words, at + 1, word)):
+        if rest and not os.path.lexists(word) and (whole := self._undivided(at + 1, word)):
             msg = f"{word!r} does not exist, and the path that goes on behind its blank does"
             raise self._refused(msg, f"quote the path: {whole}", stray=True)
         return rest
@@ -256,7 +251,7 @@ class _Reader:
         msg = f"unexpected argument {word!r}"
         exe = str(self.found.get("exe", ""))
         divided = exe and self.words[at - 1] in {exe, f"--exe={exe}"}
-        if divided and (whole := self._line_that_reads(with_path(self.words, at, exe))):
+        if divided and (whole := self._undivided(at, exe)):
             return self._refused(msg, f"quote the path: {whole}", stray=True)
         if self.verb.name == WRAP:
             return self._refused(msg, self._ask_for_dashes(at), stray=True)
@@ -266,6 +261,12 @@ class _Reader:
             else f"see the options: invoke --help {self.verb.name}"
         )
         return self._refused(f"{msg}: one task at a time", other, stray=True)
+
+    def _undivided(self, at: int, value: str) -> str:
+        """Return the line with the path that its blanks divided before ``at``; empty where there is none."""
+        from scripts.cli.corrections import with_path  # noqa: PLC0415 - most lines name what is there
+
+        return self._line_that_reads(with_path(self.words, at, value))
 
     def _name_option(self, at: int) -> str:
         """Say where the words at ``at`` belong: to the value before them, or to ``--stack``."""
@@ -285,6 +286,8 @@ class _Reader:
 
     def _ask_for_dashes(self, at: int) -> str:
         """Return the line that was probably meant, to be pasted."""
+        from scripts.cli.corrections import option_meant, with_option  # noqa: PLC0415 - only for a refusal
+
         before, behind = self.words[:at], self.words[at:]
         known = [name for name, option in self.known.items() if option.parameter not in self.found]
         alike = "" if behind[0] in _HELP else option_meant(behind[0], known) if behind[0][0] == "-" else ""
@@ -306,6 +309,8 @@ class _Reader:
 
     def _slip(self, at: int) -> LineError:
         """Refuse a word that is no word of a line, and propose the line without it."""
+        from scripts.cli.corrections import without_slip  # noqa: PLC0415 - only for a refusal
+
         word = self.words[at]
         msg = "a lone = is no argument" if word == EQUALS else f"a lone {word} is no argument, and not `--`"
         line = self._line_that_reads(without_slip(self.words, at, list(self.known)))
@@ -353,6 +358,8 @@ def _is_invokes(option: str) -> bool:
 
 def _alike(word: str, known: Sequence[str], otherwise: str) -> str:
     """Say what was probably meant."""
+    from scripts.cli.corrections import close  # noqa: PLC0415 - only for a refusal
+
     alike = close(word, known)
     return f"did you mean {alike}? {otherwise[0].upper()}{otherwise[1:]}" if alike else otherwise
 
