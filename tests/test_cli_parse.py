@@ -71,8 +71,14 @@ def test_what_follows_the_dashes_is_untouched(words: list[str]) -> None:
 
 @given(st.lists(WORDS, max_size=6))
 def test_what_follows_a_program_is_untouched(words: list[str]) -> None:
-    """As with ``uv run``; only a ``--`` right behind the program could belong to either."""
+    """As with ``uv run``; only a ``--`` right behind the program could belong to either.
+
+    A lone typographic dash or ``=`` right behind it is a slip: ``tests/test_cli_corrections.py``.
+    """
     line = ["wrap", "--stack=s", "./program", *words]
+    if words[:1] in (["="], ["\u2013"], ["\u2014"]):
+        assert "is no argument" in refused(line).error.message
+        return
     if words[:1] == ["--"]:
         assert "--exe=./program" in refused(line).error.hint
         return

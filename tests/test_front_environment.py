@@ -41,7 +41,7 @@ def test_every_task_works_where_only_invoke_is_installed(tmp_path: Path) -> None
         shutil.copytree(folder, few / folder.name)
     shutil.copy(CHECKOUT / "tasks.py", clone.root)
     shutil.copy(CHECKOUT / "scripts" / "errors.py", clone.root / "scripts")
-    for name in ("parse.py", "console.py", "help.py", "tables.py"):
+    for name in ("parse.py", "corrections.py", "console.py", "help.py", "tables.py"):
         shutil.copy(CHECKOUT / "scripts" / "cli" / name, clone.root / "scripts" / "cli")
     (clone.root / "scripts" / "cli" / "present.py").write_text(PERFORMED, encoding="utf-8")
 

@@ -20,7 +20,7 @@ from scripts.osal.fs import read_bounded
 from scripts.placement.layout import fold
 from scripts.placement.place import Placement as Placing
 from scripts.placement.place import Session, explain, place, placed
-from scripts.placement.plan import Deed, PlacementItem, PlacementPlan
+from scripts.placement.plan import Deed, PlacementItem, PlacementPlan, another_way
 from scripts.placement.status import PlacementStatus, placements
 from scripts.preflight.loading import Place, Places
 from scripts.serialize import JsonRecord
@@ -93,7 +93,7 @@ class BesidePlacer:
         chosen = choose(staged, program, places)
         if not chosen.items:
             msg = f"{staged.stack.id} has no library that {program.name} would load from its folder"
-            hint = "use another way: see `invoke wrap --explain`"
+            hint = another_way(program)
             raise TargetError("nothing-to-place", msg, context=chosen.notes, hint=hint)
         return chosen
 

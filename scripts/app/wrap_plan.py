@@ -47,7 +47,15 @@ from scripts.launch.injection import (
     refuse_store_app,
 )
 from scripts.launch.profiles import TORCH_REPORT
-from scripts.launch.program import find_program, parse_settings, parse_timeout
+from scripts.launch.program import (
+    find_program,
+    interpreter_line,
+    parse_settings,
+    parse_timeout,
+    refuse_foreign,
+    refuse_script,
+    unstartable_script,
+)
 from scripts.model import StackKind
 from scripts.osal.fs import read_bounded
 from scripts.osal.paths import current_folder, user_path
@@ -238,6 +246,11 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
     """Read the words and look for the program."""
     here = current_folder()
     program = named_program(ws, request.exe)
+    refuse_foreign(program, platform=ws.platform)
+    if unstartable_script(program, platform=ws.platform):
+        args, options = _arguments(here, request), _options_again(request)
+        line = interpreter_line(program, args, options, platform=ws.platform)
+        refuse_script(program, line, platform=ws.platform)
     if ws.platform == "win32":
         refuse_unstartable(program)
         refuse_store_app(PureWindowsPath(program), size=program.stat().st_size)
@@ -250,6 +263,13 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
         cwd=user_path(request.cwd, "--cwd") if request.cwd else here,
         log=_log_to(user_path(request.log, "--log")) if request.log else None,
     )
+
+
+def _options_again(request: WrapRequest) -> tuple[str, ...]:
+    """Return the options that a line proposed instead has to keep."""
+    named = {"stack": request.stack, "via": "" if request.via == AUTO else request.via, "cwd": request.cwd}
+    given = tuple(f"--{name}={value}" for name, value in named.items() if value)
+    return (*given, *(f"--set={setting}" for setting in request.settings))
 
 
 #: Bytes of a file with arguments: more than any system hands to a program.

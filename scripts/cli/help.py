@@ -11,7 +11,7 @@ from typing import Final
 from scripts import __version__
 from scripts.cli.console import patient, ready_streams
 from scripts.cli.options import Option, Verb
-from scripts.cli.parse import Show, as_typed, form
+from scripts.cli.parse import WRITTEN, Show, as_typed, form
 from scripts.cli.tables import terminal_width
 from scripts.cli.verbs import VERBS
 
@@ -43,7 +43,9 @@ def list_text(topic: str = "") -> str:
         lines += ["", f"{group[0].upper()}{group[1:]}:"]
         for verb in members:
             lines += _hanging(f"  {verb.name}", as_typed(verb.summary), column)
-    lines += ["", f"One of them with its options: {form()} --help TASK", _WHERE]
+    lines += ["", f"One of them with its options: {form()} --help TASK"]
+    if form() == WRITTEN:
+        lines.append(_WHERE)
     return "\n".join(_wrapped(lines)) + "\n"
 
 

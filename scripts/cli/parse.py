@@ -11,9 +11,10 @@ form that was typed (``as_typed``): whoever typed ``python3 -m scripts`` may not
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scripts.cli.options import Option, Verb
@@ -39,7 +40,10 @@ _VERSION: Final = frozenset({"--version", "-V"})
 WRITTEN: Final = "invoke"
 #: One entry: the form of this process.
 _FORM: Final = [WRITTEN]
-_DASHES: Final = "--"
+DASHES: Final = "--"
+#: What editors and phones make of `--`.
+TYPOGRAPHIC: Final = frozenset({"\u2013", "\u2014"})
+EQUALS: Final = "="
 _SEE_ALL: Final = "see all tasks: invoke --list"
 
 
@@ -123,7 +127,7 @@ def _refuse_before(words: Sequence[str]) -> LineError:
     """Refuse an option that stands before the task."""
     option = words[0].partition("=")[0]
     task = next((word for word in words if word in VERBS), "")
-    if option in INVOKES:
+    if _is_invokes(option):
         msg = f"{option} is an option of Invoke itself, and this workspace obeys none of them"
         return _unreadable(words, msg, f"leave it out: invoke {task or '--list'}")
     hint = f"name the task first: invoke {task} {words[0]}" if task else "name a task: invoke --list"
@@ -133,19 +137,22 @@ def _refuse_before(words: Sequence[str]) -> LineError:
 class _Reader:
     """Reads what stands behind one verb."""
 
-    def __init__(self, verb: Verb, words: Sequence[str]) -> None:
+    def __init__(self, verb: Verb, words: Sequence[str], *, advises: bool = True) -> None:
         self.verb = verb
         self.words = list(words)
         self.known = {f"--{option.name}": option for option in verb.options}
         self.found: dict[str, object] = {}
+        self.advises = advises
 
     def read(self) -> Call:
         """Read all of it."""
         at, arguments = 0, None
         while at < len(self.words) and arguments is None:
             word = self.words[at]
-            if word == _DASHES:
+            if word == DASHES:
                 arguments = self._behind_dashes(at)
+            elif self._is_slip(at):
+                raise self._slip(at)
             elif word.startswith("-") and word != "-":
                 at = self._option(at)
             else:
@@ -168,6 +175,8 @@ class _Reader:
             return at + 1
         if not equals:
             at += 1
+            if self._is_slip(at):
+                raise self._slip(at)
             value = self.words[at] if at < len(self.words) else ""
             if value.startswith("-") and value != "-":
                 value = ""
@@ -202,10 +211,15 @@ class _Reader:
         self.found[option.parameter] = word
         if not self.verb.rest:
             return None
-        if rest[:1] == [_DASHES]:
+        if rest[:1] == [DASHES]:
             msg = f"it is unclear whether the `--` behind {word!r} belongs to the program"
             line = typed(self.verb.name, *self.words[:at], f"--{option.name}={word}", *rest)
             raise self._refused(msg, f"name the program by its option: {line}", stray=True)
+        if self._is_slip(at + 1):
+            raise self._slip(at + 1)
+        if rest and not os.path.lexists(word) and (whole := self._undivided(at + 1, word)):
+            msg = f"{word!r} does not exist, and the path that goes on behind its blank does"
+            raise self._refused(msg, f"quote the path: {whole}", stray=True)
         return rest
 
     def _behind_dashes(self, at: int) -> list[str]:
@@ -221,40 +235,100 @@ class _Reader:
     def _unknown(self, at: int) -> LineError:
         """Refuse an option that the verb does not have."""
         name = self.words[at].partition("=")[0]
-        whose = "an option of Invoke itself" if name in INVOKES else f"no option of {self.verb.name}"
+        whose = "an option of Invoke itself" if _is_invokes(name) else f"no option of {self.verb.name}"
         if self.verb.name == WRAP:
-            return self._refused(f"{name} is {whose}", self._ask_for_dashes(at))
+            alone = f"{name} is read only by itself: `{typed(WRAP, name)}` shows the help of wrap"
+            msg = alone if name in _HELP else f"{name} is {whose}"
+            return self._refused(msg, self._ask_for_dashes(at))
         options = f"see the options: invoke --help {self.verb.name}"
-        if name in INVOKES:
+        if _is_invokes(name):
             msg = f"{name} is an option of Invoke itself, and this workspace obeys none of them"
             return self._refused(msg, f"leave it out; {options}")
         return self._refused(f"{name} is {whose}", _alike(name, list(self.known), options))
 
     def _stray(self, at: int) -> LineError:
         word = self.words[at]
+        msg = f"unexpected argument {word!r}"
+        exe = str(self.found.get("exe", ""))
+        divided = exe and self.words[at - 1] in {exe, f"--exe={exe}"}
+        if divided and (whole := self._undivided(at, exe)):
+            return self._refused(msg, f"quote the path: {whole}", stray=True)
         if self.verb.name == WRAP:
-            return self._refused(f"unexpected argument {word!r}", self._ask_for_dashes(at), stray=True)
-        other = (
+            return self._refused(msg, self._ask_for_dashes(at), stray=True)
+        other = self._name_option(at) or (
             f"run it by itself: invoke {word}"
             if word in VERBS
             else f"see the options: invoke --help {self.verb.name}"
         )
-        return self._refused(f"unexpected argument {word!r}: one task at a time", other, stray=True)
+        return self._refused(f"{msg}: one task at a time", other, stray=True)
+
+    def _undivided(self, at: int, value: str) -> str:
+        """Return the line with the path that its blanks divided before ``at``; empty where there is none."""
+        from scripts.cli.corrections import with_path  # noqa: PLC0415 - most lines name what is there
+
+        return self._line_that_reads(with_path(self.words, at, value))
+
+    def _name_option(self, at: int) -> str:
+        """Say where the words at ``at`` belong: to the value before them, or to ``--stack``."""
+        before, behind = self.words[:at], self.words[at:]
+        end = next((n for n, word in enumerate(behind) if word.startswith("-")), len(behind))
+        last = before[-1].partition("=")[0] if before else ""
+        name, value = (last, before[-1]) if EQUALS in (before or [""])[-1] else ("".join(before[-2:-1]), "")
+        if name == "--for-gpu":
+            first = value.partition("=")[2] or before[-1]
+            kept = before[: -1 if value else -2]
+            line = [*kept, f"{name}={' '.join((first, *behind[:end]))}", *behind[end:]]
+            return f"quote the value: {typed(self.verb.name, *line)}"
+        if "--stack" in self.known and "-" in behind[0] and "stack" not in self.found and not self.verb.bare:
+            line = [*before, f"--stack={behind[0]}", *behind[1:]]
+            return f"name the stack by its option: {typed(self.verb.name, *line)}"
+        return ""
 
     def _ask_for_dashes(self, at: int) -> str:
         """Return the line that was probably meant, to be pasted."""
+        from scripts.cli.corrections import option_meant, with_option  # noqa: PLC0415 - only for a refusal
+
         before, behind = self.words[:at], self.words[at:]
-        alike = _close(behind[0].partition("=")[0], list(self.known)) if behind[0].startswith("--") else ""
-        if "exe" not in self.found and _DASHES not in behind:
-            return (
-                f"did you mean {alike}? See the options: invoke --help wrap"
-                if alike
-                else "see the options: invoke --help wrap"
-            )
-        if _DASHES in behind:
-            behind.remove(_DASHES)
-        line = typed(WRAP, *before, _DASHES, *behind)
+        known = [name for name, option in self.known.items() if option.parameter not in self.found]
+        alike = "" if behind[0] in _HELP else option_meant(behind[0], known) if behind[0][0] == "-" else ""
+        if "exe" not in self.found:
+            see = "see the options: invoke --help wrap"
+            if not alike:
+                return see
+            lines = with_option(self.words, at, alike, is_switch=self.known[alike].is_switch)
+            return f"did you mean {alike}? {self._line_that_reads(lines) or f'S{see[1:]}'}"
+        if DASHES in behind:
+            behind.remove(DASHES)
+        line = typed(WRAP, *before, DASHES, *behind)
         return f"did you mean {f'{alike}, or ' if alike else ''}`--`? {line}"
+
+    def _is_slip(self, at: int) -> bool:
+        """Whether the word at ``at`` is a lone ``=``, or a typographic dash where ``--`` may stand."""
+        word = self.words[at] if at < len(self.words) else ""
+        return word == EQUALS or (word in TYPOGRAPHIC and bool(self.verb.rest))
+
+    def _slip(self, at: int) -> LineError:
+        """Refuse a word that is no word of a line, and propose the line without it."""
+        from scripts.cli.corrections import without_slip  # noqa: PLC0415 - only for a refusal
+
+        word = self.words[at]
+        msg = "a lone = is no argument" if word == EQUALS else f"a lone {word} is no argument, and not `--`"
+        line = self._line_that_reads(without_slip(self.words, at, list(self.known)))
+        hint = f"type {line}" if line else f"leave {word} out"
+        return self._refused(msg, hint, stray=True)
+
+    def _line_that_reads(self, lines: Iterable[list[str]]) -> str:
+        """Return the first of these lines that can be read and names what it has to, else an empty string."""
+        if not self.advises:
+            return ""
+        for words in lines:
+            try:
+                call = _Reader(self.verb, words, advises=False).read()
+            except LineError:
+                continue
+            if not self.verb.bare or self.verb.bare in call.options:
+                return typed(self.verb.name, *words)
+        return ""
 
     def _refused(self, message: str, hint: str, *, stray: bool = False) -> LineError:
         if not stray:
@@ -273,19 +347,20 @@ def _unreadable(words: Sequence[str], message: str, hint: str) -> LineError:
 
 def _wants_json(words: Sequence[str]) -> bool:
     """Whether ``--json`` is among our own words; behind ``--`` it is the program's."""
-    ours = words[: words.index(_DASHES)] if _DASHES in words else words
+    ours = words[: words.index(DASHES)] if DASHES in words else words
     return "--json" in ours
 
 
-def _close(word: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only where a word is unknown
-
-    return next(iter(get_close_matches(word.replace("_", "-"), known, n=1)), "")
+def _is_invokes(option: str) -> bool:
+    """Whether an option is Invoke's, for a person who typed ``invoke``; who did not may not know it."""
+    return option in INVOKES and form() == WRITTEN
 
 
 def _alike(word: str, known: Sequence[str], otherwise: str) -> str:
     """Say what was probably meant."""
-    alike = _close(word, known)
+    from scripts.cli.corrections import close  # noqa: PLC0415 - only for a refusal
+
+    alike = close(word, known)
     return f"did you mean {alike}? {otherwise[0].upper()}{otherwise[1:]}" if alike else otherwise
 
 

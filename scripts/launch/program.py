@@ -5,7 +5,10 @@ Pure but for the looks for the program's file.
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import Final
@@ -41,7 +44,9 @@ def find_program(
         LaunchError: ``program-not-found``, ``not-a-file``, ``path-too-long``.
     """
     if not text:
-        raise UsageError("no-program", "no program was named", hint="name it: wrap --exe=PATH -- ARGUMENTS")
+        raise UsageError(
+            "no-program", "no program was named", hint="name it: invoke wrap --exe=PROGRAM -- ARGUMENTS"
+        )
     text = unquoted(text)
     if platform == "win32":
         _refuse_no_file(text)
@@ -60,7 +65,8 @@ def find_program(
     if found is None:
         where = "" if path.name != text else ", nor is a program of that name in PATH"
         msg = f"{path} does not exist{where}"
-        raise LaunchError("program-not-found", msg, hint="check --exe")
+        hint = "check the path" if Path(text).is_absolute() else "give the program's full path"
+        raise LaunchError("program-not-found", msg, hint=hint)
     return (cwd / found).absolute()
 
 
@@ -84,6 +90,81 @@ def _refuse_no_file(text: str) -> None:
     if device or not path.name or str(path).startswith(("\\\\.\\", "\\\\?\\")):
         what = f"the device {device}" if device else "a drive, a share or a device"
         raise LaunchError("not-a-file", f"{text} names {what}", hint="name the program in a folder")
+
+
+#: How a file for Windows begins, and how one that starts on every system as well (a llamafile).
+_WINDOWS: Final = b"MZ"
+_EVERY_SYSTEM: Final = (b"MZqFpD='", b"jartsr='")
+_SCRIPT: Final = b"#!"
+#: What a shell would read within double quotes.
+_READ_BY_SHELLS: Final = re.compile(r'[\\"$`!\n]')
+
+
+def refuse_foreign(program: Path, *, platform: str) -> None:
+    """Refuse a program for Windows on another system, before anything is started.
+
+    Raises:
+        LaunchError: ``program-format``.
+    """
+    if platform == "win32":
+        return
+    head = _head(program)
+    if head.startswith(_WINDOWS) and not head.startswith(_EVERY_SYSTEM):
+        msg = f"{program} is a Windows program, which does not run on this system"
+        raise LaunchError("program-format", msg, hint="start it on Windows")
+
+
+def refuse_script(program: Path, line: str, *, platform: str) -> None:
+    """Refuse a Python script that the system does not start by itself; ``line`` starts its interpreter.
+
+    Raises:
+        LaunchError: ``not-a-program``, ``program-not-executable`` or ``program-format``.
+    """
+    reference, why = {
+        "windows": ("not-a-program", "which Windows does not start by itself"),
+        "mode": ("program-not-executable", "which may not be executed"),
+        "first line": ("program-format", "and its first line names no interpreter"),
+    }[unstartable_script(program, platform=platform)]
+    raise LaunchError(reference, f"{program} is a Python script, {why}", hint=f"type {line}")
+
+
+def unstartable_script(program: Path, *, platform: str) -> str:
+    """Say what a Python script lacks to be started itself: ``mode``, ``first line``; empty where nothing.
+
+    On Windows none can be: ``windows``.
+    """
+    if program.suffix.lower() != ".py":
+        return ""
+    if platform == "win32":
+        return "windows"
+    if not os.access(program, os.X_OK):
+        return "mode"
+    return "" if _head(program).startswith((_SCRIPT, b"\x7fELF")) else "first line"
+
+
+def interpreter_line(
+    program: Path, args: Sequence[str] = (), options: Sequence[str] = (), *, platform: str
+) -> str:
+    """Return the whole line that starts a Python script under ``wrap``, to be pasted."""
+    windows = platform == "win32"
+    quote = _windows_word if windows else shlex.quote
+    plain = windows or not _READ_BY_SHELLS.search(str(program))
+    path = f'"{program}"' if plain else quote(str(program))
+    exe = "--exe=python.exe" if windows else "--exe=python3"
+    return " ".join(["invoke wrap", exe, *map(quote, options), "--", path, *map(quote, args)])
+
+
+def _windows_word(word: str) -> str:
+    return subprocess.list2cmdline([word])
+
+
+def _head(program: Path) -> bytes:
+    """Read how a file begins; what cannot be read has its own error when it is started."""
+    try:
+        with long_path(program).open("rb") as file:
+            return file.read(8)
+    except OSError:
+        return b""
 
 
 def parse_timeout(text: str) -> float | None:

@@ -61,7 +61,7 @@ START_ERRORS: Final[dict[int, tuple[str, str, str]]] = {
     errno.ENOEXEC: (
         "program-format",
         "is not a program of this machine",
-        "a script needs a first line such as #!/bin/sh; a Windows program does not run here",
+        "give a script a first line such as #!/bin/sh, or name its interpreter as the program",
     ),
     errno.E2BIG: (
         "arguments-too-long",

@@ -132,6 +132,7 @@ def take_snapshot(
         guard=guard_near([target / folder for folder in wanted], partial(_listed, fs)),
         in_use=fs.in_use(_files(target, views)) if in_use else frozenset(),
         machine=_machine(program) if program else "",
+        program=program,
         machines={item.path: _machine(item.source) for item in items} if program else {},
     )
 

@@ -214,7 +214,7 @@ class _Wish(Struct, frozen=True, kw_only=True):
 
     def refuse_early(self, layout: Layout) -> tuple[str, ...]:
         """Raise the first refusal while nothing, not even our folder, exists; return the warnings."""
-        for refusal in refuse_system(layout.target, self.system_folders):
+        for refusal in refuse_system(layout.target, self.system_folders, self.program):
             raise refusal.error()
         if check_state(layout, self.fs):
             return ()  # ours may stand there: the lock decides

@@ -74,6 +74,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         in_use: files at the items' names that a running program holds, by their own path.
         machine: what the program is made for, empty if unknown.
         machines: what the items are made for, by item path.
+        program: for whom it is placed, where that is known.
     """
 
     target: Path
@@ -83,6 +84,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     in_use: frozenset[Path] = frozenset()
     machine: str = ""
     machines: Mapping[str, str] = field(default_factory=dict)
+    program: Path | None = None
 
 
 class Deed(StrEnum):
@@ -268,7 +270,7 @@ def refuse(
     folders = {item.folder: snapshot.folders[item.folder] for item in items}
     return (
         *_bad_names(items),
-        *refuse_system(snapshot.target, system_folders),
+        *refuse_system(snapshot.target, system_folders, snapshot.program),
         *_folders(snapshot, folders),
         *_anti_cheat(snapshot),
         *_machines(snapshot, items),
@@ -307,14 +309,22 @@ def _bad_names(items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
             )
 
 
-def refuse_system(target: Path, more: Sequence[Path]) -> Iterator[PlacementRefusal]:
+def another_way(program: Path | None) -> str:
+    """Advise to look at the other ways in, by a line that is complete where the program is known."""
+    named = f' --exe="{program}"' if program else ""
+    return f"use another way: see `invoke wrap --explain{named}`"
+
+
+def refuse_system(
+    target: Path, more: Sequence[Path], program: Path | None = None
+) -> Iterator[PlacementRefusal]:
     """Yield the refusal of the operating system's own folders; nothing is looked at."""
     inside = any(target.is_relative_to(tree) for tree in (*SYSTEM_TREES, *more))
     if (inside and not target.is_relative_to(NOT_SYSTEM)) or target in SHARED_FOLDERS or _is_top(target):
         yield PlacementRefusal(
             reference="system-folder",
             message=f"{target} belongs to the operating system or to many programs",
-            hint="copy the program into a folder of its own, or use another way: see `invoke wrap --explain`",
+            hint=f"copy the program into a folder of its own, or {another_way(program)}",
         )
 
 
@@ -398,5 +408,5 @@ def _space(snapshot: Snapshot, items: Sequence[PlacementItem]) -> Iterator[Place
             reference="too-little-space",
             message=f"{need:,} bytes are needed beside the program and {snapshot.free:,} are free",
             facts=(f"folder: {snapshot.target}",),
-            hint="free some space there, or use another way: see `invoke wrap --explain`",
+            hint=f"free some space there, or {another_way(snapshot.program)}",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
+from scripts.launch.program import interpreter_line, unstartable_script
 from scripts.osal.text import count_of
 from scripts.preflight.coverage import Verdict, grouped, versions_sentence, wanted_versions
 from scripts.preflight.kernels import demangled
@@ -257,12 +258,12 @@ def _now(result: PreflightResult) -> str:
     """Return the next step: a command that can work on this machine, or where there is none a sentence."""
     program = result.examined.closure.program.facts
     if not program.format:
-        return program.then or "name a program"
+        return _by_interpreter(result) or program.then or "name a program"
     system = SYSTEMS[program.format]
     if program.library:
         return "it is a library: name the program that loads it"
     if result.judged.verdict is Verdict.REFUSES:
-        return _instead(result, "" if system == result.system else f"on a machine with {system.title()}, ")
+        return _instead(result, "" if system == result.system else system.title())
     if system != result.system:
         return f"ask again on the machine with {system.title()} that is to run it: its HIP was not seen here"
     if not result.staged:
@@ -271,11 +272,23 @@ def _now(result: PreflightResult) -> str:
     return f'try it: invoke wrap --exe="{result.program}"{stack}'
 
 
-def _instead(result: PreflightResult, there: str) -> str:
-    """Say what to do about a refusal; ``there`` names the machine to do it on, where it is not this one."""
+def _by_interpreter(result: PreflightResult) -> str:
+    """Return the line for a Python script that the system does not start by itself; else nothing."""
+    platform = "win32" if result.system == "windows" else "linux"
+    if not unstartable_script(result.program, platform=platform):
+        return ""
+    stack = () if result.active else (f"--stack={result.stack.id}",)
+    return f"type {interpreter_line(result.program, (), stack, platform=platform)}"
+
+
+def _instead(result: PreflightResult, system: str) -> str:
+    """Say what to do about a refusal; ``system`` names the one to do it on, where it is not this one."""
+    there = f"on a machine with {system}, " if system else ""
     better = next((other for other in result.better if other.verdict is not Verdict.REFUSES), None)
     if better is not None:
         return f"{there}try the other stack: invoke setup --stack={better.stack}"
+    if system == SYSTEMS["pe"].title() and result.stack.os == result.system:
+        return f"start it on {system}, with a stack for that system"
     if result.judged.reasons[0].then:
         return result.judged.reasons[0].then
     if result.alternatives:
