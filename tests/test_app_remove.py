@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 
 from scripts.app.cleanup import IN_CHECKOUT, IN_STAGE, IN_STATE, remove
 from scripts.app.context import Workspace
+from scripts.cli.console import Out
+from scripts.cli.views.status import show_remove
 from scripts.errors import ConflictError
 from scripts.evidence.document import Provenance
 from scripts.staging.runtimes import activate, remember_stage
@@ -120,6 +123,17 @@ def test_links_below_the_stage_go_and_what_they_lead_to_stays(tmp_path: Path) ->
     (ws.state_root / "registry-v1" / "link").symlink_to(mine)
     remove(ws, yes=True)
     assert (mine / "a.txt").read_text(encoding="utf-8") == "dear"
+
+
+def test_where_nothing_is_left_nothing_is_proposed(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    for filled in (False, True):
+        if filled:
+            fill(ws)
+        out = io.StringIO()
+        show_remove(remove(ws), Out(out, out))
+        assert ("invoke remove --yes" in out.getvalue()) is filled
+        assert ("there is nothing to remove" in out.getvalue()) is not filled
 
 
 def test_what_tools_left_in_the_checkout_goes_and_its_environment_is_named(tmp_path: Path) -> None:
