@@ -157,6 +157,13 @@ def test_the_last_line_for_a_gpu_can_be_pasted(tmp_path: Path, platform: str) ->
     assert _last(stacks(ws, for_gpu="gfx803")).endswith("invoke native --gpu=gfx803")
 
 
+def test_where_a_stack_is_active_the_last_line_starts_a_program() -> None:
+    stack = Stack(id="a", kind=StackKind.TRANSLATION)
+    row = StackRow(stack=stack, obstacles=(), worth=(), proofs=(), active=True, staged=True)
+    line = "invoke wrap --exe=/path/to/program -- its arguments"
+    assert _last(StacksResult(rows=(row,))).endswith(line)
+
+
 def _last(result: StacksResult) -> str:
     out = io.StringIO()
     show(result, Out(out, out))
