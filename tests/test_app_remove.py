@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 
 from scripts.app.cleanup import IN_CHECKOUT, IN_STAGE, IN_STATE, remove
 from scripts.app.context import Workspace
+from scripts.cli.console import Out
+from scripts.cli.views.status import show_remove
 from scripts.errors import ConflictError
 from scripts.evidence.document import Provenance
 from scripts.staging.runtimes import activate, remember_stage
@@ -122,6 +125,17 @@ def test_links_below_the_stage_go_and_what_they_lead_to_stays(tmp_path: Path) ->
     assert (mine / "a.txt").read_text(encoding="utf-8") == "dear"
 
 
+def test_where_nothing_is_left_nothing_is_proposed(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    for filled in (False, True):
+        if filled:
+            fill(ws)
+        out = io.StringIO()
+        show_remove(remove(ws), Out(out, out))
+        assert ("invoke remove --yes" in out.getvalue()) is filled
+        assert ("there is nothing to remove" in out.getvalue()) is not filled
+
+
 def test_what_tools_left_in_the_checkout_goes_and_its_environment_is_named(tmp_path: Path) -> None:
     ws = workspace(tmp_path)
     fill(ws)
@@ -134,6 +148,45 @@ def test_what_tools_left_in_the_checkout_goes_and_its_environment_is_named(tmp_p
     result = remove(ws, yes=True)
     assert names(tmp_path) == [".venv/x", "mine/x", "scripts/own.py", "stage/.gitignore", "stage/README.md"]
     assert [line.startswith(f"{tmp_path / '.venv'}: ") for line in result.kept] == [True]
+
+
+FOREIGN = {
+    "an environment": ("my-tools/pyvenv.cfg", "my-tools/lib/site-packages/rich/__pycache__"),
+    "a plain folder": ("experiments/train.py", "experiments/__pycache__"),
+    "a repository": ("their-project/.git/HEAD", "their-project/src/__pycache__"),
+    "an environment below ours": ("tools/env/pyvenv.cfg", "tools/env/lib/__pycache__"),
+    "a repository below ours": ("scripts/theirs/.git/HEAD", "scripts/theirs/__pycache__"),
+}
+
+
+@pytest.mark.parametrize(("marker", "compiled"), FOREIGN.values(), ids=FOREIGN)
+def test_compiled_modules_of_the_users_own_folders_stay(tmp_path: Path, marker: str, compiled: str) -> None:
+    ws = workspace(tmp_path)
+    fill(ws)
+    theirs = tmp_path / compiled / "a.cpython-312.pyc"
+    own = ("__pycache__", "tools/__pycache__", "native/a/__pycache__")
+    ours = [tmp_path / name / "a.pyc" for name in own]
+    for path in (tmp_path / marker, theirs, *ours):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x", encoding="utf-8")
+    result = remove(ws, yes=True)
+    assert theirs.is_file()
+    assert str(theirs.parent) not in result.paths
+    assert not any(path.exists() for path in ours)
+
+
+@pytest.mark.posix_only
+def test_compiled_modules_behind_a_link_stay(tmp_path: Path) -> None:
+    ws = workspace(tmp_path)
+    theirs = tmp_path / "elsewhere" / "__pycache__" / "a.pyc"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("x", encoding="utf-8")
+    (tmp_path / "scripts").mkdir()
+    for name in ("__pycache__", "scripts/__pycache__"):
+        (tmp_path / name).symlink_to(theirs.parent)
+    (tmp_path / "tools").symlink_to(theirs.parent.parent)
+    remove(ws, yes=True)
+    assert theirs.is_file()
 
 
 def test_an_environment_that_runs_us_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

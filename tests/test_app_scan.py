@@ -206,3 +206,8 @@ def test_a_machine_without_a_gpu_says_what_can_be_done() -> None:
     text = seen(ScanResult(host=Host(os="linux", machine="x86_64")), Path("T"))
     assert "No GPU that a stack could use was found." in text
     assert "CPU reference" in text
+    assert "If this machine has a Radeon, see `lspci -nn | grep -i vga`" in text
+    assert "passed through" in text
+    windows = seen(ScanResult(host=Host(os="windows", machine="AMD64")), Path("T"))
+    assert "Device Manager" in windows
+    assert "amd.com/support" in windows

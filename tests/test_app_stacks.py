@@ -118,6 +118,58 @@ def test_probes_that_failed_are_named_with_their_document(known: Known) -> None:
     assert "a on gfx1200: cufft-1d (refused)\n    seen in evidence/0.json" in out.getvalue()
 
 
+def test_a_gpu_stands_once_in_a_cell_with_the_best_that_was_shown() -> None:
+    levels = (Level.LOADABLE, Level.FUNCTIONAL, None, Level.LOADABLE)
+    proofs = [
+        Proof(
+            gfx="NVIDIA H200",
+            gpu="NVIDIA H200",
+            level=level,
+            outcome="pass" if level else "incorrect",
+            provenance="measured",
+            path=f"evidence/{number}.json",
+        )
+        for number, level in enumerate(levels)
+    ]
+    other = replace(proofs[0], gfx="NVIDIA L4")
+    row = StackRow(
+        stack=Stack(id="a", kind=StackKind.CONTROL),
+        obstacles=(),
+        worth=(),
+        proofs=(*proofs, other),
+        active=False,
+        staged=False,
+    )
+    out = io.StringIO()
+    show(StacksResult(rows=(row,), gfx=""), Out(out, out))
+    assert "NVIDIA H200: functional (measured), 4 documents; NVIDIA L4: loadable (measured)" in out.getvalue()
+    assert out.getvalue().count("NVIDIA H200: ") == 1
+
+
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_the_last_line_for_a_gpu_can_be_pasted(tmp_path: Path, platform: str) -> None:
+    ws = replace(workspace(tmp_path), platform=platform)
+    system = "windows" if platform == "win32" else "linux"
+    result = stacks(ws, for_gpu="gfx1100")
+    chosen = {row.stack.id: row.stack for row in result.rows}[result.to_set_up]
+    assert chosen.requires.os == system
+    assert _last(result).endswith(f"invoke setup --stack={chosen.id}")
+    assert _last(stacks(ws, for_gpu="gfx803")).endswith("invoke native --gpu=gfx803")
+
+
+def test_where_a_stack_is_active_the_last_line_starts_a_program() -> None:
+    stack = Stack(id="a", kind=StackKind.TRANSLATION)
+    row = StackRow(stack=stack, obstacles=(), worth=(), proofs=(), active=True, staged=True)
+    line = "invoke wrap --exe=/path/to/program -- its arguments"
+    assert _last(StacksResult(rows=(row,))).endswith(line)
+
+
+def _last(result: StacksResult) -> str:
+    out = io.StringIO()
+    show(result, Out(out, out))
+    return out.getvalue().splitlines()[-1]
+
+
 def test_the_list_names_the_documents(known: Known) -> None:
     worths, proofs = known(document(GOOD, day=1), document(WRONG, day=2, provenance=REPORTED))["a"]
     row = StackRow(

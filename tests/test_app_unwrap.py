@@ -176,10 +176,22 @@ def test_several_placements_must_be_named(ws: Workspace, tmp_path: Path) -> None
     assert (tree(one.target), tree(two.target)) == (one.start, two.start)
 
 
-def test_an_exe_without_a_placement_is_a_target_error(ws: Workspace, tmp_path: Path) -> None:
+def test_an_exe_without_a_placement_ends_as_its_folder_does(ws: Workspace, tmp_path: Path) -> None:
+    world = program(tmp_path / "one")
+    by_exe = unwrap(ws, exe=str(world.target / "program.exe"))
+    by_target = unwrap(ws, target=str(world.target))
+    assert by_exe.exit_code == by_target.exit_code == 0
+    assert text(by_exe, tmp_path) == text(by_target, tmp_path)
+    assert "nothing was placed" in text(by_exe, tmp_path)
+    assert tree(world.target) == world.start
+
+
+@pytest.mark.parametrize("name", ["no-such.exe", "no-such-folder/program.exe"])
+def test_a_program_that_is_not_there_is_a_target_error(ws: Workspace, tmp_path: Path, name: str) -> None:
     with pytest.raises(TargetError) as caught:
-        unwrap(ws, exe=str(program(tmp_path / "one").target / "program.exe"))
-    assert caught.value.reference == "nothing-placed"
+        unwrap(ws, exe=str(program(tmp_path / "one").target / name))
+    assert caught.value.reference == "no-program"
+    assert "there is no program" in caught.value.message
 
 
 def text(result: UnwrapResult, root: Path) -> str:

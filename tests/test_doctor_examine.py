@@ -66,6 +66,8 @@ def test_a_machine_in_order_has_only_ok_lines() -> None:
     ("change", "topic", "status", "says"),
     [
         ({"host": replace(HOST, gpus=(), selected=None)}, "gpu", "warn", "no GPU"),
+        ({"host": replace(HOST, gpus=(), selected=None)}, "gpu", "warn", "Device Manager"),
+        ({"host": replace(HOST, os="linux", gpus=(), selected=None)}, "gpu", "warn", "lspci -nn"),
         ({"host": replace(HOST, gpus=(replace(GPU, gfx=None),))}, "gpu", "unknown", "architecture unknown"),
         ({"host": replace(HOST, gpus=(replace(GPU, driver="none"),))}, "driver", "fail", "no driver"),
         ({"host": replace(HOST, gpus=(replace(GPU, driver=None),))}, "driver", "unknown", "not stated"),

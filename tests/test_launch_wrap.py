@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from scripts.app.context import Staged
 from scripts.app.wrap import WrapResult, not_started_code, wrap
+from scripts.app.wrap_observations import NOT_LOADED, GpuUse, LoadedLibraries
 from scripts.app.wrap_result import NOT_STARTED, Inspected, WrapPlacement
 from scripts.cli.console import Out
 from scripts.cli.views.wrap import show_wrap as show
@@ -475,6 +476,54 @@ def test_a_notable_end_is_said_on_stderr(ended: ProcessResult, platform: str, wo
     out, err = shown(result_with(ended, platform))
     assert out == ""
     assert words in err
+
+
+LOGGED = "invoke wrap --log=run.log --exe=app --set=A=b -- 'a b' --log=x"
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["--exe=app", "--set=A=b", "--", "a b", "--log=x"], [LOGGED, "invoke doctor --log=run.log"]),
+        (["--exe=app", "--log=my log"], ["invoke doctor '--log=my log'"]),
+        (["--exe=app", "--log", "l"], ["invoke doctor --log=l"]),
+        (["--unreadable"], ["invoke wrap --log=run.log --exe=app", "invoke doctor --log=run.log"]),
+    ],
+    ids=["no-log", "log", "log-of-two-words", "another-line"],
+)
+@pytest.mark.parametrize("code", [1, -11])
+def test_a_program_that_fails_ends_with_lines_to_paste(
+    words: list[str], lines: list[str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["scripts", "wrap", *words])
+    out, err = shown(result_with(ProcessResult(code=code), "linux"))
+    assert out == ""
+    assert [line.strip() for line in err.splitlines() if line.startswith("  ")] == lines
+
+
+@pytest.mark.parametrize(
+    ("ended", "platform"),
+    [
+        (ProcessResult(code=0), "linux"),
+        (ProcessResult(code=-2), "linux"),
+        (ProcessResult(code=-15), "linux"),
+        (ProcessResult(code=-13), "linux"),
+        (ProcessResult(code=1, received=(2,)), "linux"),
+        (ProcessResult(code=-9, timed_out=True), "linux"),
+        (ProcessResult(code=-1073741510), "win32"),
+        (None, "linux"),
+    ],
+    ids=["fine", "int", "term", "pipe", "handled", "timeout", "windows", "explained"],
+)
+def test_a_program_that_was_stopped_has_not_failed(ended: ProcessResult | None, platform: str) -> None:
+    loaded = LoadedLibraries(looks=9, driver_expected=True)
+    use = GpuUse(asked=False, why=NOT_LOADED, by_loading=True)
+    result = replace(result_with(ended, platform), loaded=loaded, gpu=use)
+    assert not result.failed
+    _, err = shown(result)
+    assert "invoke doctor" not in err
+    assert any(NOT_LOADED in line for line in result.ending) is (ended == ProcessResult(code=0))
 
 
 def test_files_that_were_left_are_listed_with_what_to_do() -> None:

@@ -277,6 +277,25 @@ def test_an_unknown_stack_lists_those_there_are() -> None:
     assert "zluda-v6-linux" in caught.value.hint
 
 
+@pytest.mark.parametrize(("os", "look"), [("windows", "Device Manager"), ("linux", "lspci -nn")])
+def test_a_radeon_that_was_not_found_is_no_dead_end(os: str, look: str) -> None:
+    host = machine(os=os)
+    assert look in choose(host).reason
+    assert look in refusal(host, only_proven=True).context[0]
+    wanted = {"windows": "zluda-v6-sdk64", "linux": "zluda-v6-linux"}[os]
+    assert look in refusal(host, wanted).hint
+
+
+@pytest.mark.parametrize(("os", "others"), [("windows", "-linux"), ("linux", "-sdk")])
+def test_only_stacks_for_the_system_are_proposed(os: str, others: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(machine(XTX, os=os), want="zluda")
+    proposed, _, elsewhere = caught.value.hint.partition("; for other systems: ")
+    assert "zluda-v" in proposed
+    assert others not in proposed
+    assert others in elsewhere
+
+
 def test_only_proven_refuses_what_has_no_evidence() -> None:
     host = machine(XTX, hip=("7.2.0",))
     assert refusal(host, only_proven=True).reference == "stack-unproven"

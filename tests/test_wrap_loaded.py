@@ -79,7 +79,7 @@ def test_the_stacks_own_are_told_from_others_by_where_they_lie(tmp_path: Path) -
     assert found.from_stack[0].sha256 == ready.runtime.files[0].sha256
     assert [one.path for one in found.from_elsewhere] == [str(other)]
     assert len(found.from_elsewhere[0].sha256) == 64
-    (sentence,) = found.sentences
+    (sentence,) = found.sentences()
     assert "from the stack libcuda.so.1" in sentence
     assert str(other) in sentence
 
@@ -92,12 +92,13 @@ def test_files_beside_the_program_are_the_stacks_while_they_lie_there(tmp_path: 
 
 
 def test_a_stack_whose_driver_was_never_seen_is_said_so(tmp_path: Path) -> None:
-    assert "driver library was not seen" in seen(tmp_path).sentences[-1]
-    assert seen(tmp_path, looks=1).sentences == ()
+    assert "did not load the CUDA driver library" in seen(tmp_path).sentences()[-1]
+    assert seen(tmp_path).sentences(stopped=True) == ()
+    assert seen(tmp_path, looks=1).sentences() == ()
     control = loaded_libraries(
         MappedFiles(is_cuda), staged(tmp_path, StackKind.CONTROL), WrapPlacement(), hashes=False
     )
-    assert control.sentences == ()
+    assert control.sentences() == ()
 
 
 def test_a_program_that_brings_its_runtime_is_not_reported_for_it() -> None:
@@ -105,7 +106,7 @@ def test_a_program_that_brings_its_runtime_is_not_reported_for_it() -> None:
     assert is_cuda("cublas64_12.dll")
     assert not is_cuda("libcudart.so.12")
     assert not is_cuda("libc.so.6")
-    assert LoadedLibraries(from_elsewhere=[LoadedLibrary(library="x", path="/x")]).sentences
+    assert LoadedLibraries(from_elsewhere=[LoadedLibrary(library="x", path="/x")]).sentences()
 
 
 @pytest.mark.posix_only

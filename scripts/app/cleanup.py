@@ -172,6 +172,9 @@ IN_STAGE: Final = (
 )
 #: What the tools of this checkout leave in it; git ignores them all.
 IN_CHECKOUT: Final = (".nox", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+#: The folders of our own modules, and what marks an environment or a repository of the user's below one.
+SOURCES: Final = (".github", "docs", "native", "scripts", "tests", "tools")
+FOREIGN: Final = frozenset({"pyvenv.cfg", "conda-meta", ".git"})
 ENVIRONMENTS: Final = (".venv", ".nox")
 IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1", "kernels-v1")
 
@@ -259,12 +262,21 @@ def _in_checkout(ws: Workspace) -> list[Path]:
 
 
 def _compiled(root: Path) -> Iterator[Path]:
-    """Yield the folders of compiled modules beside our sources."""
-    for folder, names, _files in os.walk(root):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        if "__pycache__" in names:
-            names.remove("__pycache__")
-            yield Path(folder) / "__pycache__"
+    """Yield the folders of compiled modules beside our sources, and of nothing that a user put there."""
+    if _is_folder(root / "__pycache__"):
+        yield root / "__pycache__"
+    for ours in SOURCES:
+        for folder, names, files in os.walk(root / ours) if _is_folder(root / ours) else ():
+            foreign = FOREIGN.intersection((*names, *files))
+            names[:] = () if foreign else sorted(name for name in names if not name.startswith("."))
+            if "__pycache__" in names:
+                names.remove("__pycache__")
+                if _is_folder(Path(folder) / "__pycache__"):
+                    yield Path(folder) / "__pycache__"
+
+
+def _is_folder(folder: Path) -> bool:
+    return folder.is_dir() and not is_link(folder)
 
 
 def _runs_us(path: Path) -> bool:

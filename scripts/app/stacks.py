@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec import field
 
 from scripts.app.context import Workspace, cache_of, host_of, lock_of, read_count, staged_runtime
-from scripts.app.evidence_lookup import Proof, Worth, evidence_store, known_by_stack
-from scripts.errors import ExitCode, StagedFileError, UsageError
+from scripts.app.evidence_lookup import Proof, Worth, evidence_store, known_by_stack, worth_here
+from scripts.errors import ExitCode, HostError, StagedFileError, UsageError
 from scripts.evidence.store import EvidenceStore
-from scripts.lock.reader import unknown_name
+from scripts.lock.reader import find_stack
 from scripts.model import Host, Lock, Stack, StackKind
 from scripts.serialize import JsonRecord, pick
 from scripts.staging.runtimes import Generation, activate, go_back, load_runtime, read_history, verify_runtime
-from scripts.staging.select import unmet
+from scripts.staging.select import select_for, unmet
 
 if TYPE_CHECKING:
     from scripts.app.advice import GpuAdvice
@@ -57,12 +57,14 @@ class StackRow(JsonRecord, frozen=True, kw_only=True):
 class StacksResult(JsonRecord, frozen=True, kw_only=True):
     """All stacks of the lock, in its order; with ``advice`` for the GPU that was asked about.
 
+    ``to_set_up`` is the pinned stack that fits that GPU on this system; empty where none does.
     ``sbom`` is a CycloneDX document where one was asked for; it is then the whole result.
     """
 
     rows: tuple[StackRow, ...] = ()
     gfx: str = ""
     advice: tuple[GpuAdvice, ...] = ()
+    to_set_up: str = ""
     sbom: Mapping[str, object] = field(default_factory=dict)
     exit_code: int = ExitCode.OK
 
@@ -106,16 +108,25 @@ def stacks(ws: Workspace, *, for_gpu: str = "", sbom: str = "") -> StacksResult:
         for stack in lock.stacks.values()
         if not wanted or any(_is_for(stack, gfx) for gfx in wanted)
     )
-    return StacksResult(rows=rows, gfx=" ".join(wanted), advice=advice)
+    chosen = _to_set_up(ws, lock, advice)
+    return StacksResult(rows=rows, gfx=" ".join(wanted), advice=advice, to_set_up=chosen)
+
+
+def _to_set_up(ws: Workspace, lock: Lock, advice: tuple[GpuAdvice, ...]) -> str:
+    """Name the stack that ``setup`` would choose for the one GPU that was asked about."""
+    if len(advice) != 1:
+        return ""
+    try:
+        return select_for(lock, worth_here(ws), os=advice[0].os, gfx=advice[0].gfx).stack_id
+    except HostError:
+        return ""
 
 
 def _sbom(lock: Lock, name: str) -> Mapping[str, object]:
     """Return a stack's bill of materials."""
     from scripts.lock.sbom import sbom_of  # noqa: PLC0415 - the plain list has no use for it
 
-    if name not in lock.stacks:
-        raise unknown_name("stack", name, tuple(lock.stacks))
-    return sbom_of(lock, lock.stacks[name])
+    return sbom_of(lock, find_stack(lock, name))
 
 
 def _advice(ws: Workspace, store: EvidenceStore, lock: Lock, text: str) -> tuple[GpuAdvice, ...]:

@@ -75,6 +75,8 @@ def unwrap(
     if not (exe or target or all_ or placed_here(ws)):
         return UnwrapResult(reports=())
     folder = _one(ws, exe=exe, target=target, all_=all_)
+    if exe and not target and not _has_placement(folder, _listed(ws)):
+        return UnwrapResult(reports=(UndoReport(target=folder),))
     if mode is Mode.THEIRS and folder in {status.target for status in placed_here(ws) if _missing(status)}:
         registry.remove(PLACEMENTS, folder)
         return UnwrapResult(forgotten=(folder,))
@@ -101,18 +103,33 @@ def _one(ws: Workspace, *, exe: str, target: str, all_: bool) -> Path:
 def _folder_of(ws: Workspace, exe: Path) -> Path:
     """Find where a program's libraries were placed: its own folder, or a listed one above it.
 
-    The program itself may be gone, as long as its folder is there.
+    Without a placement it is the program's own folder.
+
+    Raises:
+        TargetError: the program is not there, which only matters where nothing is placed for it.
     """
     folder = (exe.resolve() if exe.exists() else exe.absolute()).parent
     named = exe.absolute().parent.resolve()  # a virtual environment's Python is a link to another folder
-    listed = {status.target for status in placed_here(ws)}
+    listed = _listed(ws)
     for candidate in dict.fromkeys((folder, named, *folder.parents, *named.parents)):
-        if candidate in listed or Layout(candidate).state.is_dir():
+        if _has_placement(candidate, listed):
             return candidate
-    msg = f"nothing is placed beside {exe.name} or above it"
-    raise TargetError(
-        "nothing-placed", msg, context=(str(folder),), hint="see `invoke status` for what is placed"
-    )
+    if not exe.exists():
+        msg = f"there is no program {exe.name}, and nothing is placed in its folder or above it"
+        raise TargetError(
+            "no-program", msg, context=(str(exe),), hint="see `invoke status` for what is placed"
+        )
+    return folder
+
+
+def _listed(ws: Workspace) -> set[Path]:
+    """Return the folders of the list."""
+    return {status.target for status in placed_here(ws)}
+
+
+def _has_placement(folder: Path, listed: set[Path]) -> bool:
+    """Whether something of ours is placed in a folder, as far as the list or the folder itself tells."""
+    return folder in listed or Layout(folder).state.is_dir()
 
 
 def _all(ws: Workspace, registry: PlacementRegistry, mode: Mode) -> UnwrapResult:

@@ -141,6 +141,7 @@ def wanted_in(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
 DRIVERS = frozenset({DRIVER, "cuda"})
 #: Looks after which it is worth saying that nothing was seen: about a third of a second.
 ENOUGH = 5
+NOT_LOADED: Final = "the program did not load the CUDA driver library while it was watched"
 
 
 class LoadedLibrary(Struct, frozen=True, kw_only=True):
@@ -167,8 +168,13 @@ class LoadedLibraries(Struct, frozen=True, kw_only=True):
     driver_expected: bool = False
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """Say what was seen; nothing where nothing is known."""
+    def driver_missed(self) -> bool:
+        """Whether the stack's driver library would have been seen, and was not."""
+        driver = any(one.library in DRIVERS for one in self.from_stack)
+        return self.driver_expected and not driver and self.looks >= ENOUGH
+
+    def sentences(self, *, stopped: bool = False) -> tuple[str, ...]:
+        """Say what was seen, and of a program that was not ``stopped`` what was not."""
         said = []
         if self.from_stack or self.from_elsewhere:
             ours = ", ".join(Path(one.path).name for one in self.from_stack) or "none"
@@ -176,9 +182,8 @@ class LoadedLibraries(Struct, frozen=True, kw_only=True):
             said.append(
                 f"CUDA libraries that were seen loaded: from the stack {ours}; from elsewhere {others}"
             )
-        driver = any(one.library in DRIVERS for one in self.from_stack)
-        if self.driver_expected and not driver and self.looks >= ENOUGH:
-            said.append(f"the stack's driver library was not seen loaded in {self.looks} looks")
+        if self.driver_missed and not stopped:
+            said.append(NOT_LOADED)
         return tuple(said)
 
 
@@ -274,9 +279,8 @@ def gpu_use(
     if any(one.library in DRIVERS for one in loaded.from_stack):
         why = "the stack's driver library was loaded; --trace shows whether a device was asked for"
         return GpuUse(asked=None, why=why)
-    if loaded.looks >= ENOUGH:
-        why = f"the stack's driver library was not seen loaded in {loaded.looks} looks"
-        return GpuUse(asked=False, why=why, by_loading=True)
+    if loaded.driver_missed:
+        return GpuUse(asked=False, why=NOT_LOADED, by_loading=True)
     return GpuUse(asked=None, why="the program ended before its libraries could be looked at")
 
 

@@ -51,6 +51,10 @@ NOT_STARTED: Final[tuple[tuple[int, tuple[type[WorkspaceError], ...]], ...]] = (
     (126, (LaunchError,)),
 )
 
+#: STATUS_CONTROL_C_EXIT of Windows' ntstatus.h, and SIGPIPE of signal(7).
+CONTROL_C: Final = -1073741510
+BROKEN_PIPE: Final = 13
+
 
 def not_started_code(error: WorkspaceError) -> int:
     """Return the code that ``wrap`` ends with when it fails before the program started.
@@ -180,6 +184,31 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         """Whether a GPU was expected and not used."""
         return self.expect_gpu and self.gpu is not None and self.gpu.asked is False
 
+    def _tells_gpu(self, use: GpuUse) -> bool:
+        """Whether a person wants to know of it; of a stopped one's libraries only where the code tells."""
+        if use.by_loading:
+            return self.expect_gpu and (not self.stopped or self.exit_code == ExitCode.GPU_NOT_USED)
+        return self.expect_gpu or use.asked is False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a person, a supervisor or --timeout ended the program, or the reader of its output."""
+        ended = self.exit
+        if ended is None:
+            return False
+        from scripts.osal.signals import usual  # noqa: PLC0415 - as below
+
+        if self.platform == "win32":
+            signalled = ended.code == CONTROL_C
+        else:
+            signalled = ended.signal is not None and ended.signal in {*usual(), BROKEN_PIPE}
+        return ended.timed_out or bool(ended.received) or signalled
+
+    @property
+    def failed(self) -> bool:
+        """Whether the program itself failed: neither ended with 0 nor was it stopped."""
+        return self.exit is not None and self.exit.code != 0 and not self.stopped
+
     @property
     def outcome(self) -> str:
         """``explained``, ``timeout``, ``dialog``, ``signal`` or ``exit``."""
@@ -236,12 +265,10 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             folder = self.placement.target or self.program.parent
             ending.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
         if self.loaded is not None:
-            ending += self.loaded.sentences
+            ending += self.loaded.sentences(stopped=self.stopped)
         if self.held is not None:
             ending += self.held.sentences
-        if self.gpu is not None and (
-            self.expect_gpu or (self.gpu.asked is False and not self.gpu.by_loading)
-        ):
+        if self.gpu is not None and self._tells_gpu(self.gpu):
             ending.append(self.gpu.sentence)
         if self.placement.pending:
             folder = self.placement.target or self.program.parent

@@ -47,7 +47,7 @@ STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "dim", 
 #: A folder of the store, up to the file: its name ends with a digest.
 _IN_STORE: Final = re.compile(r"(?:[A-Za-z]:)?[\\/][^\n;:]*?[\\/][0-9a-f]{64}[\\/]")
 #: The closing line where any program may be run.
-RUN_ONE: Final = "run a program with it: invoke --help wrap"
+RUN_ONE: Final = "run a program with it: invoke wrap --exe=/path/to/program -- its arguments"
 #: Variables that make Rich paint even where the output is not a terminal.
 PAINTED: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 

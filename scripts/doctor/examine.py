@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scripts.doctor.machine import Line, MachineState, Status, interfering, same_folder
-from scripts.host.gpu import AMD, NO_DRIVER
+from scripts.host.gpu import AMD, NO_DRIVER, without_gpu
 from scripts.host.hip_libraries import layer_libraries
 from scripts.host.support import SupportLevel, driver_notes, driver_too_old, needs_windows_11, support
 from scripts.host.windows_registry import WINDOWS_11, WindowsBuild, build_reports
@@ -44,7 +44,8 @@ def _gpus(machine: MachineState) -> Iterator[Line]:
     """Look at GPUs and their drivers."""
     where = "the registry and hipInfo" if machine.windows else "the kernel's lists of devices"
     if not machine.host.gpus:
-        yield _line("warn", "gpu", "no GPU that a stack could use was found", where)
+        text = f"no GPU that a stack could use was found; {without_gpu(machine.host.os)}"
+        yield _line("warn", "gpu", text, where)
     for gpu in machine.host.gpus:
         kind = {True: "integrated", False: "discrete", None: "integrated or discrete"}[gpu.integrated]
         gfx = gpu.gfx or "architecture unknown"

@@ -25,6 +25,16 @@ VENDORS: Final = {"1002": AMD, "10de": NVIDIA}
 NO_DRIVER: Final = "none"
 
 
+def without_gpu(os: str) -> str:
+    """Say what a person does who has a Radeon that was not found; ``os`` is ``windows`` or ``linux``."""
+    passed = "in WSL, a VM or a container the GPU must be passed through"
+    if os == "windows":
+        look = "see the display adapters in the Device Manager, install AMD's driver from amd.com/support"
+    else:
+        look = "see `lspci -nn | grep -i vga`, install AMD's driver"
+    return f"if this machine has a Radeon, {look}, restart, then `invoke scan`; {passed}"
+
+
 class Identity(Struct, frozen=True, kw_only=True):
     """What the table says about one AMD PCI id.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -374,19 +375,31 @@ def resolve(lock: Lock, stack_id: str, *, with_: tuple[str, ...] = ()) -> Resolv
     )
 
 
-def find_stack(lock: Lock, stack_id: str) -> Stack:
-    """Return a stack by its exact id; an unknown one raises ``UsageError`` with the nearest names."""
+def find_stack(lock: Lock, stack_id: str, *, os: str = "") -> Stack:
+    """Return a stack by its exact id; an unknown one raises ``UsageError`` with the nearest names.
+
+    Only names for ``os``, or without it for this system, are proposed.
+    """
     if stack_id in lock.stacks:
         return lock.stacks[stack_id]
-    raise unknown_name("stack", stack_id, tuple(lock.stacks))
+    system = os or ("windows" if sys.platform == "win32" else "linux")
+    here = tuple(name for name, stack in lock.stacks.items() if stack.requires.os in {"", system})
+    raise unknown_name(
+        "stack", stack_id, here, others=tuple(name for name in lock.stacks if name not in here)
+    )
 
 
-def unknown_name(what: str, name: str, known: tuple[str, ...]) -> UsageError:
-    """Make the error for a name that does not exist, with what was perhaps meant."""
+def unknown_name(what: str, name: str, known: tuple[str, ...], *, others: tuple[str, ...] = ()) -> UsageError:
+    """Make the error for a name that does not exist, with what was perhaps meant.
+
+    ``others`` exist as well, and are of no use on this system.
+    """
     import difflib  # noqa: PLC0415 - only for this
 
     close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
     msg = f"there is no {what} {name!r}"
     listed = ", ".join(sorted(known)) or "none"
     near = f"try {' or '.join(close)}; known: {listed}" if close else f"choose one of: {listed}"
+    if others:
+        near += f"; for other systems: {', '.join(sorted(others))}"
     return UsageError(f"unknown-{what}", msg, hint=near)

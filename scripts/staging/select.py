@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from msgspec import Struct
 
 from scripts.errors import HostError, UsageError
-from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA
+from scripts.host.gpu import AMD, NO_DRIVER, NVIDIA, without_gpu
 from scripts.host.hip import fitting_root, lacking
 from scripts.host.support import (
     SupportLevel,
@@ -61,7 +61,7 @@ def select_stack(
         return _wanted(host, lock, worth, want, only_proven=only_proven, force=force)
     gpu = host.selected_gpu
     if gpu is None:
-        return _without_gpu(lock, only_proven=only_proven)
+        return _without_gpu(host, lock, only_proven=only_proven)
     kind = StackKind.CONTROL if gpu.vendor == NVIDIA else StackKind.TRANSLATION
     candidates = [s for s in lock.stacks.values() if s.kind is kind and not only_when_named(s, lock)]
     fitting = [stack for stack in candidates if not unmet(stack, host, gpu)]
@@ -119,7 +119,7 @@ def _judged(
 
 def _wanted(host: Host, lock: Lock, worth: Worth, want: str, *, only_proven: bool, force: bool) -> Selection:
     """Check the stack the user named against this machine."""
-    stack = find_stack(lock, want)
+    stack = find_stack(lock, want, os=host.os)
     gpu = host.selected_gpu
     loud = _foreign_gpu(stack, gpu) if force and gpu is not None else ()
     if lacking := unmet(stack, host, gpu, forced=bool(loud)):
@@ -148,14 +148,14 @@ def _foreign_gpu(stack: Stack, gpu: Gpu) -> tuple[str, ...]:
     return (f"{whose}; you forced it onto {gpu.gfx}, where no evidence shows that it works.",)
 
 
-def _without_gpu(lock: Lock, *, only_proven: bool) -> Selection:
+def _without_gpu(host: Host, lock: Lock, *, only_proven: bool) -> Selection:
     """Fall back to the CPU reference, which proves nothing about a GPU."""
     references = [stack for stack in lock.stacks.values() if stack.kind is StackKind.REFERENCE]
     if only_proven or not references:
         msg = "no GPU was found on this machine"
         hint = "run `invoke doctor` to see where it was looked for, or leave out --only-proven to use the CPU"
-        raise HostError("gpu-missing", msg, hint=hint)
-    return _reference(references[0].id, "No GPU was found on this machine.")
+        raise HostError("gpu-missing", msg, context=(without_gpu(host.os),), hint=hint)
+    return _reference(references[0].id, f"No GPU was found on this machine; {without_gpu(host.os)}.")
 
 
 def _reference(stack_id: str, reason: str) -> Selection:
@@ -230,14 +230,16 @@ def _hint(stacks: list[Stack], lock: Lock, host: Host, gpu: Gpu | None) -> str:
     for other in host.gpus:
         if other != gpu and any(not unmet(stack, host, other) for stack in useful):
             return f"GPU {other.index} ({other.name}) would do: give --gpu={other.index}."
-    if gpu is not None and gpu.vendor == AMD and no_stack_possible(gpu.gfx or ""):
+    if gpu is None:
+        return f"Look for the GPU: {without_gpu(host.os)}."
+    if gpu.vendor == AMD and no_stack_possible(gpu.gfx or ""):
         return f"Run `invoke native --gpu={gpu.gfx}`, which names what runs on it all the same."
-    if gpu is not None and gpu.driver == NO_DRIVER:
+    if gpu.driver == NO_DRIVER:
         maker = "NVIDIA" if gpu.vendor == NVIDIA else "AMD"
         return f"Install {maker}'s own driver for {gpu.name}, restart, and run `invoke scan`."
-    if gpu is not None and gpu.vendor == AMD and gpu.gfx is None:
+    if gpu.vendor == AMD and gpu.gfx is None:
         return "Run hipInfo and give its output to `invoke scan --from-hipinfo=FILE`, and report the PCI id."
-    missing = [s for s in stacks if gpu and not [*_unmet_os(s, host), *_unmet_gpu(s, gpu)]]
+    missing = [s for s in stacks if not [*_unmet_os(s, host), *_unmet_gpu(s, gpu)]]
     own = next((what for stack in missing if (what := _install(stack))), "")
     return own or _proposal_hint(lock, host, gpu) or "Run `invoke stacks` to see what each stack is for."
 
@@ -373,7 +375,7 @@ def select_for(lock: Lock, worth: Worth, *, os: str, gfx: str, want: str = "") -
         msg = f"--for={os} needs the architecture of the other machine's GPU"
         raise UsageError("bad-architecture", msg, hint=f"write for example --for={os} --gpu=gfx1100")
     if want:
-        stack = find_stack(lock, want)
+        stack = find_stack(lock, want, os=os)
         if not _serves(stack, os=os, gfx=gfx):
             msg = f"{want} is not for {gfx or 'such a GPU'} on {os}"
             raise HostError("stack-unmet", msg, hint=f"run `invoke stacks --for-gpu={gfx or 'GFX'}`")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import RUN_ONE, Out, brief, short
 from scripts.errors import ExitCode
-from scripts.model import StackKind
+from scripts.model import Outcome, StackKind
 
 if TYPE_CHECKING:
     from scripts.app.advice import GpuAdvice, Shown
+    from scripts.app.evidence_lookup import Proof, Worth
     from scripts.app.stacks import RollbackResult, StackRow, StacksResult, UseResult
     from scripts.app.verify import VerifyResult
 
@@ -33,12 +34,21 @@ def show_stacks(result: StacksResult, out: Out) -> None:
     out.line("Evidence is what committed documents show; nothing is inferred upwards.")
     out.line("`reported` was measured and published by others.")
     fitting = [row for row in result.rows if not row.obstacles and not row.active]
-    if any(row.active for row in result.rows):
+    if result.advice:
+        out.now(_for_gpu(result))
+    elif any(row.active for row in result.rows):
         out.now(RUN_ONE)
-    elif fitting and not result.gfx:
+    elif fitting:
         out.now(f"set one up: invoke setup --stack={fitting[0].stack.id}")
     else:
         out.now("set up what fits this machine: invoke setup")
+
+
+def _for_gpu(result: StacksResult) -> str:
+    """Say what a person with the GPU that was asked about would do on this system."""
+    if result.to_set_up:
+        return f"on the machine with that GPU: invoke setup --stack={result.to_set_up}"
+    return f"see what runs without translation: invoke native --gpu={result.advice[0].gfx}"
 
 
 def _advice(advice: GpuAdvice, out: Out) -> None:
@@ -90,8 +100,20 @@ def _fits(row: StackRow, gfx: str) -> str:
 
 def _worth(row: StackRow) -> str:
     """Say what is shown, GPU by GPU."""
-    said = row.worth or row.proofs  # documents about a GPU without an architecture of AMD's stand alone
-    return "; ".join(item.sentence for item in said) or "none"
+    known = row.worth or row.proofs  # documents about a GPU without an architecture of AMD's stand alone
+    by_gpu: dict[str, list[Worth | Proof]] = {}
+    for item in known:
+        by_gpu.setdefault(item.gfx, []).append(item)
+    cells = []
+    for items in by_gpu.values():
+        count = f", {len(items)} documents" if len(items) > 1 else ""
+        cells.append(f"{max(items, key=_shown_level).sentence}{count}")
+    return "; ".join(cells) or "none"
+
+
+def _shown_level(item: Worth | Proof) -> int:
+    """Rank what a document shows; one that failed shows no level."""
+    return item.level.rank if item.level is not None and item.outcome == Outcome.PASS else -1
 
 
 def _documents(row: StackRow, out: Out) -> None:

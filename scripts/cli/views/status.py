@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import RUN_ONE, Out, short
+from scripts.host.gpu import without_gpu
 from scripts.osal.text import size_text as size
 from scripts.placement.status import TargetState
 
@@ -128,7 +129,9 @@ def show_remove(result: RemoveResult, out: Out) -> None:
         out.mark(mark, f"{what} {len(compiled)} folders __pycache__ below {os.path.commonpath(compiled)}")
     for path in result.kept:
         out.mark("skip", f"kept {path}")
-    if not result.done:
+    if not result.paths:
+        out.mark("skip", "there is nothing to remove")
+    elif not result.done:
         out.now("remove it: invoke remove --yes")
 
 
@@ -165,6 +168,9 @@ def _show_gpus(result: ScanResult, out: Out) -> None:
         out.table(("#", "GPU", "gfx", "kind", "memory", "driver"), rows)
     else:
         out.mark("unknown" if result.from_hipinfo else "warn", "No GPU that a stack could use was found.")
+        if not result.from_hipinfo:
+            advice = without_gpu(host.os)
+            out.line(f"{advice[:1].upper()}{advice[1:]}.")
 
 
 def _show_hip(result: ScanResult, out: Out) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
-from scripts.cli.parse import typed
+from scripts.cli.parse import Call, LineError, read_line, typed
+from scripts.cli.verbs import WRAP
 
 if TYPE_CHECKING:
     from scripts.app.shim import ShimResult
@@ -30,12 +31,37 @@ def show_wrap(result: WrapResult, out: Out) -> None:
         out.note(note)
     for line in trace_lines(result.trace) if result.trace is not None else ():
         out.note(line)
+    if result.failed:
+        _explain_failure(result, out)
     if result.placement.left:
         hint = "see `invoke status`, then `invoke unwrap` finishes the work"
         msg = "files of ours are still beside the program"
         if result.placement.lost:
             msg = "the record of what was placed beside the program vanished while it ran"
         out.error("undo-incomplete", msg, result.placement.left, hint)
+
+
+#: Where a program's output goes for the doctor, in the lines that are proposed.
+LOG: Final = "run.log"
+
+
+def _explain_failure(result: WrapResult, out: Out) -> None:
+    """Print the lines that explain a failure, to be pasted: keep the output, then ask the doctor."""
+    words = sys.argv[1:]
+    try:
+        call = read_line(words)
+    except LineError:
+        call = None
+    if not isinstance(call, Call) or call.verb.name != WRAP:
+        words = [WRAP, f"--exe={result.program}", *(["--", *result.args] if result.args else [])]
+        call = None
+    log = str(call.options.get("log") or "") if call is not None else ""
+    if log:
+        out.note("the program failed; to have its output explained:")
+    else:
+        out.note("the program failed; to have its output explained, run it once more with a log:")
+        out.note(f"  {typed(WRAP, f'--log={LOG}', *words[1:])}")
+    out.note(f"  {typed('doctor', f'--log={log or LOG}')}")
 
 
 def _explain(result: WrapResult, out: Out) -> None:
