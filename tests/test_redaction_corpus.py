@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import random
 import string
 import time
@@ -326,10 +327,17 @@ def test_a_large_log_with_escapes_is_searched_in_a_few_views(
 
 @pytest.mark.parametrize("escape", ["\\u0067", "%67", "&#103;", "g\u200b"])
 def test_lines_with_escapes_are_redacted_as_if_each_stood_alone(escape: str) -> None:
-    odd = ["password:", "the bearer", "-----BEGIN RSA PRIVATE KEY-----", "version", "machine x login y"]
-    planted = [*odd, *(line for line, _ in LINES if "\n" not in line), *HARMLESS]
-    lines = [f"{line} {escape}o" if n % 3 else f"{escape}o {line}" for n, line in enumerate(planted)]
-    lines += [line.replace("g", escape) for line in planted]
+    lines = [line for line, _ in LINES[::4] if "\n" not in line]
+    ends = [
+        "password:",
+        "Authorization: bearer",
+        "version",
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "machine x login y",
+    ]
+    starts = ["Secretword99", "192.168.1.20", "-----END RSA PRIVATE KEY-----", "password Secretword99"]
+    lines += itertools.chain.from_iterable(itertools.product(ends, starts))
+    lines = [f"{escape}o {line}" if line in ends else f"{line} {escape}o" for line in lines]
     assert found_in("\n".join(lines)) == {
         (n, *span) for n, line in enumerate(lines) for _, *span in found_in(line)
     }

@@ -210,8 +210,9 @@ _ESCAPE: Final = re.compile(
 )
 
 
-#: What stands between lines that are searched together: more blanks than an expression looks back over.
-_APART: Final = "\n" + " " * 30 + "\n"
+#: What stands between lines that are searched together: more than an expression looks back over, more blanks
+#: than it goes over, and a sign that no value holds.
+_APART: Final = f"\n{' ' * 15};{' ' * 15}\n"
 #: Where an armoured key may begin, which goes to the end of its text where it has no end of its own.
 _ARMOUR: Final = re.compile("-----BEGIN|PuTTY")
 
@@ -259,14 +260,11 @@ class _Unescaped:
         self._size += len(piece)
 
     def spans(self, find: Callable[[View], Iterable[Span]]) -> Iterator[Span]:
-        """Find in all lines at once; again in each that a finding goes beyond, as if it stood alone."""
+        """Find in all lines at once; again in each by itself that may begin an armoured key."""
         alone = {self._line(found.start()) for found in _ARMOUR.finditer(self._text)}
         for start, end, put in find(View(self._text)) if self._lines else ():
-            first, last = self._line(start), self._line(max(start, end - 1))
-            if first == last:
+            if self._line(start) == self._line(max(start, end - 1)):  # else an armoured key without its end
                 yield self._place(start), self._place(end), put
-            else:
-                alone.update(range(first, last + 1))
         ends = [line - len(_APART) for line in self._lines[1:]] + [self._size]
         for line in sorted(alone):
             first = self._lines[line]
