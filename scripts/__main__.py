@@ -354,7 +354,7 @@ def typed_form(words: list[str]) -> str:
     """Return what was typed before the task."""
     typed = sys.orig_argv[: len(sys.orig_argv) - len(words)]
     name = Path(typed[-1]).stem if typed else ""
-    if name in ("invoke", "inv"):
+    if name in ("invoke", "inv") and typed[-2:-1] != ["-m"]:
         return name
     if sys.platform == "win32":
         return subprocess.list2cmdline(typed)

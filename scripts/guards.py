@@ -103,9 +103,11 @@ def guard_near(folders: Iterable[Folder], names: Callable[[Folder], Iterable[str
         folders: absolute paths.
         names: lists a folder; what cannot be listed has no names.
     """
-    known, seen = _table().any, set[str]()
+    known, seen, starts = _table().any, set[str](), set[str]()
     for start in dict.fromkeys(folders):
-        below = () if _real(start) in seen else _below(start, names)
+        # A start that was looked at above or below another one has not been looked at below itself.
+        below = () if _real(start) in starts else _below(start, names)
+        starts.add(_real(start))
         for folder in chain((start,), _above(start), below):
             real = _real(folder)
             if real in seen or folder.name.lower() in _table().system:

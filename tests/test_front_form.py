@@ -22,6 +22,8 @@ from scripts.cli import parse as typed_form
 from scripts.cli.console import Out
 from scripts.cli.help import help_text, list_text
 from scripts.cli.verbs import VERBS
+from scripts.cli.views.doctor import show_finding
+from scripts.doctor.diagnose import diagnose
 from scripts.model import NoProgress
 from scripts.net.session import AttemptError, Transport, retry
 from scripts.osal.signals import EndedBySignal, ForwardedSignals
@@ -68,7 +70,12 @@ def test_every_task_is_shown_in_the_form_that_was_typed(task: str) -> None:
 
 @pytest.mark.usefixtures("module_form")
 @pytest.mark.parametrize(
-    "text", ["/home/invoke setup/x", "to invoke something", "C:\\invoke setup\\x", "re-invoke setup"]
+    "text",
+    [
+        *("/home/invoke setup/x", "to invoke something", "C:\\invoke setup\\x", "re-invoke setup"),
+        *("invoke check.exe", "invoke run-foo", "invoke cache.list.txt", "invoke cache.other"),
+        *("py -m invoke --list", "python3 -m invoke setup"),
+    ],
 )
 def test_what_is_no_line_of_ours_is_left_alone(text: str) -> None:
     assert typed_form.as_typed(text) == text
@@ -87,12 +94,46 @@ def test_every_way_to_show_a_line_uses_the_form(capsys: pytest.CaptureFixture[st
     out.note_table(("what",), [(text,)])
     out.error("reference", text, (text,), text)
     shown = "".join(capsys.readouterr())
-    assert shown.count(f"`{MODULE} stacks`") == 10
-    assert "invoke" not in shown + list_text()
+    assert shown.count(f"`{MODULE} stacks`") == 7
+    assert shown.count(text) == 3, "two tables and a fact"
+    assert "invoke" not in list_text()
+
+
+@pytest.mark.usefixtures("module_form")
+def test_what_others_wrote_is_quoted_as_they_wrote_it(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "hipErrorNoBinaryForGpu: invoke setup (CUDA error 209)"
+    [finding, *_] = diagnose(line)
+    show_finding(finding, Out())
+    shown = capsys.readouterr().out
+    assert line in shown
+    assert f"{MODULE} " in shown
+
+
+@pytest.mark.usefixtures("module_form")
+@pytest.mark.parametrize("end", ["", ".", ";", ")", "`", ", then more", " --json", "- or not"])
+def test_a_line_of_ours_may_end_a_sentence(end: str) -> None:
+    assert typed_form.as_typed(f"do it: invoke cache.list{end}") == f"do it: {MODULE} cache.list{end}"
+
+
+@pytest.mark.parametrize(
+    ("line", "form"),
+    [
+        (["invoke", "setup"], "invoke"),
+        (["/opt/x/bin/inv", "setup"], "inv"),
+        (["python3", "/opt/x/bin/invoke", "setup"], "invoke"),
+        (["python3", "-m", "invoke", "setup"], "python3 -m invoke"),
+        (["python3", "-m", "scripts", "setup"], "python3 -m scripts"),
+    ],
+)
+def test_the_form_is_what_stands_before_the_task(
+    monkeypatch: pytest.MonkeyPatch, line: list[str], form: str
+) -> None:
+    monkeypatch.setattr(sys, "orig_argv", line)
+    assert front_door.typed_form(["setup"]) == form
 
 
 @pytest.mark.posix_only
-@pytest.mark.parametrize("form", ["module", "folder", "invoke"])
+@pytest.mark.parametrize("form", ["module", "folder", "invoke", "invoke-module"])
 def test_a_hint_can_be_pasted(checkout: Checkout, form: str) -> None:
     """The line that `status` advises is typed as it stands."""
     (checkout.root / "stage").mkdir(exist_ok=True)
@@ -100,6 +141,7 @@ def test_a_hint_can_be_pasted(checkout: Checkout, form: str) -> None:
     line = {
         "module": f"{shlex.quote(sys.executable)} -m scripts",
         "folder": f"{shlex.quote(sys.executable)} scripts",
+        "invoke-module": f"{shlex.quote(sys.executable)} -m invoke",
         "invoke": shlex.quote(str(Path(sys.executable).with_name("invoke"))),
     }[form]
     environ = {**without_form(checkout), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -155,6 +155,26 @@ def test_a_link_to_a_guarded_program_is_as_guarded(tmp_path: Path) -> None:
     assert guard_of(tmp_path / "elsewhere" / "deep" / ".." / ".." / "game" / "x.exe") is not None
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("place", ["Launcher", "Launcher/bin", "Launcher/Binaries/Win64", "../Elsewhere"])
+def test_a_link_beside_the_program_hides_no_guard(tmp_path: Path, layout: str, place: str) -> None:
+    program = lay_out(tmp_path / "library" / "Some Game", layout, "EasyAntiCheat/")
+    link = program.parent / place / "tool.exe"
+    link.parent.mkdir(parents=True)
+    make_link(link, program)
+    assert guard_of(link) is not None
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_folder_that_is_looked_at_first_hides_a_guard(layout: str) -> None:
+    where, found = LAYOUTS[layout]
+    top = PurePosixPath("/srv/library/Some Game")
+    start = top / where
+    names = listing(top, f"{where}/game.exe".lstrip("/"), f"{found}/EasyAntiCheat".lstrip("/"))
+    for first in (start, start / "Launcher", start / "Launcher/bin", *start.parents, PurePosixPath("/x/y")):
+        assert guard_near([first, start], names) is not None, first
+
+
 def test_a_link_that_lies_in_a_guarded_folder_is_as_guarded(tmp_path: Path) -> None:
     real = tmp_path / "real" / "deep" / "tool.exe"
     real.parent.mkdir(parents=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -265,6 +266,43 @@ def test_a_script_that_imports_cupy_is_refused_on_the_reference(
         return
     notes = profile_of(workspace(ROOT), staged, python, args, cwd=tmp_path).notes
     assert any("NVIDIA's CUDA runtime linked in" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "imports"),
+    [
+        ("import numpy, cupy\n", True),
+        ("import numpy as np, cupyx.scipy as cs\n", True),
+        ("def f():\n    x = 1; from cupy.linalg import (\n        norm)\n", True),
+        ("try:\n    import \\\n        cupy\nexcept ImportError:\n    pass\n", True),
+        ("\ufeffimport cupy\n", True),
+        ("import cupy\nx = '\\d'\n", True),
+        ("x = 1  # " + "x" * (2 << 20) + "\nimport cupy\n", True),
+        ("print 'of Python 2'\nimport numpy, cupy\n", True),
+        ("print 'of Python 2'\nimport os;  import cupy as cp\n", True),
+        ('"""How it was:\n\nimport cupy\n"""\nimport numpy\n', False),
+        ("code = '''\nfrom cupy import array\n'''\n", False),
+        ("from . import cupy\nfrom .cupy import array\nfrom mine import cupy\nimport mine.cupy\n", False),
+        ("import numpy as cupy\nimport cupyish\ncupy = None\n", False),
+        ("print 'of Python 2'\nimport cupyish, mine.cupy\n", False),
+        ("x = 1  # " + "x" * (4 << 20) + "\nimport cupy\n", False),
+    ],
+    ids=[
+        *("second", "renamed", "in-a-function", "continued", "mark", "warned-about", "long", "python-2"),
+        *("python-2-second", "docstring", "string", "relative", "another-name", "python-2-other", "too-long"),
+    ],
+)
+def test_what_a_script_imports_is_read_as_python_reads_it(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder, text: str, *, imports: bool
+) -> None:
+    python = tmp_path / "Python" / "python.exe"
+    (python.parent / "Lib" / "site-packages" / "cupy_cuda12x-14.2.0.dist-info").mkdir(parents=True)
+    python.touch()
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    staged = staged_over(replace(runtime_in(tmp_path / "runtime"), stack="cpu-reference"))
+    with pytest.raises(LaunchError) if imports else nullcontext():
+        profile_of(workspace(ROOT), staged, python, ("mine.py",), cwd=tmp_path)
+    assert not recwarn.list
 
 
 def test_a_python_with_a_path_file_begins_in_the_start_script(tmp_path: Path) -> None:

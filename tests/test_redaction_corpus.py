@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import random
 import string
 import time
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import pytest
 
+from scripts.osal import redaction
 from scripts.osal.redaction import Redactor, redact_bytes
+from scripts.osal.redaction_secrets import Span, View, secrets_in
 
 RANDOM = random.Random(13)  # noqa: S311 - reproducible, not secret
 REDACTOR = Redactor(user="gwendolyn", home="/home/gwendolyn", host="tower4711.lab.example.org")
@@ -286,6 +290,76 @@ def test_a_large_log_takes_seconds() -> None:
     spent = time.process_time() - before
     print(f"10 MB redacted in {spent:.2f} s")
     assert spent < 30, "measured: see the figure printed; the bound has room for a busy machine"
+
+
+#: Lines of ordinary logs in which something looks like an escape, and one of each that hides a name.
+ESCAPED = {
+    "paths": ("D:\\build\\x64\\Release\\kernel{}.cpp(12): note C4819", "C:\\x64\\ {} \\x67wendolyn"),
+    "json": (
+        '{{"file": {}, "text": "gepr\\u00fcft"}}',
+        '{{"file": {}, "text": "gepr\\u00fcft \\u0067wendolyn"}}',
+    ),
+    "url": ("GET /a%20file/{} 200", "GET /a%20file/{}/%67wendolyn 200"),
+}
+
+
+@pytest.mark.parametrize("kind", ESCAPED)
+def test_a_large_log_with_escapes_is_searched_in_a_few_views(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Counted, not timed: a view of each line would show in their number, a line searched twice in their size."""
+    sizes: list[int] = []
+
+    class Counted(View):
+        def __init__(self, text: str) -> None:
+            sizes.append(len(text))
+            super().__init__(text)
+
+    monkeypatch.setattr(redaction, "View", Counted)
+    plain, named = ESCAPED[kind]
+    lines = [(named if n % 1000 == 7 else plain).format(n) for n in range(4000)]
+    log = "\n".join(lines)
+    clean = REDACTOR.text(log)
+    assert len(sizes) <= 8
+    assert sum(sizes) <= 8 * len(log)
+    assert [n for n, line in enumerate(clean.split("\n")) if line != lines[n]] == [7, 1007, 2007, 3007]
+
+
+@pytest.mark.parametrize("escape", ["\\u0067", "%67", "&#103;", "g\u200b"])
+def test_lines_with_escapes_are_redacted_as_if_each_stood_alone(escape: str) -> None:
+    lines = [line for line, _ in LINES[::4] if "\n" not in line]
+    ends = [
+        "password:",
+        "Authorization: bearer",
+        "version",
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "machine x login y",
+    ]
+    starts = ["Secretword99", "192.168.1.20", "-----END RSA PRIVATE KEY-----", "password Secretword99"]
+    lines += itertools.chain.from_iterable(itertools.product(ends, starts))
+    lines = [f"{escape}o {line}" if line in ends else f"{line} {escape}o" for line in lines]
+    assert found_in("\n".join(lines)) == {
+        (n, *span) for n, line in enumerate(lines) for _, *span in found_in(line)
+    }
+
+
+def found_in(text: str) -> set[tuple[int, int, int, str]]:
+    """Return what is found in a text without its escapes: the line, where in it, and what takes its place."""
+    starts = [0, *(at + 1 for at, character in enumerate(text) if character == "\n")]
+    views = 0
+
+    def find(view: View) -> Iterator[Span]:
+        nonlocal views
+        views += 1
+        if views > 1:  # the first is of the text as it stands
+            yield from secrets_in(view)
+            yield from redaction.folders_in(view)
+
+    found = set()
+    for start, end, put in redaction.everywhere(text, find):
+        line = bisect_right(starts, start) - 1
+        found.add((line, start - starts[line], end - starts[line], put))
+    return found
 
 
 @pytest.mark.proof

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 TORCH_FOLDER: Final = ("scripts", "inside", "torch_safe")
 START: Final = "cuda_amd_start.py"
 MAX_NAMES: Final = 5000
-#: Bytes of a script that is looked through for its imports.
-MAX_SCRIPT: Final = 1 << 20
+#: Bytes of a script that is looked through for its imports; of a larger one nothing is known.
+MAX_SCRIPT: Final = 4 << 20
 _VERSION: Final = re.compile(r"\d{1,2}\.\d")
 CONTROL_NOTE: Final = "--policy=auto sets nothing with the control, which translates nothing"
 
@@ -125,13 +125,43 @@ def _refuse_imports(line: PythonLine, refused: dict[str, str], cwd: Path) -> Non
     text = line.target[1] if line.target[:1] == ("-c",) else ""
     if line.script:
         with suppress(OSError):
-            text = read_bounded(cwd / line.script, MAX_SCRIPT).decode(errors="replace")
-    names = "|".join(map(re.escape, refused))
-    found = re.search(rf"(?:^|;)[ \t]*(?:import|from)[ \t]+({names})\b", text, re.MULTILINE)
+            text = read_bounded(cwd / line.script, MAX_SCRIPT).decode("utf-8-sig", errors="replace")
+    found = _imported(text, refused)
     if found:
-        msg = f"{line.script or 'the code of -c'} imports {found[1]}: {refused[found[1]]}"
+        msg = f"{line.script or 'the code of -c'} imports {found}: {refused[found]}"
         hint = "use a translation stack, or --no-profile for a build with the shared runtime"
         raise LaunchError("static-runtime", msg, hint=hint)
+
+
+def _imported(text: str, names: Collection[str]) -> str:
+    """Return which of some modules a text imports; by its lines where this Python cannot read it."""
+    choice = "|".join(map(re.escape, names))
+    if not re.search(rf"\b(?:{choice})\b", text):
+        return ""
+    try:
+        modules = [module.partition(".")[0] for module in _imports(text)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        line = rf"(?:^|;)[ \t]*(?:from[ \t]+|import[ \t](?:[\w. \t]+,)*[ \t]*)({choice})\b"
+        modules = re.findall(line, text, re.MULTILINE)
+    return next((module for module in modules if module in names), "")
+
+
+def _imports(text: str) -> Iterator[str]:
+    """Yield the modules that statements of a text import, wherever they stand.
+
+    Raises:
+        SyntaxError: it is written for another version of Python, or is no Python.
+    """
+    import ast  # noqa: PLC0415 - few scripts name what is refused
+    import warnings  # noqa: PLC0415 - as above
+
+    with warnings.catch_warnings(action="ignore"):
+        tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
 
 
 def program_facts(program: Path, args: Sequence[str] = (), *, cwd: Path | None = None) -> AppFacts:

@@ -56,8 +56,8 @@ class Out:
     """What a task shows to a person. Data goes to stdout, notes and errors to stderr.
 
     Everything passed in is text, never markup: file names with brackets stay as they are. A line to be typed
-    (``invoke TASK``) is shown in the form that was typed. Rich is loaded
-    only where something is painted: a line to a pipe or a file is just written.
+    (``invoke TASK``) is shown in the form that was typed; quoted lines, tables and the facts of an error stay
+    as they are. Rich is loaded only where something is painted: a line to a pipe or a file is just written.
     """
 
     def __init__(
@@ -91,7 +91,10 @@ class Out:
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """Print one line of result."""
-        text = as_typed(text)
+        self.quote(as_typed(text), style=style)
+
+    def quote(self, text: str, *, style: str = "") -> None:
+        """Print one line that others wrote, or data, as it stands."""
         if not self._written(0, text):
             self.stdout.print(_escaped(text), style=style or None, soft_wrap=True)
 
@@ -107,12 +110,12 @@ class Out:
         if title:
             self.line(title)
         for line in self._table_lines(columns, rows, number=0):
-            self.line(line)
+            self.quote(line)
 
     def note_table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table on stderr."""
         for line in self._table_lines(columns, rows, number=1):
-            self.note(line)
+            self._note(line)
 
     def _table_lines(
         self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, number: int
@@ -120,7 +123,7 @@ class Out:
         from scripts.cli.tables import table_lines, terminal_width  # noqa: PLC0415 - short runs print none
 
         width = terminal_width() if self._streams[number].isatty() else None
-        return table_lines(columns, [list(map(as_typed, row)) for row in rows], width=width)
+        return table_lines(columns, list(rows), width=width)
 
     def loud(self, text: str) -> None:
         """Print something that must not be overlooked, on stderr."""
@@ -130,7 +133,7 @@ class Out:
 
     def error(self, reference: str, message: str, context: Sequence[str] = (), hint: str = "") -> None:
         """Print the panel of a failure: message, facts, what to do."""
-        message, hint, context = as_typed(message), as_typed(hint), tuple(map(as_typed, context))
+        message, hint = as_typed(message), as_typed(hint)
         try:
             from scripts.cli.painting import failure  # noqa: PLC0415 - see the class
         except ModuleNotFoundError:  # a line refused before there is an environment
@@ -146,7 +149,9 @@ class Out:
 
     def note(self, text: str) -> None:
         """Print one line on stderr."""
-        text = as_typed(text)
+        self._note(as_typed(text))
+
+    def _note(self, text: str) -> None:
         if not self._written(1, text):
             self.stderr.print(_escaped(text), style="dim", soft_wrap=True)
 

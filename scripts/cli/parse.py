@@ -391,7 +391,9 @@ def as_typed(text: str) -> str:
 def _lines() -> re.Pattern[str]:
     """Find the word before a task or an option; a path that holds it is left alone."""
     tasks = "|".join(sorted(map(re.escape, VERBS), key=len, reverse=True))
-    return re.compile(rf"(?<![\w./\\-]){WRITTEN}(?= (?:--(?:help|list)|TASK|{tasks})(?![\w/\\]))")
+    return re.compile(
+        rf"(?<![\w./\\-])(?<!-m ){WRITTEN}(?= (?:--(?:help|list)|TASK|{tasks})(?![\w/\\]|[.-]\w))"
+    )
 
 
 def typed(*words: str) -> str:

@@ -21,6 +21,7 @@ import contextlib
 import html.entities
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -209,32 +210,74 @@ _ESCAPE: Final = re.compile(
 )
 
 
+#: What stands between lines that are searched together: more than an expression looks back over, more blanks
+#: than it goes over, and a sign that no value holds.
+_APART: Final = f"\n{' ' * 15};{' ' * 15}\n"
+#: Where an armoured key may begin, which goes to the end of its text where it has no end of its own.
+_ARMOUR: Final = re.compile("-----BEGIN|PuTTY")
+
+
 def everywhere(text: str, find: Callable[[View], Iterable[Span]]) -> Iterator[Span]:
     """Find in a text as it stands, and in each line with escapes or unseen signs as if it had none."""
     yield from find(View(text))
-    escape = _ESCAPE.search(text)
-    while escape is not None:
-        start, end = text.rfind("\n", 0, escape.start()) + 1, text.find("\n", escape.end())
-        end = len(text) if end < 0 else end
-        plain, places = _decoded(text[start:end])
-        yield from ((start + places[a], start + places[b], put) for a, b, put in find(View(plain)))
-        escape = _ESCAPE.search(text, end)
+    yield from _Unescaped(text).spans(find)
 
 
-def _decoded(line: str) -> tuple[str, list[int]]:
-    """Return a line with its escapes read, and where each of its characters stood."""
-    plain: list[str] = []
-    places: list[int] = []
-    at = 0
-    for match in _ESCAPE.finditer(line):
-        plain.append(line[at : match.start()])
-        places += range(at, match.start())
-        at = match.end()
-        character = _character(match)
-        plain.append(character)
-        places += [match.start()] * len(character)
-    places += range(at, len(line) + 1)
-    return "".join([*plain, line[at:]]), places
+class _Unescaped:
+    """A text's lines with escapes, these read, in one text; and where its characters stood.
+
+    A view of each line would cost many times what the search in it costs.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Read the escapes."""
+        self._pieces: list[str] = []
+        self._size = 0
+        self._lines: list[int] = []
+        self._at: list[int] = []
+        self._stood: list[int] = []
+        done = end = 0
+        for match in _ESCAPE.finditer(text):
+            start = match.start()
+            if start >= end:
+                if self._lines:
+                    self._add(text[done:end], done)
+                    self._add(_APART, end)
+                done, end = text.rfind("\n", 0, start) + 1, text.find("\n", match.end())
+                end = len(text) if end < 0 else end
+                self._lines.append(self._size)
+            self._add(text[done:start], done)
+            for character in _character(match):
+                self._add(character, start)
+            done = match.end()
+        self._add(text[done:end], done)
+        self._text = "".join(self._pieces)
+
+    def _add(self, piece: str, stood: int) -> None:
+        self._at.append(self._size)
+        self._stood.append(stood)
+        self._pieces.append(piece)
+        self._size += len(piece)
+
+    def spans(self, find: Callable[[View], Iterable[Span]]) -> Iterator[Span]:
+        """Find in all lines at once; again in each by itself that may begin an armoured key."""
+        alone = {self._line(found.start()) for found in _ARMOUR.finditer(self._text)}
+        for start, end, put in find(View(self._text)) if self._lines else ():
+            if self._line(start) == self._line(max(start, end - 1)):  # else an armoured key without its end
+                yield self._place(start), self._place(end), put
+        ends = [line - len(_APART) for line in self._lines[1:]] + [self._size]
+        for line in sorted(alone):
+            first = self._lines[line]
+            for start, end, put in find(View(self._text[first : ends[line]])):
+                yield self._place(first + start), self._place(first + end), put
+
+    def _line(self, at: int) -> int:
+        return bisect_right(self._lines, at) - 1
+
+    def _place(self, at: int) -> int:
+        """Return where the character stood that is now at a position."""
+        piece = bisect_right(self._at, at) - 1
+        return self._stood[piece] + at - self._at[piece]
 
 
 def _character(match: re.Match[str]) -> str:

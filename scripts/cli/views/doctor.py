@@ -28,7 +28,7 @@ def show_finding(finding: Finding, out: Out) -> None:
     sure = finding.confidence.sure
     out.mark("fail" if sure else "warn", f"{finding.reference} ({finding.confidence.value})")
     for line in finding.evidence:
-        out.line(f"    {line}")
+        out.quote(f"    {line}")
     out.line(f"    {finding.cause}")
     for number, step in enumerate(finding.fix, start=1):
         out.line(f"    {number}. {step}")

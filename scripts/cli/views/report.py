@@ -47,9 +47,9 @@ def show_report(result: ReportResult, out: Out) -> None:
 
 def _submission(made: Prepared, out: Out) -> None:
     """Show exactly what would be sent, and how a person sends it."""
-    out.line(made.title)
+    out.quote(made.title)
     out.line()
-    out.line(made.body)
+    out.quote(made.body)
     if made.opened:
         out.line("The browser was given the title and the three short fields; the document was not sent.")
     else:
