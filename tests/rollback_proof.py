@@ -201,8 +201,8 @@ def dying_after(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
     original = Flow.step
 
     @contextmanager
-    def step(self: Flow, step_name: str) -> Iterator[StepNotes]:
-        with original(self, step_name) as notes:
+    def step(self: Flow, step_name: str, coming: str = "") -> Iterator[StepNotes]:
+        with original(self, step_name, coming) as notes:
             yield notes
         if step_name == name:
             if sys.platform != "win32":

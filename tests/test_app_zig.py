@@ -60,6 +60,7 @@ class Bare:
         (site / "ours.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
         self.env = {
             "PATH": str(folder / "empty"),
+            "CC": "",
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(folder / "wheels"),
             "PIP_CONFIG_FILE": "/dev/null",

@@ -34,7 +34,9 @@ ALL = [f"--{name}" for name in REFUSALS]
 
 def names_without_code(provides: str) -> list[str]:
     name = provides if provides in RUNTIMES else re.sub(r"\d+$", "", provides)
-    text = (NATIVE / "cpu" / "exports" / f"{name}.h").read_text(encoding="utf-8")
+    shared = ("cudart",) if provides in RUNTIMES else ()
+    files = [NATIVE / "cpu" / "exports" / f"{each}.h" for each in (name, *shared)]
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
     return re.findall(r"^STUB\((\w+)\)$", text, re.MULTILINE)
 
 

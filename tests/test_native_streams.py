@@ -436,6 +436,16 @@ def test_host_and_managed_memory_have_pools_too(cuda: Any, kind: int, place: int
     assert cuda.cuMemPoolDestroy(pool) == INVALID
 
 
+def without_context(cuda: Any) -> list[ctypes.c_void_p]:
+    """Pop every context of this thread, those of other tests as well; return them, the uppermost first."""
+    stack: list[ctypes.c_void_p] = []
+    context = ctypes.c_void_p()
+    while cuda.cuCtxPopCurrent_v2(ctypes.byref(context)) == 0 and context:
+        stack.append(context)
+        context = ctypes.c_void_p()
+    return stack
+
+
 def test_calls_that_name_their_object_need_no_current_context(cuda: Any) -> None:
     """As on an H200 with driver 580.159: handles and addresses know their context; plain copies do not."""
     one, mark, module, kernel = stream(cuda), event(cuda), load(cuda, PTX), ctypes.c_void_p()
@@ -444,8 +454,7 @@ def test_calls_that_name_their_object_need_no_current_context(cuda: Any) -> None
         assert cuda.cuMemAlloc_v2(ctypes.byref(address), size(4096)) == 0
     first, second, kept = addresses
     host, answer, room = made(cuda.cuMemHostAlloc, size(4096), 0), ctypes.c_uint(), size()
-    context = ctypes.c_void_p()
-    assert cuda.cuCtxPopCurrent_v2(ctypes.byref(context)) == 0
+    stack = without_context(cuda)
     assert cuda.cuStreamQuery(one) == 0
     assert cuda.cuEventRecord(mark, one) == 0
     assert cuda.cuStreamWaitEvent(one, mark, 0) == 0
@@ -467,7 +476,8 @@ def test_calls_that_name_their_object_need_no_current_context(cuda: Any) -> None
     assert cuda.cuModuleUnload(module) == 0
     assert cuda.cuStreamDestroy_v2(one) == 0
     assert cuda.cuEventDestroy_v2(mark) == 0
-    assert cuda.cuCtxPushCurrent_v2(context) == 0
+    for context in reversed(stack):
+        assert cuda.cuCtxPushCurrent_v2(context) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows is told that there is no virtual memory")
