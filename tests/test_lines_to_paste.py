@@ -92,7 +92,7 @@ def test_a_backslash_before_the_quote_is_doubled_on_windows() -> None:
 
 def of_readme(path: Path) -> str:
     action = Action(number=0, deed=Deed.CREATE, folder=path.name, name="b.so", sha256="0" * 64, size=1)
-    journal = Journal(stack="s", digest="d", actions=(action,), folders=(), created="now")
+    journal = Journal(stack="s", digest="d", actions=(action,), folders={}, created="now")
     return readme(journal, os.fspath(path)).decode()
 
 
