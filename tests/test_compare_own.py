@@ -146,3 +146,18 @@ def test_a_pattern_that_never_ends_is_stopped_and_named(
     own = described(tmp_path, GOOD.replace("final loss ([0-9.eE+-]+|nan)", "((?:s+)+)x"))
     with pytest.raises(ValueError, match="takes more than 2 s"):
         own.answer.judge("s" * 60, os.environ)
+
+
+def test_a_pattern_that_finds_too_much_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scripts.osal.output_log.CAPTURE_CAP", 1000)
+    monkeypatch.setattr(workloads, "CAPTURE_CAP", 1000)
+    own = described(tmp_path, GOOD.replace(r"step \d+: ([0-9.,]+) it/s", "(s+)"))
+    with pytest.raises(ValueError, match="finds too much"):
+        own.iterations("s" * 2000, os.environ)
+
+
+def test_a_search_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workloads, "_SEARCH", "raise SystemExit(7)")
+    own = described(tmp_path, GOOD.replace(r"step \d+: ([0-9.,]+) it/s", "(s+)"))
+    with pytest.raises(ValueError, match="ended with 7"):
+        own.iterations("s", os.environ)

@@ -206,6 +206,39 @@ def test_a_reason_is_given_once_for_all_stacks(tmp_path: Path) -> None:
     assert result.exit_code == 3
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links and FIFOs of POSIX")
+@pytest.mark.parametrize("what", ["link", "fifo"])
+def test_the_page_of_a_round_replaces_what_was_planted(tmp_path: Path, what: str) -> None:
+    (tmp_path / "round").mkdir()
+    (tmp_path / "precious").write_bytes(b"mine")
+    page = tmp_path / "round" / "summary.md"
+    page.symlink_to(tmp_path / "precious") if what == "link" else os.mkfifo(page)
+    validate_round(workspace_from_environ({}, root=tmp_path), folder=str(tmp_path / "round"))
+    assert (tmp_path / "precious").read_bytes() == b"mine"
+    assert not page.is_symlink()
+    assert page.is_file()
+
+
+def test_a_folder_in_the_place_of_the_page_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "summary.md").mkdir()
+    with pytest.raises(TargetError) as caught:
+        validate_round(workspace_from_environ({}, root=tmp_path), folder=str(tmp_path))
+    assert caught.value.reference == "page-not-written"
+
+
+def test_a_page_of_the_run_that_is_missing_is_only_noted(tmp_path: Path) -> None:
+    environ = {"GITHUB_STEP_SUMMARY": str(tmp_path / "absent" / "page")}
+    result = validate_round(workspace_from_environ(environ, root=tmp_path), folder=str(tmp_path))
+    assert result.page.is_file()
+
+
+def test_the_name_of_a_document_cannot_paint(tmp_path: Path) -> None:
+    if sys.platform != "win32":
+        (tmp_path / "a\x1b[2J\n.json").write_bytes(b"{")
+        (fault,) = read_validations(tmp_path)[1]
+        assert fault.isprintable()
+
+
 def test_the_page_of_a_round_keeps_words_in_their_cells() -> None:
     page = markdown([validation("a", ValidationVerdict.FAILED, gfx="gfx1200")], ["a: <script>"])
     assert page.splitlines()[2] == r"| a | gfx1200 | failed | - | because \| \<b\> a |"

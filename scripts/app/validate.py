@@ -40,7 +40,7 @@ from scripts.evidence.validation import (
 )
 from scripts.lock.reader import find_stack
 from scripts.model import StackKind
-from scripts.osal.fs import remove_tree
+from scripts.osal.fs import remove_tree, write_atomic
 from scripts.osal.paths import user_path
 from scripts.osal.text import utc_now
 from scripts.serialize import JsonRecord, pick
@@ -243,7 +243,7 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
 
     Raises:
         UsageError: no folder is named.
-        TargetError: it is not there.
+        TargetError: it is not there, or the page cannot be written.
     """
     if not folder:
         hint = "name it: invoke validate-round --folder=FOLDER"
@@ -255,8 +255,22 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
     validations, faults = read_validations(place)
     problems = problems_of(validations, require=require, faults=faults)
     page = markdown(validations, problems)
-    (place / PAGE).write_text(page, encoding="utf-8", newline="\n")
+    try:
+        write_atomic(place / PAGE, page.encode())  # replaces the name: what a link there leads to stays
+    except OSError as error:
+        msg = f"the page of the round cannot be written: {error.strerror or error}"
+        hint = "see what stands in its place"
+        raise TargetError("page-not-written", msg, context=(str(place / PAGE),), hint=hint) from error
     if run_page := ws.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(run_page).open("a", encoding="utf-8", newline=os.linesep) as file:
-            file.write(page)
+        _add_to_run(ws, Path(run_page), page)
     return RoundResult(validations=validations, problems=problems, page=place / PAGE)
+
+
+def _add_to_run(ws: Workspace, path: Path, page: str) -> None:
+    """Add the page to the one of the CI run; without it the round is judged all the same."""
+    try:
+        with path.open("a", encoding="utf-8", newline=os.linesep) as file:
+            file.write(page)
+    except OSError as error:
+        why = error.strerror or str(error)
+        ws.progress.note(f"the page of the run (GITHUB_STEP_SUMMARY) cannot be written: {why}")

@@ -17,6 +17,7 @@ from scripts.app.wrap_result import WrapPlacement
 from scripts.errors import TargetError
 from scripts.model import RuntimeFile, StackKind
 from scripts.osal.fs import read_bounded
+from scripts.osal.text import option
 from scripts.placement.layout import fold
 from scripts.placement.place import Placement as Placing
 from scripts.placement.place import Session, explain, place, placed
@@ -321,7 +322,7 @@ class ShimStatus(JsonRecord, frozen=True, kw_only=True):
     @property
     def advice(self) -> str:
         """What to do where it would not work; empty where it would."""
-        again = f'invoke shim --exe="{self.program}"'
+        again = f"invoke shim {option('exe', self.program)}"
         return {
             "changed": "it was changed, so `shim --remove` leaves it alone",
             "gone": f"it was moved or deleted: {again} --remove takes it off the list",

@@ -29,6 +29,7 @@ from scripts.errors import (
     UsageError,
     WorkspaceError,
 )
+from scripts.osal.text import option
 from scripts.serialize import pick
 
 if TYPE_CHECKING:  # `status` needs what a placement reports, and none of these
@@ -263,7 +264,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         ending += [f"closed a message box: {d.title}: {d.text}" for d in ended.dialogs]
         if self.placement.kept:
             folder = self.placement.target or self.program.parent
-            ending.append(f'kept beside it; to take it back: invoke unwrap --target="{folder}"')
+            ending.append(f"kept beside it; to take it back: invoke unwrap {option('target', folder)}")
         if self.loaded is not None:
             ending += self.loaded.sentences(stopped=self.stopped)
         if self.held is not None:
@@ -273,7 +274,7 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         if self.placement.pending:
             folder = self.placement.target or self.program.parent
             held = "everything is back, and a running program still holds old files in .cuda-amd"
-            ending.append(f'clean-up pending: {held}; later: invoke unwrap --target="{folder}"')
+            ending.append(f"clean-up pending: {held}; later: invoke unwrap {option('target', folder)}")
         return (*ending, ended.log_note) if ended.log_note else tuple(ending)
 
 

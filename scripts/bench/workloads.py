@@ -41,7 +41,9 @@ from msgspec import Struct, convert, field
 from scripts.bench.trials import HIGHER, LOWER, Metric
 from scripts.errors import UsageError
 from scripts.osal.fs import read_bounded
+from scripts.osal.output_log import CAPTURE_CAP
 from scripts.osal.process import run_captured
+from scripts.osal.text import size_text
 from scripts.serialize import MAX_NUMBER, data_table
 
 DEFAULT: Final = "gemm"
@@ -126,7 +128,7 @@ class Finder(Struct, frozen=True, kw_only=True):
         """Return what is found, in order; a process that searches gets ``environ``.
 
         Raises:
-            ValueError: the pattern takes too long.
+            ValueError: the pattern takes too long or finds too much.
         """
         if self.regex is not None:
             return _search(self.regex.pattern, output, environ)
@@ -307,6 +309,12 @@ def _search(pattern: str, output: str, environ: Mapping[str, str]) -> list[str]:
     done = run_captured(line, env=environ, timeout=SEARCH_SECONDS, stdin=request)
     if done.timed_out:
         msg = f"the pattern {pattern!r} takes more than {SEARCH_SECONDS:g} s for the program's output"
+        raise ValueError(msg)
+    if done.returncode:
+        msg = f"the search with the pattern {pattern!r} ended with {done.returncode}"
+        raise ValueError(msg)
+    if len(done.stdout) >= CAPTURE_CAP:
+        msg = f"the pattern {pattern!r} finds too much: more than {size_text(CAPTURE_CAP)}"
         raise ValueError(msg)
     found: list[str] = json.loads(done.stdout)
     return found

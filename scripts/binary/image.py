@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -195,12 +196,16 @@ def sniff(head: bytes, suffix: str) -> Sniffed:
     return next((Sniffed(row["what"], row["then"]) for row in scripts), Sniffed("a text file", _OPENED))
 
 
+#: A name that means itself in every shell.
+_PLAIN_NAME: Final = re.compile(r"[\w.+-]+")
+
+
 def _script(head: bytes) -> Sniffed:
     """Say what runs a script that names it in its first line."""
     words = head[2:128].split(b"\n", 1)[0].decode("utf-8", "replace").split()
     names = [word.rpartition("/")[2] for word in words if not word.startswith("-")]
     runs = next((name for name in names if name != "env"), "")
-    if not runs:
+    if not _PLAIN_NAME.fullmatch(runs):
         return Sniffed("a script", "name the program that it starts")
     return Sniffed(f"a script for {runs}", f"name what runs it, --exe={runs}, or the program that it starts")
 

@@ -130,13 +130,13 @@ def read_validations(folder: Path) -> tuple[tuple[Validation, ...], tuple[str, .
     faults: list[str] = []
     for path in sorted(folder.glob("*.json")):
         if not path.is_file():
-            faults.append(f"{path.name}: it is no file")
+            faults.append(f"{printable(path.name)}: it is no file")
             continue
         try:
             begun = path.stat().st_size == 0  # its validation has not come to an end
             found.append(unfinished(path.stem, started="") if begun else read_validation(path))
         except ValueError as error:
-            faults.append(f"{path.name}: {error}")
+            faults.append(f"{printable(path.name)}: {error}")
     return tuple(found), tuple(faults)
 
 

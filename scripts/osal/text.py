@@ -1,9 +1,13 @@
-"""How times, sizes, counts and patterns of names are read, and how foreign text is shown. Pure."""
+"""How times, sizes, counts and patterns of names are read, and how foreign text and names are shown. Pure."""
 
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
+import shlex
+import string
+import sys
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -85,6 +89,47 @@ def names_like(names: Collection[str], pattern: str) -> list[str]:
 def printable(text: str, *, instead: str = " ") -> str:
     """Return text for one line: what cannot be shown becomes ``instead``, one character for one."""
     return "".join(character if character.isprintable() else instead for character in text)
+
+
+def visible(text: str) -> str:
+    r"""Return text for one line: what cannot be shown is escaped as in a Python string.
+
+    >>> visible("a" + chr(10) + "b")
+    'a\\nb'
+    """
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+
+
+#: What a shell reads inside double quotes; PowerShell ends a text at typographic quotes as well.
+_READ_BY_SH: Final = frozenset('"$`\\!')
+_READ_BY_WINDOWS: Final = frozenset('"$`%!\u201c\u201d\u201e')
+#: What stays as it is in a name that is written byte by byte.
+_BARE: Final = frozenset((string.ascii_letters + string.digits + "/.-_").encode())
+
+
+def option(name: str, value: str | os.PathLike[str], *, windows: bool = sys.platform == "win32") -> str:
+    """Write ``--NAME="VALUE"`` for a line to paste, so that no shell reads anything else than the value.
+
+    cmd and PowerShell share no way to write what either of them expands, so there such a value is left to
+    the person: ``--target=FOLDER``.
+    """
+    text = os.fspath(value)
+    if text.isprintable() and (_READ_BY_WINDOWS if windows else _READ_BY_SH).isdisjoint(text):
+        closing = text[len(text.rstrip("\\")) :]  # before a quote a backslash has to be doubled
+        return f'--{name}="{text}{closing}"'
+    if windows:
+        return f"--{name}={'PROGRAM' if name == 'exe' else 'FOLDER'}"
+    return f"--{name}={shlex.quote(text) if text.isprintable() else _by_bytes(text)}"
+
+
+def _by_bytes(text: str) -> str:
+    """Write bytes as numbers: a shell without ``$''`` sees a wrong name and still performs nothing."""
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # no name of a file here
+        data = text.encode("utf-8", "replace")
+    octets = (chr(byte) if byte in _BARE else f"\\{byte:03o}" for byte in data)
+    return f"$'{''.join(octets)}'"
 
 
 #: So much of a text tells how wide its characters are, and which share of the places must be zero.

@@ -14,6 +14,7 @@ from typing import NoReturn
 from scripts.errors import StagedFileError, TargetError
 from scripts.osal.file_operations import Fs, Seen
 from scripts.osal.fs import extended_path
+from scripts.osal.text import option, visible
 from scripts.placement import journal as journals
 from scripts.placement import state as user_files
 from scripts.placement.journal import Journal
@@ -183,7 +184,7 @@ it holds your original files.
 
 The easy way back, from a checkout of the tool:
 
-    python -m scripts unwrap --target="{target}"
+    python -m scripts unwrap {target}
 
 THE WAY BACK BY HAND
 
@@ -204,12 +205,12 @@ def readme(journal: Journal, target: str) -> bytes:
     """Return README.txt for a plan."""
     created = [action for action in journal.actions if action.deed is Deed.CREATE]
     replaced = [action for action in journal.actions if action.deed is Deed.REPLACE]
-    parts = [_HEAD.format(target=target)]
+    parts = [_HEAD.format(target=option("target", target))]
     if replaced:
         parts.append("These files of yours were moved away. For each pair: delete the first, then move the\n")
         parts.append("second to the place and name of the first.\n\n")
         for action in replaced:
-            parts.append(f"    {action.path}\n    .cuda-amd/originals/{action.number:04d}\n")
+            parts.append(f"    {visible(action.path)}\n    .cuda-amd/originals/{action.number:04d}\n")
             parts.append(f"        first, the tool's: SHA-256 {action.sha256}\n")
             if action.before:
                 parts.append(
@@ -218,7 +219,7 @@ def readme(journal: Journal, target: str) -> bytes:
         parts.append("\n")
     if created:
         parts.append("These files were not there before. Delete each one:\n\n")
-        parts += [f"    {action.path}\n        SHA-256 {action.sha256}\n" for action in created]
+        parts += [f"    {visible(action.path)}\n        SHA-256 {action.sha256}\n" for action in created]
         parts.append("\n")
     parts.append(_TAIL.format(created=journal.created, stack=journal.stack))
     return "".join(parts).encode("utf-8", errors="backslashreplace")

@@ -16,7 +16,7 @@ from scripts.errors import ConflictError, JournalError, TargetError, UndoIncompl
 from scripts.osal.file_operations import Fs
 from scripts.osal.processes import User, this_process
 from scripts.osal.signals import DeferredSignals
-from scripts.osal.text import time_stamp
+from scripts.osal.text import option, time_stamp
 from scripts.placement import state
 from scripts.placement.apply import apply, begun_by, changed_record
 from scripts.placement.inspect import UndoReport, is_ours, real_target, take_snapshot
@@ -259,13 +259,15 @@ class _Wish(Struct, frozen=True, kw_only=True):
             seen = fs.look(path)
             if seen is None or not is_ours(action, path, seen, fs):
                 msg = f"{action.path} is placed in {layout.target} and is missing or has changed"
-                hint = f'look at `invoke unwrap --target="{layout.target}"`, then try again'
+                hint = f"look at `invoke unwrap {option('target', layout.target)}`, then try again"
                 raise ConflictError("placement-damaged", msg, hint=hint)
         for item in self.items:
             there = placed.get(fold(item.path))
             if (_hash(layout, item, fs) if there is None else there.sha256) != item.sha256:
                 msg = f"the same stack is placed in {layout.target}, but without {item.path}"
-                hint = f'end its programs, or `invoke unwrap --target="{layout.target}"`, and try again'
+                hint = (
+                    f"end its programs, or `invoke unwrap {option('target', layout.target)}`, and try again"
+                )
                 raise ConflictError("placed-differently", msg, hint=hint)
         for name in (mine.user.name, state.KEEP) if self.keep else (mine.user.name,):
             state.attach(layout, fs, name)
@@ -293,7 +295,7 @@ class _Wish(Struct, frozen=True, kw_only=True):
         if not report.complete:
             context = tuple(f"{left.path}: {left.why}" for left in report.kept)
             msg = f"placing in {layout.target} failed, and not everything could be put back: {error}"
-            hint = f'try again: invoke unwrap --target="{layout.target}"'
+            hint = f"try again: invoke unwrap {option('target', layout.target)}"
             raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint) from error
         if mine.registry:
             mine.registry.remove(PLACEMENTS, layout.target)
@@ -337,9 +339,8 @@ def _must_be_clean(report: UndoReport) -> None:
     if not report.complete:
         context = tuple(f"{left.path}: {left.why}" for left in report.kept)
         msg = f"an earlier placement in {report.target} could not be undone completely"
-        hint = (
-            f'see `invoke unwrap --target="{report.target}"`, with --ours or --theirs if files were changed'
-        )
+        way = f"`invoke unwrap {option('target', report.target)}`"
+        hint = f"see {way}, with --ours or --theirs if files were changed"
         raise UndoIncompleteError("undo-incomplete", msg, context=context, hint=hint)
     if report.pending:
         msg = f"a running program still holds files of an earlier placement in {report.target}"
@@ -351,7 +352,7 @@ def _other_stack(layout: Layout, journal: Journal) -> PlacementRefusal:
     return PlacementRefusal(
         reference="other-stack-placed",
         message=f"{journal.stack or 'another stack'} is placed in {layout.target} already",
-        hint=f'take it away first: `invoke unwrap --target="{layout.target}"`',
+        hint=f"take it away first: `invoke unwrap {option('target', layout.target)}`",
     )
 
 

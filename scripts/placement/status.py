@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from scripts.errors import JournalError
 from scripts.osal.file_operations import Fs
+from scripts.osal.text import option
 from scripts.placement import state as users
 from scripts.placement.inspect import BRING_BACK, UNREACHABLE
 from scripts.placement.journal import Journal, JournalStep
@@ -89,7 +90,7 @@ def placement_status(
     if gone:
         advice = (
             'if it was moved: invoke unwrap --target="NEW PLACE"; if its disk is away: bring it back; '
-            f'if it was deleted: invoke unwrap --target="{target}" --theirs takes it off the list'
+            f"if it was deleted: invoke unwrap {option('target', target)} --theirs takes it off the list"
         )
         return PlacementStatus(target=target, standing=TargetState.MISSING, advice=advice)
     try:
@@ -150,4 +151,4 @@ def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
 
 def _way_out(target: Path) -> str:
     """Say what to type."""
-    return f'take it back: invoke unwrap --target="{target}"'
+    return f"take it back: invoke unwrap {option('target', target)}"

@@ -13,6 +13,7 @@ from scripts.bench.picture import signed
 from scripts.bench.trials import HIGHER, LOWER
 from scripts.cli.console import RUN_ONE, Out, brief, seconds
 from scripts.model import Outcome, StackKind
+from scripts.osal.text import option
 from scripts.osal.text import size_text as size
 from scripts.probing.catalogue import probes
 from scripts.probing.probe_matrix import ProbeChange
@@ -92,7 +93,7 @@ def show_precompile(result: PrecompileResult, out: Out) -> None:
     if result.cache:
         out.line(f"    {result.cache} ({size(result.after)})")
     if result.code == 0:
-        out.now(f'run it: invoke wrap --exe="{result.path}"' if result.path.is_file() else RUN_ONE)
+        out.now(f"run it: invoke wrap {option('exe', result.path)}" if result.path.is_file() else RUN_ONE)
     else:
         out.now("find out why: invoke doctor")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
 from scripts.launch.program import interpreter_line, unstartable_script
-from scripts.osal.text import count_of
+from scripts.osal.text import count_of, option
 from scripts.preflight.coverage import Verdict, grouped, versions_sentence, wanted_versions
 from scripts.preflight.kernels import demangled
 from scripts.preflight.verdict import SYSTEMS
@@ -95,7 +95,7 @@ def _without_translation(result: PreflightResult, out: Out) -> None:
         source = f" [{way.source}, {way.date}]" if result.details else ""
         out.line(f"Without translation: {way.what}{f': {words}' if words else ''}{source}")
     if result.native and not result.details:
-        out.line(f'  how: invoke native --exe="{result.program}"')
+        out.line(f"  how: invoke native {option('exe', result.program)}")
     choices = result.alternatives if result.details or not result.native else ()
     for choice in choices if result.details else choices[:WAYS]:
         out.line(f"Without translation: {choice.what}")
@@ -269,7 +269,7 @@ def _now(result: PreflightResult) -> str:
     if not result.staged:
         return f"prepare the stack: invoke setup --stack={result.stack.id}"
     stack = "" if result.active else f" --stack={result.stack.id}"
-    return f'try it: invoke wrap --exe="{result.program}"{stack}'
+    return f"try it: invoke wrap {option('exe', result.program)}{stack}"
 
 
 def _by_interpreter(result: PreflightResult) -> str:

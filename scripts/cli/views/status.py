@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import RUN_ONE, Out, short
 from scripts.host.gpu import without_gpu
+from scripts.osal.text import option, visible
 from scripts.osal.text import size_text as size
 from scripts.placement.status import TargetState
 
@@ -61,7 +62,7 @@ def _placed(placed: PlacementStatus, *, advise: bool) -> str:
     files = f"{len(placed.files)} files of {placed.stack} beside the program in " if placed.stack else ""
     users = f" (process {', '.join(map(str, placed.users))})" if placed.users else ""
     advice = f"; {placed.advice}" if placed.advice and advise else ""
-    return f"{placed.standing.value}{users}: {files}{placed.target}{advice}"
+    return f"{placed.standing.value}{users}: {files}{visible(str(placed.target))}{advice}"
 
 
 def _show_active(result: StatusResult, out: Out) -> None:
@@ -227,7 +228,7 @@ def show_native(result: NativeResult, out: Out) -> None:
         out.mark("ok", result.better)
     out.line("Nothing of this was run on a Radeon by this project, and nothing is installed by itself.")
     if not result.refusal:
-        name = f' --exe="{result.program}"' if result.program is not None else ""
+        name = f" {option('exe', result.program)}" if result.program is not None else ""
         out.now(
             f"see what translation would do: invoke preflight{name}"
             if name

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from scripts.cli.console import Out
 from scripts.cli.parse import Call, LineError, read_line, typed
 from scripts.cli.verbs import WRAP
+from scripts.osal.text import option, visible
 
 if TYPE_CHECKING:
     from scripts.app.shim import ShimResult
@@ -182,7 +183,7 @@ def show_unwrap(result: UnwrapResult, out: Out) -> None:
         out.mark("skip", f"{target} does not exist any more and was taken off the list")
     incomplete = [report for report in result.reports if not report.complete]
     if incomplete:
-        where = f'--target="{incomplete[0].target}"' if len(incomplete) == 1 else "--all"
+        where = option("target", incomplete[0].target) if len(incomplete) == 1 else "--all"
         out.line("Two ways out of what is left, neither deletes a file of yours:")
         out.line(f"  invoke unwrap {where} --theirs")
         out.line("      leaves these files, and puts each original beside as NAME.cuda-amd-original")
@@ -209,7 +210,7 @@ def _untouched(report: UndoReport) -> bool:
 def _target(report: UndoReport, out: Out) -> None:
     """Show one target."""
     nothing = ": nothing was placed" if _untouched(report) else ""
-    out.mark("ok" if report.complete else "warn", f"{report.target}{nothing}")
+    out.mark("ok" if report.complete else "warn", f"{visible(str(report.target))}{nothing}")
     for path in report.restored:
         out.line(f"    restored  {path}")
     for path in report.removed:
@@ -229,7 +230,7 @@ def show_shim(result: ShimResult, out: Out) -> None:
     for path in result.kept:
         out.mark("warn", f"left alone, because it was changed since: {path}")
     if result.written is None:
-        out.now(f'start it without the script: invoke wrap --exe="{result.program}"')
+        out.now(f"start it without the script: invoke wrap {option('exe', result.program)}")
         return
     out.mark("ok", f"{result.program.name} with {result.stack} ({result.via}): {result.written}")
     for note in result.notes:
