@@ -104,15 +104,21 @@ def _beside_explained(ws: Workspace, staged: Staged, program: Path, places: Plac
 
 @contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """Let everything that is started meanwhile write to stderr."""
+    """Let everything that is started meanwhile write to stderr; a closed stdout is closed again."""
     sys.stdout.flush()
-    saved = os.dup(1)
+    try:
+        saved = os.dup(1)
+    except OSError:
+        saved = -1
     os.dup2(2, 1)
     try:
         yield
     finally:
-        os.dup2(saved, 1)
-        os.close(saved)
+        if saved < 0:
+            os.close(1)
+        else:
+            os.dup2(saved, 1)
+            os.close(saved)
 
 
 def _perform(call: Call, ws: Workspace, out: Out) -> int:
