@@ -44,8 +44,21 @@ def perform(call: Call) -> int:
     ready_streams()
     environ = own_environ()
     out = Out(environ=environ)
-    ws = _workspace(environ, out, as_json=call.as_json)
+    try:
+        ws = _workspace(environ, out, as_json=call.as_json)
+    except WorkspaceError as error:  # a variable names a place that cannot be
+        return _refused_place(call, error, out)
     return _perform_wrap(call, ws, out) if call.verb.name == WRAP else _perform(call, ws, out)
+
+
+def _refused_place(call: Call, error: WorkspaceError, out: Out) -> int:
+    """Show why there is no workspace, and return the exit code of the task."""
+    show_error(error, out, as_json=call.as_json)
+    if call.verb.name != WRAP:
+        return int(error.code)
+    from scripts.app.wrap import not_started_code  # noqa: PLC0415 - `invoke --list` stays quick
+
+    return not_started_code(error)
 
 
 def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
