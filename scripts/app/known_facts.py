@@ -125,7 +125,8 @@ def _refuse_imports(line: PythonLine, refused: dict[str, str], cwd: Path) -> Non
     text = line.target[1] if line.target[:1] == ("-c",) else ""
     if line.script:
         with suppress(OSError):
-            text = read_bounded(cwd / line.script, MAX_SCRIPT).decode(errors="replace")
+            if (cwd / line.script).is_file():  # opening a pipe would take the script away from the program
+                text = read_bounded(cwd / line.script, MAX_SCRIPT).decode(errors="replace")
     names = "|".join(map(re.escape, refused))
     found = re.search(rf"(?:^|;)[ \t]*(?:import|from)[ \t]+({names})\b", text, re.MULTILINE)
     if found:
