@@ -203,7 +203,7 @@ def hand_over(arguments: list[str]) -> int:
         return continue_as(command, environ)
     except OSError as error:
         say("%s cannot be started: %s" % (command[0], error.strerror))
-        say("What to do: delete %s and run the command again, which makes it anew." % VENV)
+        say("What to do: delete %s and run the command again, which makes a new one." % VENV)
         return CODE_HOST
 
 
