@@ -109,7 +109,7 @@ class Packages:
         """Whether ``.venv`` was finished from exactly this lock, by this Python, at this place."""
         try:
             made = self.stamp.read_text(encoding="utf-8") == self.fingerprint()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a damaged stamp is not UTF-8
             return False
         return made and venv_python().exists()
 
@@ -201,6 +201,16 @@ def hand_over(arguments: list[str]) -> int:
 
     command = [str(venv_python()), str(ROOT / "scripts"), *arguments]
     environ = {**os.environ, TYPED: form()}
+    try:
+        return continue_as(command, environ)
+    except OSError as error:
+        say("%s cannot be started: %s" % (command[0], error.strerror))
+        say("What to do: delete %s and run the command again, which makes a new one." % VENV)
+        return CODE_HOST
+
+
+def continue_as(command: list[str], environ: dict[str, str]) -> int:
+    """Become another program; on Windows, which has no such thing, start it and return its exit code."""
     if sys.platform != "win32":
         # A signal in the first moments of the next process waits until that can answer with a sentence.
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
@@ -314,7 +324,7 @@ def main(arguments: list[str]) -> int:
     # `python CHECKOUT/scripts` puts the package's inside on the path, where our names would shadow others'.
     sys.path[:] = [
         str(ROOT),
-        *(p for p in sys.path if Path(p or ".").resolve() not in (ROOT, ROOT / "scripts")),
+        *(p for p in sys.path if Path(os.path.realpath(p)) not in (ROOT, ROOT / "scripts")),
     ]
     from scripts.cli.parse import set_form  # noqa: PLC0415 - an old Python cannot read it
 

@@ -93,6 +93,10 @@ def call(command: list[str], **options: Any) -> int:  # noqa: ANN401 - those of 
 @contextlib.contextmanager
 def only_one() -> Iterator[None]:
     """Hold a lock that dies with us, so that two first runs do not build one ``.venv``."""
+    if not VENV.name:
+        say("%s cannot be the place of the environment." % VENV)
+        say("What to do: let CUDA_AMD_VENV name a folder of its own, or unset it.")
+        raise SystemExit(CODE_USAGE)
     with VENV.with_name(VENV.name + ".lock").open("a+b") as handle:
         if sys.platform == "win32":
             import msvcrt  # noqa: PLC0415 - exists on one system only

@@ -116,13 +116,13 @@ class Clone:
         }
 
     def run(
-        self, *arguments: str, cwd: Path | None = None, path: Path | None = None
+        self, *arguments: str, cwd: Path | None = None, path: Path | None = None, **environ: str
     ) -> subprocess.CompletedProcess[str]:
         """Open the front door as a person would."""
         return subprocess.run(
             [*BARE, str(self.root / "scripts"), *arguments],
             cwd=cwd or self.root,
-            env=self.environ(path),
+            env=self.environ(path) | environ,
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -168,7 +168,7 @@ DAMAGES = [
     "other lock",
     *(
         pytest.param(d, marks=pytest.mark.posix_only)
-        for d in ("unfinished", "no interpreter", "other python")
+        for d in ("unfinished", "no text", "no interpreter", "other python")
     ),
 ]
 
@@ -180,6 +180,8 @@ def test_a_half_made_or_outdated_environment_is_repaired(clone: Clone, damage: s
     stamp = clone.venv / ".made-from"
     if damage == "unfinished":
         stamp.write_text("unfinished\n", encoding="utf-8")
+    elif damage == "no text":
+        stamp.write_bytes(b"\xff\xfe\x00")
     elif damage == "no interpreter":
         next(p for p in (clone.venv / "bin/python", clone.venv / "Scripts/python.exe") if p.exists()).unlink()
     elif damage == "other lock":
@@ -230,6 +232,41 @@ def test_a_link_in_place_of_the_environment_is_left_alone(clone: Clone, tmp_path
     clone.venv.symlink_to(elsewhere)
     assert clone.run().returncode == 2
     assert (elsewhere / "pyvenv.cfg").exists()
+
+
+def test_a_place_that_is_no_folder_of_its_own_gets_a_sentence(clone: Clone) -> None:
+    done = clone.run("status", CUDA_AMD_VENV=os.path.abspath(os.sep))  # noqa: PTH100 - the root as it is typed
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "let CUDA_AMD_VENV name a folder of its own" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("fault", ["not executable", "a folder", "no program"])
+def test_an_interpreter_that_cannot_be_started_gets_a_sentence(clone: Clone, fault: str) -> None:
+    python = clone.venv / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    if fault == "a folder":
+        python.mkdir()
+    else:
+        python.write_bytes(b"\x00\x01\x02")
+        python.chmod(0o755 if fault == "no program" else 0o644)
+    lock = hashlib.sha256((clone.root / "requirements.lock").read_bytes()).hexdigest()
+    stamp = f"{lock} python-{sys.version_info[0]}.{sys.version_info[1]} {clone.venv}\n"
+    (clone.venv / ".made-from").write_text(stamp, encoding="utf-8")
+    done = clone.run("status")
+    assert (done.returncode, done.stdout) == (50, "")
+    assert f"{python} cannot be started" in done.stderr
+    assert f"delete {clone.venv} and run the command again" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.posix_only
+def test_a_link_loop_on_the_path_is_passed_over(clone: Clone, tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    done = clone.run("answered", PYTHONPATH=str(loop))
+    assert (done.returncode, done.stderr) == (9, "")
 
 
 def test_a_checkout_that_cannot_be_written_gets_a_sentence(clone: Clone) -> None:

@@ -137,6 +137,19 @@ def test_closed_stdout_is_no_failure(tmp_path: Path, words: tuple[str, ...]) -> 
     assert front_door(tmp_path, *words, closed=True) == (0, "")
 
 
+@pytest.mark.posix_only
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_wrap_with_json_runs_with_closed_streams(tmp_path: Path, closed: str) -> None:
+    """A stream that Python finds closed takes the first free descriptor, which need not be its own."""
+    env = os.environ | {"CUDA_AMD_CACHE": str(tmp_path / "store"), "CUDA_AMD_STATE": str(tmp_path / "state")}
+    words = [sys.executable, str(ROOT / "scripts"), "wrap", "--exe=/bin/true", "--stack=nothing", "--json"]
+    line = ["sh", "-c", f'"$@" {closed}', "sh", *words]
+    done = subprocess.run(line, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    said = done.stderr.decode()
+    assert (done.returncode, done.stdout, "Traceback" in said) == (121, b"", False)
+    assert ("unknown-stack" in said) is ("2>" not in closed)
+
+
 @pytest.mark.parametrize("words", [("stacks",), ("stacks", "--json"), ("--list",)], ids=" ".join)
 def test_a_reader_that_went_away_is_no_failure(tmp_path: Path, words: tuple[str, ...]) -> None:
     reader, writer = os.pipe()

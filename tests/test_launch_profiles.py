@@ -305,6 +305,28 @@ def test_what_a_script_imports_is_read_as_python_reads_it(
     assert not recwarn.list
 
 
+@pytest.mark.posix_only
+def test_a_script_that_is_a_pipe_is_left_to_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening it, if only for a look, ends its writer before the program can read."""
+    python = tmp_path / "Python" / "python.exe"
+    (python.parent / "Lib" / "site-packages" / "cupy_cuda12x-14.2.0.dist-info").mkdir(parents=True)
+    python.touch()
+    os.mkfifo(tmp_path / "pipe.py")
+    opened: list[str] = []
+    real = os.open
+
+    def recorded(path: str, *words: int, **options: int) -> int:
+        opened.append(Path(path).name)
+        return real(path, *words, **options)
+
+    monkeypatch.setattr(os, "open", recorded)
+    staged = staged_over(replace(runtime_in(tmp_path / "runtime"), stack="cpu-reference"))
+    profile_of(workspace(ROOT), staged, python, ("pipe.py",), cwd=tmp_path)
+    assert "pipe.py" not in opened
+
+
 def test_a_python_with_a_path_file_begins_in_the_start_script(tmp_path: Path) -> None:
     python = tmp_path / "python.exe"
     (tmp_path / "Lib" / "site-packages" / "torch-2.7.1.dist-info").mkdir(parents=True)

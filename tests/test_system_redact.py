@@ -18,6 +18,9 @@ WINDOWS = Redactor(
 LINUX = Redactor(user="gwendolyn", home="/home/gwendolyn", host="tower4711")
 
 
+DIGEST = "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -56,6 +59,8 @@ LINUX = Redactor(user="gwendolyn", home="/home/gwendolyn", host="tower4711")
         ("-H 'Proxy-Authorization: Bearer abcdefgh'", "-H 'Proxy-Authorization: <token>'"),
         ("https://user:pa55@host.example/x", "https://<token>@host.example/x"),
         ("https://tok3n@github.com/x.git", "https://<token>@github.com/x.git"),
+        (f"/{DIGEST}/xK9dQ2mZ7pL4vR8tB3nW6", f"/{DIGEST}<token>"),
+        (f"xK9dQ2mZ7pL4vR8tB3nW6/{DIGEST}", f"<token>{DIGEST}"),
         ("HF_TOKEN=abc123def", "HF_TOKEN=<token>"),
         ("password: hunter2, next", "password: <token>, next"),
         ("GET /x?api_key=abc&y=1", "GET /x?api_key=<token>&y=1"),
@@ -163,6 +168,8 @@ def test_a_short_name_goes_only_as_a_word_of_its_own(text: str) -> None:
     "text",
     [
         "e2959ed17c8ddae6bf2bf76cf3a7348f577a2548754685d776389df2220e5d9a",
+        f"LD_LIBRARY_PATH=/srv/.cache/cuda-on-amd/runtimes-v1/{DIGEST}:/srv/{DIGEST[:40]}/lib",
+        f"/srv/.cache/cuda-on-amd/trees-v1/{DIGEST}/lib/{DIGEST}/libcuda.so.1",
         "vosen/ZLUDA@87531d3 cuda_check/src/win.rs",
         "nvcuda    : OK (C:\\Program Files\\AMD\\ROCm\\6.4\\bin\\amdhip64_6.dll)",
         "https://github.com/vosen/ZLUDA/releases/download/v6-preview.69/zluda-windows-87531d3.zip",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -79,6 +81,14 @@ def test_programs_own_words_are_known(tmp_path: Path, line: str, found: bool) ->
     assert not found or use.why.endswith(line.rpartition("\n")[2].strip())
 
 
+@pytest.mark.posix_only
+def test_a_log_that_is_a_pipe_is_not_read(tmp_path: Path) -> None:
+    """Opening it would wait for a writer that never comes."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert gpu_use(loaded=loaded(DRIVER), held=None, trace=None, output=pipe).asked is None
+
+
 def test_every_word_names_its_source() -> None:
     assert all(set(row) == {"pattern", "what", "source"} for row in cpu_words())
 
@@ -115,6 +125,25 @@ def test_a_program_that_uses_the_cpu_fails_only_where_a_gpu_is_expected(
     assert result.exit_code == code
     assert (code == ExitCode.GPU_NOT_USED) is any("the GPU was not used" in line for line in result.ending)
     assert not (tmp_path / "stage" / "held").exists()
+
+
+@linux
+@pytest.mark.parametrize("log", ["pipe", "stdout"])
+def test_a_log_may_be_a_pipe_whose_reader_leaves(tmp_path: Path, log: str) -> None:
+    runtime_in(tmp_path / "runtime", "libcuda.so.1")
+    named = "/dev/stdout" if log == "stdout" else str(tmp_path / "pipe")
+    if log == "pipe":
+        os.mkfifo(named)
+    words = [f"--exe={shutil.which('echo')}", f"--log={named}", "--", "hello"]
+    line = [sys.executable, "-m", "tests.wrapping", str(tmp_path / "runtime"), "translation", "wrap", *words]
+    with subprocess.Popen(line, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+        if log == "pipe":
+            assert Path(named).read_bytes() == b"hello\n"
+        try:
+            out, _ = running.communicate(timeout=60)
+        finally:
+            running.kill()
+    assert (running.returncode, out) == (0, b"hello\n" * (1 if log == "pipe" else 2))
 
 
 @linux

@@ -15,7 +15,7 @@ from scripts.errors import StagedFileError, UsageError
 from scripts.host.facts import scan_host
 from scripts.lock.reader import find_stack, read_lock
 from scripts.model import Host, Lock, NoProgress, Progress, Runtime, Stack
-from scripts.osal.paths import unquoted
+from scripts.osal.paths import unquoted, user_path
 from scripts.staging.runtimes import Generation, load_runtime, read_history, verify_runtime
 from scripts.store.cache import Cache
 
@@ -77,19 +77,20 @@ def workspace_from_environ(
 
     ``CUDA_AMD_LOCK``, ``CUDA_AMD_CACHE`` and ``CUDA_AMD_STATE`` move the lock, the store and the
     registry. Paths are made absolute here, once.
+
+    Raises:
+        UsageError: one of them is no path that this system has, or is relative to a folder that is gone.
     """
     env = own_environ() if environ is None else dict(environ)
     own_lock = root / "pins.lock"
-    lock = Path(unquoted(env.get("CUDA_AMD_LOCK", "")) or own_lock).absolute()
-    cache = unquoted(env.get("CUDA_AMD_CACHE", "")) or _users("cache")
-    state = unquoted(env.get("CUDA_AMD_STATE", "")) or _users("state")
+    lock = _named(env, "CUDA_AMD_LOCK") or own_lock.absolute()
     return Workspace(
         root=root,
         lock_path=lock,
         custom_lock=lock != own_lock.absolute(),
-        cache_root=Path(cache).absolute(),
+        cache_root=_named(env, "CUDA_AMD_CACHE") or _users("cache"),
         stage=root / "stage",
-        state_root=Path(state).absolute(),
+        state_root=_named(env, "CUDA_AMD_STATE") or _users("state"),
         environ=env,
         progress=progress if progress is not None else NoProgress(),
         ask=ask,
@@ -114,12 +115,18 @@ def user_caches(environ: Mapping[str, str]) -> Path | None:
     return Path(home) / ".cache" if home else None
 
 
-def _users(kind: str) -> str:
+def _named(environ: Mapping[str, str], variable: str) -> Path | None:
+    """Return the absolute path that a variable names; ``None`` where it is unset or empty."""
+    text = environ.get(variable, "")
+    return user_path(text, variable) if unquoted(text) else None
+
+
+def _users(kind: str) -> Path:
     """Return where this system keeps a user's cached files, or state."""
     import platformdirs  # noqa: PLC0415 - slow to import, and tests and CI name their own places
 
     folders = {"cache": platformdirs.user_cache_dir, "state": platformdirs.user_state_dir}
-    return folders[kind](APP_NAME, appauthor=False)
+    return Path(folders[kind](APP_NAME, appauthor=False)).absolute()
 
 
 def within(ws: Workspace, path: Path) -> str:

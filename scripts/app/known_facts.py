@@ -125,7 +125,8 @@ def _refuse_imports(line: PythonLine, refused: dict[str, str], cwd: Path) -> Non
     text = line.target[1] if line.target[:1] == ("-c",) else ""
     if line.script:
         with suppress(OSError):
-            text = read_bounded(cwd / line.script, MAX_SCRIPT).decode("utf-8-sig", errors="replace")
+            if (cwd / line.script).is_file():  # opening a pipe would take the script away from the program
+                text = read_bounded(cwd / line.script, MAX_SCRIPT).decode("utf-8-sig", errors="replace")
     found = _imported(text, refused)
     if found:
         msg = f"{line.script or 'the code of -c'} imports {found}: {refused[found]}"

@@ -18,7 +18,7 @@ from scripts.app.context import Staged, Workspace
 from scripts.app.wrap_result import WrapPlacement
 from scripts.launch.profiles import cpu_words
 from scripts.model import StackKind
-from scripts.osal.fs import hash_file, read_bounded
+from scripts.osal.fs import hash_file, open_regular, read_bounded
 from scripts.osal.processes import MappedFiles
 from scripts.preflight.libraries import DRIVER, Part, named
 
@@ -289,7 +289,7 @@ def _words(output: Path | None) -> GpuUse | None:
     if output is None:
         return None
     patterns = [(re.compile(row["pattern"], re.IGNORECASE), row["what"]) for row in cpu_words()]
-    with suppress(OSError), output.open("rb") as lines:
+    with suppress(OSError), open_regular(output) as lines:
         read = 0
         while read < MOST_BYTES and (line := lines.readline(LINE)):
             read += len(line)

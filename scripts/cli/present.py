@@ -48,8 +48,21 @@ def perform(call: Call) -> int:
     ready_streams()
     environ = own_environ()
     out = Out(environ=environ)
-    ws = _workspace(environ, out, as_json=call.as_json)
+    try:
+        ws = _workspace(environ, out, as_json=call.as_json)
+    except WorkspaceError as error:  # a variable names a place that cannot be
+        return _refused_place(call, error, out)
     return _perform_wrap(call, ws, out) if call.verb.name == WRAP else _perform(call, ws, out)
+
+
+def _refused_place(call: Call, error: WorkspaceError, out: Out) -> int:
+    """Show why there is no workspace, and return the exit code of the task."""
+    show_error(error, out, as_json=call.as_json)
+    if call.verb.name != WRAP:
+        return int(error.code)
+    from scripts.app.wrap import not_started_code  # noqa: PLC0415 - `invoke --list` stays quick
+
+    return not_started_code(error)
 
 
 def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
@@ -113,15 +126,21 @@ def _beside_explained(ws: Workspace, staged: Staged, program: Path, places: Plac
 
 @contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """Let everything that is started meanwhile write to stderr."""
+    """Let everything that is started meanwhile write to stderr; a closed stdout is closed again."""
     sys.stdout.flush()
-    saved = os.dup(1)
+    try:
+        saved = os.dup(1)
+    except OSError:
+        saved = -1
     os.dup2(2, 1)
     try:
         yield
     finally:
-        os.dup2(saved, 1)
-        os.close(saved)
+        if saved < 0:
+            os.close(1)
+        else:
+            os.dup2(saved, 1)
+            os.close(saved)
 
 
 def _perform(call: Call, ws: Workspace, out: Out) -> int:

@@ -86,6 +86,15 @@ def read_end(path: Path, most: int) -> bytes:
         return bytes(data)
 
 
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a regular file for reading; opening anything else may wait for ever.
+
+    Raises:
+        OSError: it is a folder, device or pipe (``EINVAL``), or cannot be read.
+    """
+    return io.BufferedReader(_open_to_read(path))
+
+
 def _open_to_read(path: Path, *, named: bool = False) -> io.FileIO:
     """Open a regular file, or (``named``) whatever else can be read."""
     descriptor = _open_patiently(path, _READ_NAMED if named else _READ)

@@ -34,6 +34,7 @@ _SYNTAX: Final = re.compile(
 )
 _PORT: Final = re.compile(r":\d{2,5}(?!\d)")
 _HASH_BEFORE: Final = re.compile(r"(?:sha-?\d{1,3}|md5)[:=-]$")
+_DIGEST: Final = re.compile(r"(?<![^/])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![^/])")
 _HASH_START: Final = re.compile(r"(?:sha-?\d{1,3}|md5)[=-]", re.IGNORECASE)
 _BASE64: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
 
@@ -361,9 +362,20 @@ def _mixed_words(view: View) -> Iterator[Span]:
         end = len(runs) if end < 0 else end
         while view.text[end : end + 1] == "=":
             end += 1
-        if end - at <= 4_000 and _is_chance(cases[at:end]) and not _is_known(view, at, end):  # noqa: PLR2004 - data, no secret
-            yield at, end, "<token>"
+        if end - at <= 4_000:  # noqa: PLR2004 - data, no secret
+            for first, last in _beside_digests(view.text[at:end], at):
+                if _is_chance(cases[first:last]) and not _is_known(view, first, last):
+                    yield first, last, "<token>"
         at = end
+
+
+def _beside_digests(word: str, start: int) -> Iterator[tuple[int, int]]:
+    """Find what a word holds besides parts of a path that are hashes, by which folders of ours are named."""
+    at = 0
+    for digest in _DIGEST.finditer(word):
+        yield start + at, start + digest.start()
+        at = digest.end()
+    yield start + at, start + len(word)
 
 
 def _is_chance(word: bytes) -> bool:
