@@ -38,6 +38,7 @@ from scripts.app.wrap_result import (
 from scripts.errors import LaunchError, UsageError, WorkspaceError
 from scripts.launch.injection import PREFIX, Via
 from scripts.launch.profiles import TORCH_POLICY
+from scripts.launch.program import refuse_foreign
 from scripts.model import StackKind
 from scripts.osal.paths import user_path
 from scripts.osal.process import is_loaders, run_inherited
@@ -185,6 +186,8 @@ def _explained(plan: WrapPlan, look: ExplainPlacement | None) -> WrapResult:
 
 def _run(ws: Workspace, plan: WrapPlan, *, hashes: bool) -> WrapResult:
     """Say what will happen, place if needed, run, undo; no signal cuts the undo short."""
+    if not os.access(plan.command.program, os.X_OK):  # one that may be executed, Wine may start
+        refuse_foreign(plan.command.program, platform=ws.platform)
     ws.progress.note(f"{plan.shown.stack} via {plan.shown.via}: {plan.shown.reason}")
     for note in plan.shown.notes:
         ws.progress.note(note)

@@ -52,7 +52,6 @@ from scripts.launch.program import (
     interpreter_line,
     parse_settings,
     parse_timeout,
-    refuse_foreign,
     refuse_script,
     unstartable_script,
 )
@@ -246,7 +245,6 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
     """Read the words and look for the program."""
     here = current_folder()
     program = named_program(ws, request.exe)
-    refuse_foreign(program, platform=ws.platform)
     if unstartable_script(program, platform=ws.platform):
         args, options = _arguments(here, request), _options_again(request)
         line = interpreter_line(program, args, options, platform=ws.platform)

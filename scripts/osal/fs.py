@@ -429,11 +429,7 @@ def parallel_map(work: Callable[[Item], Answer], items: Iterable[Item], *, threa
 def stoppable_map(
     work: Callable[[Item], Answer], items: Iterable[Item], *, threads: int, stop: threading.Event
 ) -> list[Answer]:
-    """Return what ``parallel_map`` returns; a signal or an exception sets ``stop``, which is to end the work.
-
-    A signal is noted and looked for: one that were raised inside the pool could leave its locks held. With
-    one thread the work is in this one, where a signal reaches it.
-    """
+    """Do what ``parallel_map`` does; a signal (noted, never raised in the pool) or an error sets ``stop``."""
     if threads <= 1:
         return list(map(work, items))
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait  # noqa: PLC0415 - as above
