@@ -174,6 +174,7 @@ def test_the_form_outlives_the_hand_over_and_reaches_no_program(tmp_path: Path) 
     assert done.stdout == f"{line} False\n"
 
 
+@pytest.mark.proof
 def test_a_piped_set_up_says_what_it_is_at_and_json_stays_clean(checkout: Checkout, tmp_path: Path) -> None:
     small = small_stack(tmp_path)
     words = ("stage", "--stack=small", "--yes", f"--mirror={small.mirror}")
