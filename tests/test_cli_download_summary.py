@@ -115,4 +115,4 @@ def test_only_a_custom_lock_is_asked_about(tmp_path: Path, *, custom: bool) -> N
 
 def test_the_examples_in_the_words_are_true() -> None:
     assert doctest.testmod(console) == doctest.TestResults(failed=0, attempted=3)
-    assert doctest.testmod(text) == doctest.TestResults(failed=0, attempted=1)
+    assert doctest.testmod(text) == doctest.TestResults(failed=0, attempted=2)

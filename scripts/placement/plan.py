@@ -16,6 +16,7 @@ from scripts.errors import ConflictError, TargetError, WorkspaceError
 from scripts.guards import GuardSign, guarded
 from scripts.osal.file_operations import FileKind, Seen
 from scripts.osal.paths import refusal
+from scripts.osal.text import option
 from scripts.placement.layout import fold, unsafe_path
 
 
@@ -311,7 +312,7 @@ def _bad_names(items: Sequence[PlacementItem]) -> Iterator[PlacementRefusal]:
 
 def another_way(program: Path | None) -> str:
     """Advise to look at the other ways in, by a line that is complete where the program is known."""
-    named = f' --exe="{program}"' if program else ""
+    named = f" {option('exe', program)}" if program else ""
     return f"use another way: see `invoke wrap --explain{named}`"
 
 
