@@ -14,7 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.checkout import Checkout, make_checkout, make_ready
+from tests.checkout import FIRST, Checkout, make_checkout, make_ready
 from tests.proof_files import is_proof_file
 from tools import calibration_counts, doctor_counts, placement_counts
 
@@ -79,6 +79,7 @@ def _guard(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         {
             str(tmp_path_factory.getbasetemp().resolve()),
             str(tmp_path_factory.getbasetemp()),
+            str(tmp_path_factory.getbasetemp().parent / FIRST),
             tempfile.gettempdir(),
             os.path.realpath(tempfile.gettempdir()),
             "/dev/shm",  # noqa: S108 - a second file system for tests that compare them

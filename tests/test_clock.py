@@ -152,6 +152,7 @@ def expired(authority: trustme.CA) -> Iterator[HTTPServer]:
         yield server
 
 
+@pytest.mark.posix_only  # Wine does not judge certificates as Windows does
 def test_a_certificate_of_another_day_is_answered_with_the_date(
     expired: HTTPServer, authority: trustme.CA, tmp_path: Path
 ) -> None:

@@ -71,7 +71,7 @@ def test_a_program_whose_path_has_319_characters_starts(tmp_path: Path) -> None:
         subprocess.run([short, "7"], check=False)
     except OSError:
         assert done.returncode == 126
-        assert "could not be started" in done.stderr
+        assert "could not be started" in done.stderr or "does not exist" in done.stderr
         pytest.skip("Wine 8 starts no program whose long path has more than 259 characters, by any name")
     assert done.returncode == 7, done.stderr
 
