@@ -110,6 +110,8 @@ PLACES: dict[str, Callable[[Path], str]] = {"readme": of_readme, "status": of_st
 @each
 @pytest.mark.parametrize("place", PLACES)
 def test_every_place_writes_the_name_so(tmp_path: Path, place: str, name: str) -> None:
+    if sys.platform == "win32" and place == "status" and not {'"', "\n", "\x1b"}.isdisjoint(name):
+        pytest.skip("Windows has no folder of that name, so that nothing is placed there")
     path = tmp_path / "absent" / name
     text = PLACES[place](path)
     plain = PLACES[place](tmp_path / "absent" / "plain")
