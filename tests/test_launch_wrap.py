@@ -488,9 +488,13 @@ LOGGED = "invoke wrap --log=run.log --exe=app --set=A=b -- 'a b' --log=x"
         (["--exe=app", "--set=A=b", "--", "a b", "--log=x"], [LOGGED, "invoke doctor --log=run.log"]),
         (["--exe=app", "--log=my log"], ["invoke doctor '--log=my log'"]),
         (["--exe=app", "--log", "l"], ["invoke doctor --log=l"]),
+        (
+            ["--log", "/dev/null", "--exe=app", "--set=A=b", "--", "a b", "--log=x"],
+            [LOGGED, "invoke doctor --log=run.log"],
+        ),
         (["--unreadable"], ["invoke wrap --log=run.log --exe=app", "invoke doctor --log=run.log"]),
     ],
-    ids=["no-log", "log", "log-of-two-words", "another-line"],
+    ids=["no-log", "log", "log-of-two-words", "log-of-a-device", "another-line"],
 )
 @pytest.mark.parametrize("code", [1, -11])
 def test_a_program_that_fails_ends_with_lines_to_paste(

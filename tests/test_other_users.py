@@ -25,7 +25,7 @@ USERS = {"without a name": 54321, "nobody": 65534}
 
 @dataclass
 class Person:
-    """Somebody else than root, with a home of their own."""
+    """A user other than root, with a home of their own."""
 
     checkout: Checkout
     uid: int

@@ -394,7 +394,7 @@ def test_what_cannot_be_run_here_is_skipped_and_never_a_success(
     assert said in done.stdout + done.stderr
 
 
-def test_a_stack_that_nobody_agreed_to_is_skipped_and_the_missing_consent_is_named(
+def test_a_stack_without_consent_is_skipped_and_the_missing_consent_is_named(
     checkout: Checkout, tmp_path: Path
 ) -> None:
     small = small_stack(tmp_path)

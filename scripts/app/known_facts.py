@@ -290,7 +290,7 @@ def _is_release(part: str, table: str | None) -> bool:
 
 
 def _providers(lock: Lock, stack: Stack, runtime: Runtime | None) -> dict[str, Provider]:
-    """Say which file answers for which library: the staged files, else what the lock promises."""
+    """Say which file serves which library: the staged files, else what the lock promises."""
     if runtime is not None:
         return {f.provides: Provider(file=f.name, needs=f.needs) for f in runtime.files if f.provides}
     return {
@@ -344,7 +344,7 @@ class _Exports(Mapping[str, frozenset[str]]):
         self._read: dict[str, frozenset[str]] = {}
 
     def __getitem__(self, library: str) -> frozenset[str]:
-        """Read one library's exports, once. A file that is no image answers for nothing."""
+        """Read one library's exports, once. A file that is no image exports nothing."""
         if library not in self._read:
             from scripts.binary.image import Unreadable, read_image  # noqa: PLC0415 - see above
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import Out
@@ -35,7 +36,7 @@ def show_wrap(result: WrapResult, out: Out) -> None:
     if result.failed:
         _explain_failure(result, out)
     if result.placement.left:
-        hint = "see `invoke status`, then `invoke unwrap` finishes the work"
+        hint = "see `invoke status`; what it lists, `invoke unwrap --all` takes back"
         msg = "files of ours are still beside the program"
         if result.placement.lost:
             msg = "the record of what was placed beside the program vanished while it ran"
@@ -57,12 +58,30 @@ def _explain_failure(result: WrapResult, out: Out) -> None:
         words = [WRAP, f"--exe={result.program}", *(["--", *result.args] if result.args else [])]
         call = None
     log = str(call.options.get("log") or "") if call is not None else ""
+    if log and Path(log).exists() and not Path(log).is_file():  # a pipe or a device kept nothing
+        words, log = _without_log(words), ""
     if log:
-        out.note("the program failed; to have its output explained:")
+        out.note("if that was a failure, this explains its output:")
     else:
-        out.note("the program failed; to have its output explained, run it once more with a log:")
+        out.note("if that was a failure, run it once more with a log, and have that explained:")
         out.note(f"  {typed(WRAP, f'--log={LOG}', *words[1:])}")
     out.note(f"  {typed('doctor', f'--log={log or LOG}')}")
+
+
+def _without_log(words: list[str]) -> list[str]:
+    """Take ``--log`` out of our options; what stands behind ``--`` is the program's.
+
+    >>> _without_log(["wrap", "--log", "x", "--exe=a", "--", "--log=b"])
+    ['wrap', '--exe=a', '--', '--log=b']
+    """
+    end = words.index("--") if "--" in words else len(words)
+    own, at = words[:end], 0
+    while at < len(own):
+        if own[at] == "--log" or own[at].startswith("--log="):
+            del own[at : at + (2 if own[at] == "--log" else 1)]
+        else:
+            at += 1
+    return own + words[end:]
 
 
 def _explain(result: WrapResult, out: Out) -> None:
