@@ -41,7 +41,7 @@ def listen() -> None:
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, leave)
-    if TYPED in os.environ and hasattr(signal, "pthread_sigmask"):
+    if sys.platform != "win32" and TYPED in os.environ:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # `hand_over` has blocked them
 
 
@@ -276,6 +276,8 @@ def reaches_both(number: int) -> bool:
 
 def terminal_is_ours() -> bool:
     """Whether we stand in the foreground of a terminal."""
+    if sys.platform == "win32":
+        return False
     try:
         with open("/dev/tty", "rb", buffering=0) as terminal:  # noqa: PTH123 - as quick as can be
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
