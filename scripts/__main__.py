@@ -380,7 +380,11 @@ def typed_form(words: list[str]) -> str:
 def enter(words: list[str]) -> NoReturn:
     """Perform the line that this process was started with, and end."""
     listen()
-    sys.exit(main(words))
+    try:
+        sys.exit(main(words))
+    finally:
+        gc.freeze()  # at its end Python would look twice through all that was loaded, a third of a short run
+        gc.disable()
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from scripts.osal.signals import DeferredSignals
 _LOOK: Final = 0.1
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
+#: Memory of this size is used again; more is fetched from the system and cleared each time.
+SMALL: Final = 64 * 1024
 
 _READ_NAMED: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 #: Opening a pipe does not wait for its writer.
@@ -45,9 +47,10 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     ``advance`` is given the number of bytes read since its last call.
     """
     digest = hashlib.sha256()
-    buffer = bytearray(CHUNK)
-    view = memoryview(buffer)
     with long_path(path).open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        buffer = bytearray(min(CHUNK, max(size, SMALL)))
+        view = memoryview(buffer)
         while count := file.readinto(buffer):
             digest.update(view[:count])
             if advance is not None:
