@@ -22,8 +22,6 @@ from scripts.osal.signals import DeferredSignals
 _LOOK: Final = 0.1
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
-#: Memory of this size is used again; more is fetched from the system and cleared each time.
-SMALL: Final = 64 * 1024
 
 _READ_NAMED: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 #: Opening a pipe does not wait for its writer.
@@ -48,8 +46,8 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     """
     digest = hashlib.sha256()
     with long_path(path).open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        buffer = bytearray(min(CHUNK, max(size, SMALL)))
+        few = os.fstat(file.fileno()).st_size < CHUNK
+        buffer = bytearray(CHUNK // 4 if few else CHUNK)  # memory for a large block is fetched anew each time
         view = memoryview(buffer)
         while count := file.readinto(buffer):
             digest.update(view[:count])
