@@ -229,17 +229,17 @@ def continue_as(command: list[str], environ: dict[str, str]) -> int:
 def run_tests(arguments: list[str]) -> int:
     """Run the tests of this checkout; further arguments go to pytest.
 
-    The slow proofs are left out, unless ``--all`` or the tests themselves are named.
+    The slow tests and proofs are left out, unless ``--all`` or the tests themselves are named.
     """
     words = [word for word in arguments if word != "--all"]
     named = any((ROOT / word.partition("::")[0]).exists() for word in words if not word.startswith("-"))
     everything = named or words != arguments
     took = TOOK / ("took-all" if everything else "took-default")
     if not named:
-        what = "all tests" if everything else "the tests but for the slow proofs (--all runs those, too)"
+        what = "all tests" if everything else "the quick tests (--all runs the slow ones, too)"
         say("Running %s; %s." % (what, last_time(took)))
     started = time.monotonic()
-    chosen = "not network" if everything else "not network and not proof"
+    chosen = "not network" if everything else "not network and not proof and not slow"
     command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", "-m", chosen, *words]
     code = passing_signals_on(command)
     if code == 0 and not words:

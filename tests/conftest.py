@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from tests.checkout import FIRST, Checkout, make_checkout, make_ready
-from tests.proof_files import is_proof_file
+from tests.proof_files import is_left_out
 from tools import calibration_counts, doctor_counts, placement_counts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -124,9 +124,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files of slow proofs unread where none of their tests is wanted: reading them takes seconds."""
-    if "not proof" in config.getoption("markexpr") and collection_path.match("test_*.py"):
-        return is_proof_file(collection_path) or None
+    """Leave files unread of which no test is wanted: reading them takes seconds."""
+    if collection_path.match("test_*.py"):
+        return is_left_out(collection_path, config.getoption("markexpr")) or None
     return None
 
 

@@ -1,16 +1,20 @@
-"""Which files of tests hold slow proofs and nothing else: a run without proofs does not import them."""
+"""Which files hold nothing but tests that a run leaves out: they need not be imported."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-#: The assignment that marks every test of a file, alone or first in a list.
-MARKS_FILE = re.compile(
-    r"^pytestmark = \[?\s*(?:pytest\.mark\.(?!proof)\w+,\s*)*pytest\.mark\.proof\b", re.MULTILINE
-)
+#: What the short run leaves out.
+LEFT_OUT = ("proof", "slow")
 
 
-def is_proof_file(path: Path) -> bool:
-    """Whether all tests of a file are slow proofs."""
-    return bool(MARKS_FILE.search(path.read_text(encoding="utf-8")))
+def marks_of_file(path: Path) -> set[str]:
+    """Return which of these marks the assignment to ``pytestmark`` gives to all tests of a file."""
+    found = re.search(r"^pytestmark = (\[[^\]]*\]|.*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {mark for mark in LEFT_OUT if found and re.search(rf"\bmark\.{mark}\b", found[1])}
+
+
+def is_left_out(path: Path, chosen: str) -> bool:
+    """Whether pytest's ``-m`` leaves out all tests of a file."""
+    return any(f"not {mark}" in chosen for mark in marks_of_file(path))

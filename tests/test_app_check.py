@@ -48,6 +48,7 @@ def shown(result: CheckResult) -> str:
     return stdout.getvalue() + stderr.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @pytest.mark.parametrize(
     ("body", "seconds", "outcome", "code"),

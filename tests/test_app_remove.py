@@ -219,6 +219,7 @@ def test_a_document_that_was_measured_stays(
     assert [str(report / "evidence.json") in line for line in result.kept] == ([True] if stays else [])
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 def test_what_a_running_program_uses_stays(tmp_path: Path) -> None:
     """A real run: while it goes on nothing is removed, after it was killed the note of it is forgotten."""

@@ -146,6 +146,7 @@ def test_a_gpu_stands_once_in_a_cell_with_the_best_that_was_shown() -> None:
     assert out.getvalue().count("NVIDIA H200: ") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", ["linux", "win32"])
 def test_the_last_line_for_a_gpu_can_be_pasted(tmp_path: Path, platform: str) -> None:
     ws = replace(workspace(tmp_path), platform=platform)
@@ -264,6 +265,7 @@ gcnArchName:                      gfx1200
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["gfx1200", "RX 9060 XT", "rx9060xt", "amd radeon rx 9060 xt", HIPINFO, "-", "file"]
 )
@@ -298,6 +300,7 @@ def test_advice_names_what_to_use_how_far_it_is_shown_by_whom_and_what_fails(tmp
     assert json.loads(json.dumps(result.to_json()))["advice"][0]["verdict"] == advice.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpu", "verdict"),
     [
@@ -339,6 +342,7 @@ def test_a_stack_of_the_other_system_is_no_advice(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_works_in_part_elsewhere_is_called_no_proof(tmp_path: Path) -> None:
     (advice,) = advice_for(tmp_path, "RX 7900 XT", platform="linux")[0].advice
     assert advice.verdict.endswith("; works in part on Windows only: zluda-v6p69-sdk64")
@@ -371,6 +375,7 @@ def test_many_findings_are_cut_for_a_person_and_whole_in_json(tmp_path: Path) ->
 # -- one store for everybody ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_many_documents_are_kept_in_a_file_and_few_leave_nothing_behind(tmp_path: Path) -> None:
     ws = replace(workspace(tmp_path), root=tmp_path)
     ws.evidence.mkdir()

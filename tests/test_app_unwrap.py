@@ -133,6 +133,7 @@ def test_windows_folders_come_from_the_environment() -> None:
     assert [path.name for path in found] == ["Windows", "WindowsApps"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", ["exe", "gone exe", "quoted exe", "target", "quoted target", "all", "nothing"]
 )

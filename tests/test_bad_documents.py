@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scripts.bench.trials import HIGHER, Metric, Runs, Trial, read_record, to_json
 from scripts.errors import WorkspaceError
 from scripts.evidence.document import (
@@ -121,6 +123,7 @@ def outcome_of(read: Callable[[Path], object], path: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_document_with_one_wrong_value_is_read_or_refused(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -133,6 +136,7 @@ def test_a_document_with_one_wrong_value_is_read_or_refused(
     assert read.count(True) < len(read) / 3
 
 
+@pytest.mark.slow
 def test_a_record_with_one_wrong_value_is_read_or_refused(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

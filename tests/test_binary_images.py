@@ -63,6 +63,7 @@ def test_a_pe_file_tells_all_it_asks_for(tmp_path: Path) -> None:
     assert not image.faults
 
 
+@pytest.mark.slow
 def test_a_delay_table_as_pefile_reads_it(tmp_path: Path) -> None:
     data = pe(delayed={"cublas64_12.dll": ["cublasCreate_v2", "#12"], "cudnn64_9.dll": ["cudnnCreate"]})
     with pefile.PE(data=data) as other:
@@ -187,6 +188,7 @@ def test_a_file_that_is_not_there_is_a_value_as_well(tmp_path: Path) -> None:
     assert isinstance(read_image(tmp_path), Unreadable)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [2**44, 2**55, 2**62, 2**63 - 1, 2**63, 2**64 - 1], ids=hex)
 def test_damage_anywhere_in_an_elf_file_is_called_damage(tmp_path: Path, value: int) -> None:
     """Every eight bytes in turn become an enormous number; no answer is the system's own word for it."""

@@ -234,6 +234,7 @@ def test_a_bare_cubin_says_its_letter_in_the_assemblers_note(tmp_path: Path) -> 
     assert (known.sm, known.letter) == (90, "a")
 
 
+@pytest.mark.slow
 @WAYS
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

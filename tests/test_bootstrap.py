@@ -144,6 +144,7 @@ def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return dict(ast.literal_eval(done.stdout))
 
 
+@pytest.mark.slow
 def test_a_first_run_makes_the_environment_and_hands_over(clone: Clone, tmp_path: Path) -> None:
     elsewhere = tmp_path / "else where"
     elsewhere.mkdir()
@@ -499,13 +500,13 @@ def test_an_environment_that_has_everything_needs_no_hand_over(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "marker", "said"),
     [
-        ([], "not network and not proof", "but for the slow proofs"),
+        ([], "not network and not proof and not slow", "the quick tests"),
         (["--all"], "not network", "all tests"),
-        (["-k", "x"], "not network and not proof", "but for the slow proofs"),
+        (["-k", "x"], "not network and not proof and not slow", "the quick tests"),
         (["tests/test_bootstrap.py::test_x"], "not network", ""),
     ],
 )
-def test_the_slow_proofs_are_run_when_all_is_asked_for(
+def test_the_slow_tests_are_run_when_all_is_asked_for(
     words: list[str],
     marker: str,
     said: str,

@@ -131,12 +131,14 @@ def front_door(
     return done.returncode, done.stderr.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @pytest.mark.parametrize("words", [("scan",), ("scan", "--json"), ("--list",)], ids=" ".join)
 def test_closed_stdout_is_no_failure(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert front_door(tmp_path, *words, closed=True) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @pytest.mark.parametrize("closed", [">&-", "<&- >&-", "<&- >&- 2>&-"])
 def test_wrap_with_json_runs_with_closed_streams(tmp_path: Path, closed: str) -> None:
@@ -176,6 +178,7 @@ def test_a_line_that_cannot_be_read_comes_through_the_front_door(tmp_path: Path)
     assert "scripts wrap --exe=program -- argument" in error
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @pytest.mark.parametrize("words", [["status"], ["status", "--json"]], ids=["text", "json"])
 def test_a_result_that_a_full_disk_does_not_take_is_said_and_counted(words: list[str]) -> None:

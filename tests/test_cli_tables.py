@@ -24,6 +24,7 @@ CELL = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_siz
 TABLES = st.lists(st.tuples(CELL, CELL, st.lists(CELL, max_size=6).map(" ".join)), max_size=5)
 
 
+@pytest.mark.slow
 @given(TABLES, st.one_of(st.none(), st.integers(20, 200)))
 def test_no_word_is_broken_or_lost(rows: list[tuple[str, ...]], width: int | None) -> None:
     lines = list(table_lines(("one", "two", "three"), rows, width=width))

@@ -120,6 +120,7 @@ def said(folder: Path, script: str, *arguments: str, fault: str = "") -> dict[st
     return dict(record.data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "outcome", "detail"),
     [
@@ -138,6 +139,7 @@ def test_every_launch_is_counted(stand_ins: Path, fault: str, outcome: Outcome, 
         assert got["launches"] == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "outcome", "memory"),
     [
@@ -156,6 +158,7 @@ def test_every_byte_is_compared(stand_ins: Path, fault: str, outcome: Outcome, m
     assert len(got["iterations"]) == (3 if outcome is Outcome.PASS else 0), "no speed of a wrong copy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("fault", ["", "wrong"], ids=["right", "wrong"])
 def test_the_devices_own_product_is_judged_too(stand_ins: Path, dtype: str, fault: str) -> None:

@@ -135,6 +135,7 @@ def test_what_is_no_toml_is_refused(tmp_path: Path, text: str) -> None:
     assert caught.value.reference == "workload-unreadable"
 
 
+@pytest.mark.slow
 def test_a_pattern_that_never_ends_is_stopped_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def ends(drawn: Comparison) -> list[int]:
     return [len(shape.runs[0]) for shape in wide if len(shape.runs) == 1][1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_png_shows_every_pair_as_a_hollow_circle_and_no_colour(name: str) -> None:
     picture = draw(comparison(CASES[name]))

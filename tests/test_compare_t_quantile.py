@@ -42,6 +42,7 @@ def test_quantiles_are_the_tables(freedom: int) -> None:
     assert t_quantile(freedom) == pytest.approx(TABLE[freedom], abs=0.0005)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3000))
 @settings(max_examples=60, deadline=None)
 def test_so_much_lies_below_the_quantile(freedom: int) -> None:

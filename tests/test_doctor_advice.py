@@ -45,6 +45,7 @@ CORPORA = {"cases": cases, "reports": reports}
 every_corpus = pytest.mark.parametrize("corpus", ["cases", pytest.param("reports", marks=pytest.mark.proof)])
 
 
+@pytest.mark.slow
 @every_corpus
 def test_no_report_from_linux_is_told_of_dlls_and_no_hole_stays_open(corpus: str) -> None:
     for case in CORPORA[corpus]():
@@ -55,6 +56,7 @@ def test_no_report_from_linux_is_told_of_dlls_and_no_hole_stays_open(corpus: str
                 assert not (linux and re.search(r"\bDLLs?\b", sentence)), (case.id, finding.rule)
 
 
+@pytest.mark.slow
 @every_corpus
 def test_to_whom_amds_own_software_runs_nothing_is_wrapped_first(corpus: str) -> None:
     native = [case for case in CORPORA[corpus]() if read_event(case.text).native]
@@ -64,6 +66,7 @@ def test_to_whom_amds_own_software_runs_nothing_is_wrapped_first(corpus: str) ->
             assert len(finding.fix) == 1 or "invoke wrap" not in finding.fix[0], (case.id, finding.rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["linux", "windows", ""])
 def test_light_steps_come_first_and_nothing_is_made_up(system: str) -> None:
     for text in texts_of_every_cause():
@@ -107,6 +110,7 @@ def test_what_is_no_evidence_gives_no_finding(kind: str, words: str) -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_ordinary_logs_get_no_sure_word_on_any_system() -> None:
     for path in ordinary()[::3]:
         for system in ("linux", "windows"):

@@ -210,6 +210,7 @@ def test_ten_megabytes_are_read_and_the_time_is_told(record_property: Any) -> No
     record_property("doctor: a 10 MB log", f"{time.process_time() - begin:.2f} s of processor time")
 
 
+@pytest.mark.slow
 def test_of_a_large_log_little_is_read_line_by_line() -> None:
     log = "\n".join(f"{i:x} {hash(str(i)):x} token" for i in range(300_000)).encode()
     assert len(log) > 2 * reading.LARGE
@@ -315,6 +316,7 @@ def test_no_bytes_are_too_odd(data: bytes) -> None:
         assert finding.confidence is not Confidence.UNKNOWN
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.text(max_size=500), st.sampled_from([TENSILE, NO_DEVICE]))
 def test_what_stands_around_a_failure_does_not_hide_it(around: str, failure: str) -> None:

@@ -41,6 +41,7 @@ def first(text: str | bytes, case: Case) -> str:
     return found[0].reference if found else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pasted", PASTED)
 def test_what_stands_around_a_report_changes_little(pasted: str) -> None:
     lost = []
@@ -52,6 +53,7 @@ def test_what_stands_around_a_report_changes_little(pasted: str) -> None:
     assert len(lost) <= 0.05 * len(SOME), lost
 
 
+@pytest.mark.slow
 def test_a_programs_lines_are_understood_behind_a_loggers_stamp_and_between_others() -> None:
     lost = []
     for case in SOME:

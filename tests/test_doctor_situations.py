@@ -81,6 +81,7 @@ SITUATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("log", "pc", "kind"), SITUATIONS.values(), ids=SITUATIONS)
 def test_the_machine_decides(
     log: str, pc: Pc, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -165,6 +165,7 @@ def test_no_number_is_too_odd_to_be_explained(number: int) -> None:
         assert all(isinstance(code, StatusCode) for code in explain(word))
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_no_text_is_too_odd_to_be_read(text: str) -> None:
     event = read_event(text)
@@ -239,6 +240,7 @@ def test_names_in_the_addresses_of_pages_are_no_evidence() -> None:
     assert "rocm" not in event.sample.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "noise",
     [

@@ -32,6 +32,7 @@ def parsed(text: str | bytes) -> Any:
         return None
 
 
+@pytest.mark.slow
 def test_on_a_document_with_each_value_made_wrong_both_agree() -> None:
     quick, slow = compile_schema(EVIDENCE), jsonschema.Draft202012Validator(EVIDENCE)
     values = [value for text in damaged(document()) if (value := parsed(text)) is not None]
@@ -40,6 +41,7 @@ def test_on_a_document_with_each_value_made_wrong_both_agree() -> None:
     assert 50 < sum(verdicts) < len(verdicts) / 3
 
 
+@pytest.mark.slow
 def test_on_invented_documents_both_agree() -> None:
     values = [value for _, text in many_documents(120) if (value := parsed(text)) is not None]
     assert sum(agree(EVIDENCE, value) for value in values) >= 118

@@ -292,6 +292,7 @@ def whole(folder: Path, path: Path | None = None) -> Matrix:
         return matrix(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [100, pytest.param(200, marks=pytest.mark.proof)])
 def test_the_order_and_the_number_of_rounds_make_no_difference(tmp_path: Path, count: int) -> None:
     files = list(some(count))
@@ -393,6 +394,7 @@ def test_a_store_that_is_damaged_inside_or_locked_is_left_alone(
         assert matrix(store) == whole(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(40))
 def test_a_damaged_store_answers_as_a_new_one(folder: Path, tmp_path: Path, at: int) -> None:
     """Wherever a byte differs, and when its checksum is gone; a second opening is believed again."""
@@ -483,6 +485,7 @@ def test_words_for_a_combination_cannot_pass_for_a_stack(folder: Path, combinati
 # -- the matrix ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [60, pytest.param(150, marks=pytest.mark.proof)])
 def test_a_filter_shows_what_the_whole_shows_of_it(folder: Path, count: int) -> None:
     folder.mkdir()
@@ -503,6 +506,7 @@ def test_a_filter_shows_what_the_whole_shows_of_it(folder: Path, count: int) -> 
         json.dumps(everything.to_json(), allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [60, pytest.param(150, marks=pytest.mark.proof)])
 def test_every_cell_rests_on_a_document_that_says_so(folder: Path, count: int) -> None:
     folder.mkdir()
@@ -539,6 +543,7 @@ def test_figures_are_sorted_by_time_and_those_that_do_not_count_are_left_out(fol
     ]
 
 
+@pytest.mark.slow
 def test_the_figures_take_everything_in_and_ask_every_question(folder: Path, tmp_path: Path) -> None:
     folder.mkdir()
     for name, content in some(100):

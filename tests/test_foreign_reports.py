@@ -260,6 +260,7 @@ def changed(files: Mapping[str, Any], change: Callable[[Any], object]) -> dict[s
     return copied
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "combination"),
     [
@@ -330,6 +331,7 @@ WITHIN = (Level.FUNCTIONAL, Outcome.PASS)
 BEYOND = (Level.LOADABLE, Outcome.PASS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
@@ -395,6 +397,7 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 WRONG: tuple[Any, ...] = (None, -1, True, [], {}, "x\n\u202ey" * 60, [[{}]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.proof)])
 def test_one_wrong_value_never_makes_an_invalid_document(tmp_path: Path, every: int) -> None:
     """Each value has its turn, with one of five wrong values; the slow proof tries all of them."""

@@ -132,6 +132,7 @@ def test_the_form_is_what_stands_before_the_task(
     assert front_door.typed_form(["setup"]) == form
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @pytest.mark.parametrize("form", ["module", "folder", "invoke", "invoke-module"])
 def test_a_hint_can_be_pasted(checkout: Checkout, form: str) -> None:

@@ -94,6 +94,7 @@ def put(folder: Path, sign: str) -> None:
         path.write_bytes(b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_sign_is_seen_in_every_layout(layout: str, platform: str) -> None:
@@ -265,6 +266,7 @@ DRIFTED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("way", WAYS)
 def test_no_way_in_leads_into_a_guarded_game(tmp_path: Path, way: str, layout: str) -> None:

@@ -98,6 +98,7 @@ def test_libraries_have_the_names_of_the_lock(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ versions
 
 
+@pytest.mark.slow
 def test_a_folder_s_name_is_no_version(tmp_path: Path) -> None:
     root = make_root(tmp_path / "ROCm" / "6.4")
     version, note = root_version(root)
@@ -106,6 +107,7 @@ def test_a_folder_s_name_is_no_version(tmp_path: Path) -> None:
     assert find(parents=((tmp_path / "ROCm", "installed"),)).roots[0].version is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "version"),
     [
@@ -124,6 +126,7 @@ def test_the_version_file_decides(tmp_path: Path, text: str, version: str | None
     assert root_version(root)[0] == version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "resource", "version"),
     [
@@ -142,6 +145,7 @@ def test_a_dll_s_resource_counts_where_it_agrees_with_its_name(
     assert root_version(root)[0] == version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "version"), [("hiprtc0507.dll", "5.7"), ("hiprtc0602.dll", "6.2"), ("hiprtc0715.dll", None)]
 )
@@ -154,6 +158,7 @@ def test_hiprtc_s_name_is_the_last_resort_and_ends_where_the_numbers_part(
     assert note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "version"),
     [
@@ -174,6 +179,7 @@ def test_hip_s_own_version_file_counts_while_its_numbers_are_the_release_s(
     assert root_version(root)[0] == version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [b"", b"MZ", b"not a program at all", library((1, 2, 3, 4))[:620]])
 def test_a_broken_library_has_no_version(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "amdhip64_6.dll"

@@ -253,6 +253,7 @@ def test_a_gpu_only_windows_lists_is_a_disagreement(tmp_path: Path) -> None:
     assert [gpu.gfx for gpu in host.gpus] == ["gfx1100", "gfx1036"]
 
 
+@pytest.mark.slow
 def test_a_gpu_only_hip_lists_is_a_disagreement(tmp_path: Path) -> None:
     host = look(tmp_path, XTX, says=HipInfo(BOTH))
     assert host.disagreements == ("HIP lists AMD Radeon(TM) Graphics (gfx1036), Windows does not.",)
@@ -281,6 +282,7 @@ def test_hip_names_what_the_table_does_not(tmp_path: Path) -> None:
     assert host.disagreements == ()
 
 
+@pytest.mark.slow
 def test_without_a_place_on_the_bus_a_single_architecture_pairs_them(tmp_path: Path) -> None:
     nowhere = adapter("1002:744c:c8", "AMD Radeon RX 7900 XTX", location="Intern")
     host = look(tmp_path, nowhere, says=HipInfo(ONE))
@@ -312,6 +314,7 @@ def test_a_hipinfo_that_stops_early_is_said_and_windows_fills_in(tmp_path: Path)
     assert host.disagreements == ("Windows lists AMD Radeon RX 7900 XTX (gfx1100), HIP does not.",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "words"),
     [(-1073741819, "ended with code"), (None, "did not end in time"), (0, "printed nothing")],
@@ -339,6 +342,7 @@ def test_merging_keeps_every_gpu_once() -> None:
 # ------------------------------------------------------------------ files and the real registry
 
 
+@pytest.mark.slow
 def test_the_driver_s_runtimes_are_listed_with_their_versions(tmp_path: Path) -> None:
     system = tmp_path / "System32"
     system.mkdir()

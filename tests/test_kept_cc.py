@@ -92,6 +92,7 @@ def test_what_fails_is_not_kept(world: World) -> None:
     assert world.count() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", ["absolute", "above", "headers"])
 def test_what_depends_on_other_folders_is_compiled_each_time(world: World, elsewhere: str) -> None:
     (world.folder / "sources" / "inner").mkdir()

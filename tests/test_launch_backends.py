@@ -188,6 +188,7 @@ def test_what_would_be_refused_can_also_just_be_said(places: BackendPlaces) -> N
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("offered", "said"),
     [

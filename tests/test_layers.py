@@ -11,7 +11,7 @@ from pathlib import Path
 
 import scripts
 import scripts.__main__ as front_door
-from tests.proof_files import is_proof_file
+from tests.proof_files import LEFT_OUT, marks_of_file
 
 PACKAGE = Path(scripts.__file__).parent
 ROW = {room: row for row, rooms in enumerate(scripts.LAYERS) for room in rooms}
@@ -195,19 +195,24 @@ def test_a_small_module_with_one_importer_belongs_to_it() -> None:
     assert not small, f"join them to their importers: {sorted(small)}"
 
 
-def marks_file_as_proof(node: ast.AST) -> bool:
-    """Whether a statement marks all tests of its file as slow proofs."""
-    named = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
-    return named and "mark.proof" in ast.unparse(node)
+def assigned_marks(path: Path) -> set[str]:
+    """Return which of the marks that the short run leaves out a file gives to all of its tests."""
+    values = [
+        node.value
+        for node in tree(path).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+    ]
+    named = {each.attr for value in values for each in ast.walk(value) if isinstance(each, ast.Attribute)}
+    return named.intersection(LEFT_OUT)
 
 
-def test_files_of_slow_proofs_are_known_by_their_text() -> None:
+def test_files_that_are_left_out_are_known_by_their_text() -> None:
     """The short run does not import them, so that each of them and no other has to be found."""
     for path in Path(__file__).parent.glob("test_*.py"):
-        assert is_proof_file(path) == any(map(marks_file_as_proof, tree(path).body)), path.name
+        assert marks_of_file(path) == assigned_marks(path), path.name
 
 
 def test_the_short_run_touches_every_room() -> None:
-    files = [path for path in Path(__file__).parent.glob("test_*.py") if not is_proof_file(path)]
+    files = [path for path in Path(__file__).parent.glob("test_*.py") if not marks_of_file(path)]
     touched = {room for path in files for room, _line in ours(path)}
-    assert set(ROW) - touched == set(), "only slow proofs look at these rooms"
+    assert set(ROW) - touched == set(), "only slow tests look at these rooms"

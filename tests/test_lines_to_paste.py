@@ -54,6 +54,7 @@ def pasted(shell: str, line: str, folder: Path) -> bytes:
     return done.stdout
 
 
+@pytest.mark.slow
 @posix
 @each
 @pytest.mark.parametrize("shell", SHELLS)

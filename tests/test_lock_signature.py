@@ -270,6 +270,7 @@ def test_use_cases_read_the_lock_in_one_way() -> None:
     assert calling == {"context.py"}
 
 
+@pytest.mark.slow
 def test_every_task_asks_for_the_signature(checkout: Checkout) -> None:
     signer = Signer()
     done = checkout.run("stacks", env={"CUDA_AMD_TRUST": signer.public})

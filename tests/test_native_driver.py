@@ -51,6 +51,7 @@ def size(number: int) -> ctypes.c_size_t:
     return ctypes.c_size_t(number)
 
 
+@pytest.mark.slow
 def test_there_is_one_device_and_it_says_what_it_is(cuda: Any) -> None:
     assert ask(cuda.cuDeviceGetCount) == 1
     assert ask(cuda.cuDeviceGet, 0) == 0

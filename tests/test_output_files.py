@@ -289,6 +289,7 @@ def test_validate_writes_over_nothing_that_it_reads(tmp_path: Path, victim: str)
     assert {path.read_bytes() for path in files.values()} == {b"before"}
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 def test_validate_reports_into_a_device(checkout: Checkout, tmp_path: Path) -> None:
     null = tmp_path / "null"
@@ -298,6 +299,7 @@ def test_validate_reports_into_a_device(checkout: Checkout, tmp_path: Path) -> N
     assert stat.S_ISCHR(null.lstat().st_mode)
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 def test_wrap_reports_into_a_pipe_and_logs_to_a_device(ready: Checkout, tmp_path: Path) -> None:
     program, pipe, null = tmp_path / "A", tmp_path / "pipe", tmp_path / "null"

@@ -116,6 +116,7 @@ def paths(value: object, key: Key = ()) -> Iterator[Key]:
             yield from paths(item, (*key, index))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_exactly_the_keys_that_tomllib_reads_are_found(data: dict[str, object]) -> None:

@@ -47,6 +47,7 @@ def ws(running: HTTPServer, tmp_path: Path) -> Workspace:
     return workspace(ROOT, lock_path=lock, environ=environ)
 
 
+@pytest.mark.slow
 def test_the_command_that_the_lock_names_brings_v7_in(ws: Workspace) -> None:
     before = read_lock(ws.lock_path)
     note = before.artifacts["zluda-linux-v6"].note
@@ -63,6 +64,7 @@ def test_the_command_that_the_lock_names_brings_v7_in(ws: Workspace) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_the_same_release_for_windows_shows_is_taken_over_and_nothing_else(ws: Workspace) -> None:
     pins_update(ws, artifact="zluda-linux-v6", write=True)
     made = read_lock(ws.lock_path)
@@ -75,6 +77,7 @@ def test_what_the_same_release_for_windows_shows_is_taken_over_and_nothing_else(
     assert stack.hip.source is HipSource.SYSTEM
 
 
+@pytest.mark.slow
 def test_members_of_another_release_tell_nothing(ws: Workspace) -> None:
     text = ws.lock_path.read_text(encoding="utf-8").replace("vosen/ZLUDA@ee2f25a", "vosen/ZLUDA@0000000")
     ws.lock_path.write_text(text, encoding="utf-8", newline="\n")

@@ -57,6 +57,7 @@ def test_only_the_very_file_on_the_same_host_with_a_digest_counts(href: str, fou
         assert (result.sha256, result.url) == (SHA, BASE + FILE)
 
 
+@pytest.mark.slow
 def test_one_command_makes_a_stack_that_the_gpu_is_then_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

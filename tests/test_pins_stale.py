@@ -145,6 +145,7 @@ def test_an_index_lists_only_what_a_lock_may_hold() -> None:
     assert list(versions(page, urls=[base + wheel("9.0.0")])) == ["9.0.1", "9.0.0"]
 
 
+@pytest.mark.slow
 def test_what_does_not_answer_is_not_called_new(ws: Workspace, server: HTTPServer) -> None:
     pin_wheels(ws, server, wheel("10.1.0"))
     server.expect_request(INDEX).respond_with_data("gone", status=404)

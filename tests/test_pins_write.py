@@ -240,6 +240,7 @@ def locks(draw: st.DrawFn) -> Lock:
     return Lock(path=Path("pins.lock"), digest="", artifacts=items, stacks=stacks)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(locks())
 def test_what_is_written_is_read_back_the_same(lock: Lock) -> None:

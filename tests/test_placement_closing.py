@@ -59,6 +59,7 @@ def words(tmp_path: Path, exe: Path) -> list[str]:
     return [str(tmp_path / "runtime"), "reference", "wrap", f"--exe={exe}", "--via=beside", "--"]
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGTERM", "SIGINT"])
 @pytest.mark.parametrize("whole", [False, True], ids=["to us alone", "to the whole terminal"])

@@ -173,6 +173,7 @@ def put(world: World, fs: Fs) -> tuple[str, ...]:
     return place(world.target, world.items, **STACK, fs=fs, user=GONE).files
 
 
+@pytest.mark.slow
 def test_everything_comes_back(mounted: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     folds = (world.target / "NVCUDA.DLL").exists()
     if not renames_safely(mounted):

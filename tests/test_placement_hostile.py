@@ -127,6 +127,7 @@ def test_a_path_that_is_too_long_as_a_whole_is_refused(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_damaged_journal_is_read_in_linear_time() -> None:
     text = b"{}"
     good = b"%08d %s " % (len(text), hashlib.sha256(text).hexdigest()[:32].encode())
@@ -146,6 +147,7 @@ ENTRIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(ENTRIES)))
 def test_a_bad_entry_of_the_registry_hides_no_other(tmp_path: Path, number: int) -> None:
     world = pair_world(tmp_path)
@@ -233,6 +235,7 @@ class Scanned(LightFs):
         super().unlink(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "pending"), [(1.0, 0), (60.0, 2)])
 def test_an_old_file_that_is_held_for_seconds_is_not_left_beside(
     tmp_path: Path, seconds: float, pending: int, monkeypatch: pytest.MonkeyPatch
@@ -341,6 +344,7 @@ def test_a_folder_that_is_watched_while_it_goes_is_not_left(tmp_path: Path) -> N
     assert tree(world.target) == world.start
 
 
+@pytest.mark.slow
 def test_listing_while_others_place_and_undo_never_fails(tmp_path: Path) -> None:
     world = pair_world(tmp_path)
     registry = PlacementRegistry(tmp_path / "state")

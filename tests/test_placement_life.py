@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -172,6 +173,7 @@ class Life(RuleBasedStateMachine):
         self.touched.clear()
 
 
+@pytest.mark.slow
 def test_no_life_loses_a_byte_or_leaves_one(record_property: Callable[[str, object], None]) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call] # Hypothesis leaves it untyped
         Life,

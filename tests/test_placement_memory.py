@@ -81,6 +81,7 @@ def ours(world: World) -> list[str]:
     return sorted(i.path for i in changed if (world.target / i.path).read_bytes() == i.source.read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [True, False], ids=["registry", "no-registry"])
 @pytest.mark.parametrize("how", VANISHING)
 @pytest.mark.parametrize("kind", WORLDS)
@@ -106,6 +107,7 @@ def test_what_vanishes_while_a_program_runs_is_noticed(
         assert [s.standing for s in placements(registry)] == ([TargetState.LOST] if replaced else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", VANISHING)
 @pytest.mark.parametrize("mode", [Mode.OURS, Mode.THEIRS])
 def test_what_is_lost_is_called_so_until_it_is_settled(tmp_path: Path, how: str, mode: Mode) -> None:
@@ -353,6 +355,7 @@ def test_a_memory_that_cannot_be_read_is_none(tmp_path: Path, damage: bytes | No
     assert tree(world.target) == world.start
 
 
+@pytest.mark.slow
 def test_an_undo_after_a_loss_that_dies_can_be_run_again(tmp_path: Path) -> None:
     from tests.placement_harness import Died, DyingFs  # noqa: PLC0415 - only here
 

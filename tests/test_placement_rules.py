@@ -271,6 +271,7 @@ def crowded_world(root: Path, count: int) -> World:
 CROWD = 1000 if sys.platform != "win32" else 100
 
 
+@pytest.mark.slow
 def test_a_thousand_files_come_back(tmp_path: Path) -> None:
     world = crowded_world(tmp_path, CROWD)
     assert len(run_place(world).files) == CROWD
@@ -311,6 +312,7 @@ def test_hard_links_of_the_users_stay_hard_links(tmp_path: Path) -> None:
     assert path.stat().st_ino == (world.target / "b.dll").stat().st_ino
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 def test_the_name_of_a_replaced_file_is_never_absent(tmp_path: Path) -> None:
     world = pair_world(tmp_path)
@@ -508,6 +510,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_many_processes_place_and_leave_at_once(world: World, record_property: Record) -> None:
     """Real processes fight for one target; whoever is last leaves it as it was."""
     items = [f"{i.folder}|{i.name}|{i.source}|{i.sha256}|{i.size}" for i in world.items]

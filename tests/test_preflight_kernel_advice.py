@@ -120,6 +120,7 @@ def test_no_more_functions_are_kept_than_the_bound_allows(
     assert not file.mentioned
 
 
+@pytest.mark.slow
 @given(
     words=st.sets(st.text("ab", min_size=8, max_size=14), max_size=40),
     functions=st.sets(st.text("ab", min_size=6, max_size=12), max_size=40),
@@ -214,6 +215,7 @@ def environment(root: Path, libraries: int) -> Path:
     return ship(root / "Scripts", {"python.exe": exe()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libraries", [60, pytest.param(340, marks=pytest.mark.proof)])
 def test_what_is_seen_of_a_large_environment_fits_on_one_screen(
     ws: Workspace, tmp_path: Path, libraries: int

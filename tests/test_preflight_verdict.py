@@ -409,6 +409,7 @@ def test_a_linux_program_only_fails_when_it_calls_what_is_not_there(tmp_path: Pa
     assert judged(program, tmp_path, zluda(os="linux")).verdict is Verdict.PARTIAL
 
 
+@pytest.mark.slow
 def test_what_is_no_program_is_unknown(tmp_path: Path) -> None:
     assert verdict(tmp_path, {"app.exe": b"MZ nothing"}).verdict is Verdict.UNKNOWN
 

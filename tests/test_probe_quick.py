@@ -35,6 +35,7 @@ def matrices(mine: Checkout) -> list[Document]:
     return [d for d in map(read_document, paths) if d.subject.application == "probes"]
 
 
+@pytest.mark.slow
 def test_setup_asks_the_quick_probes_once(tmp_path: Path, shared_store: Path) -> None:
     mine = make_ready(tmp_path, cache=shared_store)
     assert step_of(first_setup(shared_store)) == ("done", f"{len(RIGHT)} of {ASKED} passed")

@@ -75,6 +75,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
 NAMES = "memory-copy,memory-set,memory-pool,memory-accounting"
 
 
+@pytest.mark.slow
 def test_a_matrix_leaves_a_document_with_every_attempt(mine: Checkout) -> None:
     data: Any = mine.json("probe", "--only=memory-copy,kernel-warps")
     assert (data["score"]["passed"], data["percent"], data["simulated"]) == (2, 100.0, True)
@@ -88,6 +89,7 @@ def test_a_matrix_leaves_a_document_with_every_attempt(mine: Checkout) -> None:
     assert "cufft-1d" in document.not_exercised
 
 
+@pytest.mark.slow
 def test_what_was_interrupted_goes_on_where_it_stopped(place: Workspace, answers: Answers) -> None:
     answers.stop_after = 2
     with pytest.raises(KeyboardInterrupt):
@@ -130,6 +132,7 @@ def test_the_matrix_stays_json_whatever_is_redacted(place: Workspace, answers: A
     assert "Somebody" not in text
 
 
+@pytest.mark.slow
 def test_two_documents_are_compared(mine: Checkout, place: Workspace, answers: Answers) -> None:
     good = task.probe(place, only="memory-set,memory-copy").evidence
     answers.wrong = {"memory-set"}

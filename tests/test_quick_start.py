@@ -38,6 +38,7 @@ def loaded(ready: Checkout, words: list[str]) -> list[str]:
     return sorted({line.rpartition("|")[2].strip() for line in lines[1:]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", RUNS)
 def test_a_short_run_loads_little(ready: Checkout, task: str) -> None:
     ready.run(*RUNS[task])  # what a program's files tell is read once and kept

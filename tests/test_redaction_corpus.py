@@ -303,6 +303,7 @@ ESCAPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ESCAPED)
 def test_a_large_log_with_escapes_is_searched_in_a_few_views(
     monkeypatch: pytest.MonkeyPatch, kind: str

@@ -240,6 +240,7 @@ _RESULTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(_RESULTS, max_size=8))
 @settings(max_examples=150)
 def test_no_document_claims_more_than_any_exercised_result_showed(results: list[CapabilityResult]) -> None:
@@ -316,6 +317,7 @@ def test_text_from_the_machine_is_redacted_and_folded_to_one_line() -> None:
 # -- reading and writing ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.lists(_RESULTS, max_size=6, unique_by=lambda r: r.capability), st.text(max_size=30))
 @settings(max_examples=100)
 def test_documents_survive_the_round_trip(results: list[CapabilityResult], application: str) -> None:

@@ -180,6 +180,7 @@ LINES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(LINES)
 def test_whatever_a_log_holds_every_call_is_counted_and_nothing_breaks(lines: list[str]) -> None:
     reader = TraceReader()
@@ -212,6 +213,7 @@ def bomb(name: str, size: int) -> Iterator[str]:
             yield "    " * (n % 50) + "cuX() -> CUDA_SUCCESS"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["failures", "refused", "loads", "kernels", "remarks", "depth"])
 def test_what_a_log_makes_grow_is_capped_and_read_in_linear_time(
     name: str, monkeypatch: pytest.MonkeyPatch

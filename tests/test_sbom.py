@@ -76,6 +76,7 @@ def test_optional_parts_are_marked() -> None:
     assert {scopes[id_] for id_ in stack.parts} == {"required"}
 
 
+@pytest.mark.slow
 def test_the_task_prints_the_document_alone(checkout: Checkout) -> None:
     plain = checkout.run("stacks", "--sbom=zluda-v6p69-sdk64")
     assert json.loads(plain.stdout) == checkout.json("stacks", "--sbom=zluda-v6p69-sdk64")

@@ -418,6 +418,7 @@ def type_matrix(folder: Path, *more: str, seed: str = "1") -> str:
     return done.stdout.decode("utf-8")
 
 
+@pytest.mark.slow
 def test_the_task_says_what_it_wrote(tmp_path: Path) -> None:
     folder = tmp_path / "site"
     shown = type_matrix(folder)

@@ -499,6 +499,7 @@ PATHS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(names=PATHS)
 @settings(max_examples=300)
 def test_what_is_admitted_stays_inside_and_never_collides(names: list[str]) -> None:
@@ -728,6 +729,7 @@ unpack(artifact, box.cache, box.cache.blob_path(sha(data)), progress=NoProgress(
 """
 
 
+@pytest.mark.slow
 def test_two_processes_unpack_one_tree(box: Box) -> None:
     data, kind = GOOD_ARCHIVES["zip"]
     artifact = box.artifact(data, kind)

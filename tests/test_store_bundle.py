@@ -149,6 +149,7 @@ def test_a_size_that_is_not_pinned_is_no_hole(tmp_path: Path) -> None:
         take_bundle(path, Cache(tmp_path / "store"), known, progress=NoProgress())
 
 
+@pytest.mark.slow
 def test_one_machine_fetches_and_another_sets_up_without_network(checkout: Checkout, tmp_path: Path) -> None:
     small, target = small_stack(tmp_path), tmp_path / "for the lab.bundle"
     fetched = checkout.json(
@@ -170,6 +171,7 @@ def test_one_machine_fetches_and_another_sets_up_without_network(checkout: Check
     assert list((tmp_path / "a third store" / "runtimes-v1").iterdir()), "setup takes it as well"
 
 
+@pytest.mark.slow
 def test_a_lab_bundles_a_stack_for_a_machine_of_another_kind(checkout: Checkout, tmp_path: Path) -> None:
     small, target = small_stack(tmp_path), tmp_path / "lab.bundle"
     foreign = """
@@ -189,12 +191,14 @@ requires = { os = "windows", gfx = ["gfx1100"] }
     assert staged["stack"] == "layer-windows"
 
 
+@pytest.mark.slow
 def test_a_folder_that_a_person_brings_may_hold_archives(checkout: Checkout, tmp_path: Path) -> None:
     small = small_stack(tmp_path)
     words = ("stage", "--stack=small", "--offline", "--yes", f"--supplied={small.mirror}")
     assert checkout.json(*words, env=small.env)["stack"] == "small"
 
 
+@pytest.mark.slow
 def test_a_bundle_goes_where_a_person_may_write_and_not_into_our_folders(
     checkout: Checkout, tmp_path: Path
 ) -> None:

@@ -523,6 +523,7 @@ def child(here: Setting) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_two_processes_download_once(here: Setting) -> None:
     here.server.on(PATH, web.file(BODY))
     children = [child(here), child(here)]
@@ -532,6 +533,7 @@ def test_two_processes_download_once(here: Setting) -> None:
     assert here.cache.blob_path(SHA).read_bytes() == BODY
 
 
+@pytest.mark.slow
 def test_a_killed_download_is_resumed(here: Setting) -> None:
     here.server.on(PATH, web.stalled(here.server, BODY, 2 * MIB), web.file(BODY))
     process = child(here)

@@ -29,6 +29,7 @@ def nothing(_amount: int) -> None:
     """Show nothing."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1, 6, 9])
 def test_every_byte_comes_out(tmp_path: Path, level: int) -> None:
     bodies = {f"{kind}-{size}": make(size) for kind, make in KINDS.items() for size in SIZES}
@@ -44,6 +45,7 @@ def test_every_byte_comes_out(tmp_path: Path, level: int) -> None:
     assert all((tmp_path / "out" / name).read_bytes() == body for name, body in bodies.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [7, 100, PIECE], ids=str)
 def test_packed_data_that_ends_early_is_refused(tmp_path: Path, cut: int) -> None:
     """The directory is as it was; only the stream's end is gone, and something else stands there."""

@@ -113,6 +113,7 @@ def test_what_helps_nobody_is_not_prepared(what: str) -> None:
     assert caught.value.reference == ("document-too-long" if what == "long" else "nothing-to-submit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "written",
     [
@@ -177,6 +178,7 @@ def script() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", hostile())
 def test_a_hostile_issue_is_refused_in_a_sentence(
     name: str, tmp_path: Path, script: ModuleType, capsys: pytest.CaptureFixture[str]
@@ -254,6 +256,7 @@ def test_a_good_document_behind_useless_ones_is_prepared(tmp_path: Path) -> None
     assert json.loads(Path(made.document).read_text(encoding="utf-8")) == to_json(good)
 
 
+@pytest.mark.slow
 def test_report_shows_all_of_it_and_sends_nothing(checkout: Checkout) -> None:
     refused = checkout.run("report", "--submit")
     assert refused.returncode == 2

@@ -85,6 +85,7 @@ def test_a_launcher_that_starts_the_program_and_exits_is_waited_for(tmp_path: Pa
     assert done.code == 9
 
 
+@pytest.mark.slow
 def test_a_timeout_ends_the_whole_tree(tmp_path: Path) -> None:
     beat = tmp_path / "beat"
     child = f"import time\nwhile True:\n    open({str(beat)!r}, 'a').write('.'); time.sleep(0.02)"
@@ -143,6 +144,7 @@ def test_a_check_that_ignores_its_input_does_not_stop_us() -> None:
     assert captured(*code("pass"), stdin=b"x" * 1_000_000).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_check_that_hangs_is_killed_and_its_output_kept() -> None:
     done = captured(*code("import time; print('partial', flush=True); time.sleep(600)"), timeout=3)
     assert done.timed_out
@@ -157,6 +159,7 @@ def test_a_forgotten_helper_that_holds_the_pipes_delays_nobody() -> None:
     assert done.leftovers >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_what_ends_us_ends_the_check_too(tmp_path: Path, name: str) -> None:

@@ -286,6 +286,7 @@ def test_wide_text_inside_another_log_is_found_to_its_end(encoding: str, lead: b
     assert cleaned == lead + "open failed on <host> for <user>".encode(encoding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", [*WIDE, "cp866", "cp1251", "koi8-r"])
 @pytest.mark.parametrize(
     "lead", ["", "plain text\n" * 30, "Привет мир\n" * 900], ids=["", "plain", "Cyrillic"]
@@ -310,6 +311,7 @@ _NAME = st.text(string.ascii_letters + string.digits + "äßéñ", min_size=5, m
 _AROUND = st.text(" .,:;()[]\n\t'\"=", max_size=6)
 
 
+@pytest.mark.slow
 @given(
     name=_NAME,
     host=_NAME,
@@ -348,6 +350,7 @@ _TOKEN = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(secret=_TOKEN, before=_AROUND, after=_AROUND)
 @settings(max_examples=80)
 def test_no_planted_token_survives(secret: str, before: str, after: str) -> None:

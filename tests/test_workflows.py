@@ -144,6 +144,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", commands())
 def test_the_steps_are_commands_that_a_person_types(line: str, request: pytest.FixtureRequest) -> None:
     if line in ELSEWHERE:

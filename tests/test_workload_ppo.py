@@ -127,6 +127,7 @@ def test_the_references_gradient_is_the_losss(parts: Any) -> None:
         assert gradient[place] == pytest.approx(slope, rel=1e-4, abs=1e-7), place
 
 
+@pytest.mark.slow
 @needs_native
 def test_a_run_is_right_and_tells_the_first_iteration_apart() -> None:
     done = ppo("--iterations=3", *SHORT)
@@ -260,6 +261,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.slow
 @needs_native
 @pytest.mark.parametrize(
     "mutant",
@@ -274,12 +276,14 @@ def test_a_wrong_kernel_is_seen(mutant: str) -> None:
     assert "rates from the double precision run" in report(done)["wrong"]
 
 
+@pytest.mark.slow
 @needs_native
 def test_a_wrong_product_is_seen() -> None:
     done = ppo("--iterations=1", *SHORT, fault="wrong")
     assert (done.returncode, report(done)["outcome"]) == (3, "incorrect")
 
 
+@pytest.mark.slow
 @needs_native
 def test_a_policy_that_does_not_learn_is_not_right() -> None:
     done = ppo("--iterations=1", "--size=8")
@@ -287,6 +291,7 @@ def test_a_policy_that_does_not_learn_is_not_right() -> None:
     assert "of what is possible, not 0.50" in report(done)["wrong"]
 
 
+@pytest.mark.slow
 def test_products_of_tensor_cores_are_beyond_the_tolerance(parts: Any) -> None:
     """Inputs rounded to TF32 (10 bits): the weights differ by hundreds of times what is allowed."""
     policy, reference, program = parts["policy"], parts["reference"], parts["ppo"]

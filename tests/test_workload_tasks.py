@@ -84,6 +84,7 @@ def test_run_beside_the_devices_own_library(mine: Checkout) -> None:
     assert "simulated on the CPU" in shown
 
 
+@pytest.mark.slow
 def test_an_exceeded_budget_is_an_exit_code_of_its_own(
     mine: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_an_exceeded_budget_is_an_exit_code_of_its_own(
     assert slow.verdict is BudgetVerdict.EXCEEDED
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_has_no_overhead(mine: Checkout) -> None:
     got = run(place(mine, CUDA_AMD_CPU_FAULT="wrong"), size="64", budget="20")
     assert (got.exit_code, got.result.outcome, got.overhead) == (3, Outcome.INCORRECT, None)
@@ -140,6 +142,7 @@ def test_another_python_runs_a_workload(mine: Checkout, tmp_path: Path) -> None:
     assert b"theirs ran" in got.output
 
 
+@pytest.mark.slow
 def test_without_torch_the_torch_workload_is_unavailable(mine: Checkout) -> None:
     got = mine.json("run", "--workload=ppo-torch", "--size=2", code=3)
     assert got["outcome"] == "unavailable"
@@ -174,6 +177,7 @@ def test_a_slowdown_that_is_none_is_refused(mine: Checkout, text: str) -> None:
 QUICK = {"gemm": 64, "gemm-float64": 64, "copy": 1, "launch-latency": 8, "memory-pressure": 4, "long-run": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.proof] * (name not in {"gemm", "copy"})) for name in QUICK]
 )
@@ -190,6 +194,7 @@ def test_figures_of_the_cpu_reference_are_never_a_gpus(mine: Checkout, name: str
     assert conditions["gpu"] == "none (simulated on the CPU)"
 
 
+@pytest.mark.slow
 def test_a_comparison_of_the_cpu_reference_says_so(mine: Checkout) -> None:
     done = mine.run("ab", f"--a={STACK}", f"--b={STACK}", "--size=64", "--rounds=1")
     assert f"Simulated on the CPU, not a GPU's figures: {STACK}/a, {STACK}/b" in done.stdout
@@ -223,6 +228,7 @@ def warmed(folder: Path, answer: dict[str, Any]) -> Path:
     return write_python_program(folder / "their-python", f"{text}\n{ending}")
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 def test_one_update_warms_a_pytorch_up(mine: Checkout, tmp_path: Path) -> None:
     python = warmed(tmp_path, ANSWER)
@@ -235,12 +241,14 @@ def test_one_update_warms_a_pytorch_up(mine: Checkout, tmp_path: Path) -> None:
     assert "later ones, median: 0.5 s" in shown
 
 
+@pytest.mark.slow
 def test_a_python_without_torch_is_said_so(mine: Checkout) -> None:
     got = mine.json("precompile", "--dynamic", f"--exe={sys.executable}", code=3)
     assert got["outcome"] == "unavailable"
     assert "PyTorch" in got["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [("--dynamic",), (f"--exe={sys.executable}",), ("--dynamic", f"--exe={sys.executable}", "--path=.")],

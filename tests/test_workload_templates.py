@@ -68,6 +68,7 @@ print("load_backend: loaded something", file=sys.stderr)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @pytest.mark.parametrize(("backend", "outcome"), [("CUDA", Outcome.PASS), ("CPU", Outcome.INCORRECT)])
 def test_llama_bench(mine: Checkout, tmp_path: Path, backend: str, outcome: Outcome) -> None:
@@ -147,6 +148,7 @@ COMFY_ENDS: dict[str, tuple[Outcome, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", COMFY_ENDS)
 def test_comfyui(
     mine: Checkout, tmp_path: Path, mode: str, free_port: int, monkeypatch: pytest.MonkeyPatch
@@ -191,6 +193,7 @@ def test_what_already_listens_on_the_port_is_not_measured(tmp_path: Path) -> Non
     assert not (tmp_path / "started").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0, 2])
 def test_an_answer_of_another_process_is_not_measured(tmp_path: Path, seconds: int, free_port: int) -> None:
     """The one that was started ends, at once or during a prompt; a child of its own answers on."""

@@ -181,6 +181,7 @@ def measured(folder: Path, script: str, backend: str, fault: str = "") -> dict[s
     return said(env, script, f"--backend={backend}", f"--size={SIZES[script]}", "--iterations=2")
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @every_way
 def test_a_right_answer_passes_and_the_first_time_is_apart(
@@ -197,6 +198,7 @@ def test_a_right_answer_passes_and_the_first_time_is_apart(
     assert str(stand_ins) in got["libraries"][got["library"]]
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 @every_way
 def test_one_wrong_number_is_seen(stand_ins: Path, script: str, backend: str) -> None:
@@ -205,6 +207,7 @@ def test_one_wrong_number_is_seen(stand_ins: Path, script: str, backend: str) ->
     assert "gflops" not in got, "no speed of a wrong answer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SIZES)
 def test_numpy_stands_beside_it(tmp_path: Path, script: str) -> None:
     got = measured(tmp_path, script, "cpu")
@@ -214,6 +217,7 @@ def test_numpy_stands_beside_it(tmp_path: Path, script: str) -> None:
 needs_native = pytest.mark.skipif(bool(no_compiler()), reason=no_compiler() or "-")
 
 
+@pytest.mark.slow
 @needs_native
 @pytest.mark.parametrize(("script", "outcome"), [("fft.py", "refused"), ("spmv.py", "refused")])
 def test_what_the_cpu_reference_has_no_code_for_is_refused(script: str, outcome: str) -> None:
@@ -222,6 +226,7 @@ def test_what_the_cpu_reference_has_no_code_for_is_refused(script: str, outcome:
     assert got["libraries"], "it names the library that refused"
 
 
+@pytest.mark.slow
 @needs_native
 def test_memory_is_filled_found_again_and_given_back() -> None:
     got = said(environment(), "memory_pressure.py", "--size=8", "--iterations=2")
@@ -230,6 +235,7 @@ def test_memory_is_filled_found_again_and_given_back() -> None:
     assert "not a GPU" in got["stdout"]
 
 
+@pytest.mark.slow
 @needs_native
 def test_a_place_that_lost_its_number_is_seen() -> None:
     """The kernel that fills leaves out one place; the one that counts must find it, in every round."""
@@ -311,6 +317,7 @@ def test_a_long_run_compares_every_window() -> None:
     assert said(environment("wrong"), "long_run.py", "--size=1")["outcome"] == "incorrect"
 
 
+@pytest.mark.slow
 @needs_native
 @pytest.mark.parametrize("script", ["gemm.py", "launch_latency.py", "memory_copy.py"])
 def test_the_older_ones_tell_the_first_time_apart_as_well(script: str) -> None:

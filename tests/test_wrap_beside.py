@@ -26,6 +26,7 @@ def names(program: Path) -> list[str]:
     return sorted(path.name for path in program.parent.iterdir())
 
 
+@pytest.mark.slow
 def test_explaining_names_every_file_and_changes_nothing(ready: Checkout, program: Path) -> None:
     before = names(program)
     told = ready.json("wrap", f"--exe={program}", "--via=beside", "--explain")
@@ -35,6 +36,7 @@ def test_explaining_names_every_file_and_changes_nothing(ready: Checkout, progra
     assert names(program) == before
 
 
+@pytest.mark.slow
 def test_what_is_placed_is_there_while_it_runs_and_gone_afterwards(ready: Checkout, program: Path) -> None:
     before = names(program)
     done = ready.run("wrap", f"--exe={program}", "--via=beside")

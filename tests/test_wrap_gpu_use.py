@@ -127,6 +127,7 @@ def test_a_program_that_uses_the_cpu_fails_only_where_a_gpu_is_expected(
     assert not (tmp_path / "stage" / "held").exists()
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("log", ["pipe", "stdout"])
 def test_a_log_may_be_a_pipe_whose_reader_leaves(tmp_path: Path, log: str) -> None:
@@ -146,6 +147,7 @@ def test_a_log_may_be_a_pipe_whose_reader_leaves(tmp_path: Path, log: str) -> No
     assert (running.returncode, out) == (0, b"hello\n" * (1 if log == "pipe" else 2))
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize(
     "options",

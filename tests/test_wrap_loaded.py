@@ -117,6 +117,7 @@ def test_a_process_that_is_gone_has_nothing_mapped() -> None:
     assert any("python" in path or "libc" in path for path in mapped_by(os.getpid(), lambda _name: True))
 
 
+@pytest.mark.slow
 @pytest.mark.posix_only
 def test_wrap_says_which_libraries_a_grandchild_loaded(tmp_path: Path) -> None:
     """Real shared objects: the stack's driver by the search path, and a cuBLAS of the program's own."""

@@ -318,7 +318,7 @@ _ALL: Final = (
         "test",
         UPKEEP,
         "Run this project's own tests; further words go to pytest.",
-        (Option("all", "also the slow proofs"),),
+        (Option("all", "also the slow tests and proofs"),),
         view="",
         example="--all",
         rest="PYTEST-ARGUMENTS…",

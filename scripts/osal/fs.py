@@ -47,7 +47,7 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     digest = hashlib.sha256()
     with long_path(path).open("rb", buffering=0) as file:
         few = os.fstat(file.fileno()).st_size < CHUNK
-        buffer = bytearray(CHUNK // 4 if few else CHUNK)  # memory for a large block is fetched anew each time
+        buffer = bytearray(CHUNK // 4 if few else CHUNK)  # large blocks are the system's, cleared each time
         view = memoryview(buffer)
         while count := file.readinto(buffer):
             digest.update(view[:count])
