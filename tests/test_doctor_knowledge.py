@@ -245,8 +245,8 @@ def test_the_words_of_confidence_are_true(record_property: Any) -> None:
 
 
 def test_the_page_and_the_words_are_up_to_date() -> None:
-    assert doctor_confidence.write(check=True), "python -m tests.generated_docs"
-    assert write(check=True), "python -m tests.generated_docs"
+    assert doctor_confidence.write(check=True), "python -m tools.generated_docs"
+    assert write(check=True), "python -m tools.generated_docs"
 
 
 def test_nothing_is_said_of_nothing() -> None:

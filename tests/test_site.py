@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from scripts.app.context import Workspace
-from scripts.app.matrix import CONTRIBUTE, FIRST_VIEW, SOURCE, MatrixResult, matrix, site_files
+from scripts.app.matrix import MatrixResult, matrix
 from scripts.cli.parse import Call, read_line
 from scripts.errors import UsageError
 from scripts.evidence.document import Provenance
@@ -26,6 +26,7 @@ from scripts.evidence.merging import CellKey
 from scripts.model import Level, Outcome
 from scripts.site.changes import build_of, changes_between, dump_build, read_build
 from scripts.site.data import MOST_DOCUMENTS, detail_file, listed_observations
+from scripts.site.files import CONTRIBUTE, FIRST_VIEW, SOURCE, site_files
 from tests.checkout import ROOT, workspace_in
 from tests.site_matrices import (
     HOSTILE,

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from scripts.app.advice import find_gpu
-from scripts.app.matrix import site_files, write_site
+from scripts.app.matrix import write_site
 from scripts.evidence.document import Provenance
 from scripts.evidence.matrix import FigurePoint, Matrix
 from scripts.evidence.merging import CellKey
 from scripts.host.gpu import named_models
 from scripts.site.changes import build_of, changes_between
+from scripts.site.files import site_files
 from tests.browser import Browser, chromium
 from tests.checkout import ROOT
 from tests.site_matrices import (

@@ -33,7 +33,8 @@ STEPS = (
     (0.0, Confidence.WEAK),
 )
 _HEAD = """\
-# How sure each row of knowledge.toml is, as measured on reports; made by `python -m tests.generated_docs`.
+# How sure each row of knowledge.toml is, as measured on reports.
+# Made by `python -m tools.generated_docs`.
 # certain: an estimated share of right answers of 0.9 and more, likely: 0.75, possible: 0.4, weak: below.
 # `ROW+facts`: where the machine's facts decided. A row without a report is `possible`.
 

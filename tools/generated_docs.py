@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.app.context import workspace_from_environ
-from scripts.app.matrix import SITE, build_site, stale_files, write_site
-from tools import comparison_picture, probes_page, programs_page, verb_tables
+from scripts.app.matrix import SITE, build_site, write_site
+from scripts.site.files import stale_files
+from tools import comparison_picture, modules_page, probes_page, programs_page, verb_tables
 from tools.doctor_confidence import write as confidence
 from tools.doctor_page import write as diagnoses
 from tools.readme_table import refresh, refresh_verbs
@@ -51,6 +52,7 @@ GENERATED: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("README.md: the tasks", verbs),
     ("docs/exit-codes.md: the tasks", verb_tables.write),
     ("docs/diagnoses.md", diagnoses),
+    ("docs/modules.md", modules_page.write),
     ("docs/probes.md", probes_page.write),
     ("docs/programs.md", programs_page.write),
     ("docs/ppo-ab.svg", comparison_picture.write),

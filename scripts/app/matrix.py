@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,34 +19,15 @@ from scripts.host.gpu import TABLE
 from scripts.osal.fs import read_bounded, write_atomic
 from scripts.osal.paths import user_path
 from scripts.probing.catalogue import probes
-from scripts.serialize import JsonRecord, data_table, jsonable, parse_json
-from scripts.site.changes import (
-    MatrixChange,
-    SiteBuild,
-    build_of,
-    changes_between,
-    count_kinds,
-    dump_build,
-    read_build,
-)
-from scripts.site.data import GpuModel, SiteContent, data_files
-from scripts.site.page import index_page
+from scripts.serialize import JsonRecord, data_table
+from scripts.site.changes import MatrixChange, SiteBuild, build_of, changes_between, count_kinds, read_build
+from scripts.site.data import GpuModel, SiteContent
+from scripts.site.files import FIRST_VIEW, PREVIOUS_BUILD, THIS_BUILD, is_build, site_files, stale_files
 from scripts.staging.select import NAME_OF_OS
 
-#: The parts of the site that are files of ours, copied as they are.
-SOURCE: Final = Path(__file__).resolve().parents[1] / "data" / "site"
-COPIED: Final = ("site.css", "gpus.js", "parts.js", "pages.js", "site.js")
-FIRST_VIEW: Final = (*COPIED, "index.html", "data/start.js")
 SITE: Final = ("docs", "site")
-#: How a result comes into the matrix; shown on the page as two lines to paste.
-CONTRIBUTE: Final = ("python3 -m scripts setup", "python3 -m scripts report --submit")
-THIS_BUILD: Final = "data/this-build.json"
-PREVIOUS_BUILD: Final = "data/previous-build.json"
-CHANGES: Final = "data/changes.json"
 #: Bytes of what a build keeps of itself.
 MOST_KEPT: Final = 64 * 1024 * 1024
-#: Data files of an earlier build that this one may lack; nothing else in the folder is ever removed.
-_OURS: Final = re.compile(r"(?:start|(?:gpu|on)-[a-z0-9.-]+)\.js")
 
 
 class MatrixResult(JsonRecord, frozen=True, kw_only=True):
@@ -125,24 +104,6 @@ def build_site(ws: Workspace, folder: Path) -> BuiltSite:
     return BuiltSite(files=site_files(content, now, previous, changes), content=content, changes=changes)
 
 
-def site_files(
-    content: SiteContent,
-    now: SiteBuild,
-    previous: SiteBuild | None,
-    changes: tuple[MatrixChange, ...] | None,
-) -> dict[str, bytes]:
-    """Return every file of the site by its path in the folder. The same content gives the same bytes."""
-    template = (SOURCE / "index.html").read_text(encoding="utf-8")
-    files = {name: (SOURCE / name).read_bytes().replace(b"\r\n", b"\n") for name in COPIED}
-    files["index.html"] = index_page(template, content, changes, CONTRIBUTE)
-    files |= {f"data/{name}": data for name, data in data_files(content).items()}
-    files[THIS_BUILD] = dump_build(now)
-    if previous is not None:
-        files[PREVIOUS_BUILD] = dump_build(previous)
-        files[CHANGES] = _lines(changes or ())
-    return files
-
-
 def _content(ws: Workspace) -> SiteContent:
     """Gather what the site is made from."""
     # Documents speak about the checkout's own stacks, whichever lock is in use.
@@ -169,22 +130,13 @@ def _folder_of_ours(folder: Path, *, given: str) -> Mapping[str, bytes]:
         strange = os.path.lexists(folder) and not folder.is_dir()
         strange |= os.path.lexists(data) and (data.is_symlink() or not data.is_dir())
         if not strange and folder.is_dir() and any(folder.iterdir()):
-            strange = not _is_build(kept[THIS_BUILD]) or (folder / "index.html").is_dir()
+            strange = not is_build(kept[THIS_BUILD]) or (folder / "index.html").is_dir()
     except OSError:
         strange = True
     if strange:
         msg = f"{given} is no empty folder and no site of this tool"
         raise UsageError("not-a-site", msg, hint="choose an empty folder: invoke matrix --output=FOLDER")
     return {name: raw for name, raw in kept.items() if raw is not None}
-
-
-def _is_build(raw: bytes | None) -> bool:
-    """Whether these are the bytes of a build's own list, of this version or of another one."""
-    try:
-        build = parse_json(raw or b"")
-    except ValueError:
-        return False
-    return isinstance(build, dict) and isinstance(build.get("format"), int) and "cells" in build
 
 
 def _kept(path: Path) -> bytes | None:
@@ -201,12 +153,6 @@ def _previous(before: Mapping[str, bytes], now: SiteBuild) -> SiteBuild | None:
     return read_build(before.get(PREVIOUS_BUILD)) if last == now else last
 
 
-def _lines(changes: tuple[MatrixChange, ...]) -> bytes:
-    """Write changes, one a line."""
-    rows = ",\n".join(json.dumps(jsonable(change), ensure_ascii=True) for change in changes)
-    return f"[\n{rows}\n]\n".encode("ascii")
-
-
 def write_site(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write what differs, then remove data files that are no longer part of the site."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
@@ -216,9 +162,3 @@ def write_site(folder: Path, files: Mapping[str, bytes]) -> None:
             write_atomic(path, content, durable=False)
     for path in stale_files(folder, files):
         path.unlink()
-
-
-def stale_files(folder: Path, files: Container[str]) -> list[Path]:
-    """Return the data files of earlier builds that the site no longer has."""
-    found = sorted((folder / "data").glob("*.js"))
-    return [path for path in found if _OURS.fullmatch(path.name) and f"data/{path.name}" not in files]
