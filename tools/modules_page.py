@@ -85,4 +85,4 @@ def _comment(path: Path, pattern: str) -> str:
 def _first(text: str) -> str:
     """Return the first sentence, on one line."""
     words = " ".join(text.split("\n\n", maxsplit=1)[0].split())
-    return re.split(r"(?<=[.;:]) (?=[A-Z`])", words)[0].rstrip(";:").replace("``", "`")
+    return re.split(r"(?<=\.) (?=[A-Z`])", words)[0].replace("``", "`")

@@ -43,24 +43,13 @@ def apply(plan: PlacementPlan, layout: Layout, fs: Fs, *, users: Sequence[str], 
     _commit(plan, layout, fs, end)
 
 
-def begun_by(plan: PlacementPlan, created: str) -> Journal:
-    """Return the journal that a plan begins with."""
-    return Journal(
-        stack=plan.stack,
-        digest=plan.digest,
-        actions=plan.actions,
-        folders=plan.folders,
-        created=created,
-    )
-
-
 def _write_down(plan: PlacementPlan, layout: Layout, fs: Fs, *, users: Sequence[str], created: str) -> int:
     """Make the state folder speak for itself before anything else changes; return the journal's end."""
     for folder in (layout.new(0).parent, layout.original(0).parent, layout.trash(0).parent):
         fs.mkdir(folder)
     for name in users:
         user_files.attach(layout, fs, name)
-    journal = begun_by(plan, created)
+    journal = journals.begun_by(plan, created)
     line = journals.begin(journal)
     fs.write_new(layout.readme, readme(journal, os.fspath(layout.target)))
     fs.write_new(layout.journal, line)

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from scripts.errors import JournalError
 from scripts.osal.file_operations import FileKind
 from scripts.placement.layout import fold, unsafe_path
-from scripts.placement.plan import Action, Before, Deed
+from scripts.placement.plan import Action, Before, Deed, PlacementPlan
 
 FORMAT: Final = 1
 
@@ -54,6 +54,17 @@ class Journal(Struct, frozen=True, kw_only=True):
     reset: tuple[str, ...] = ()
     end: int = 0
     torn: bool = False
+
+
+def begun_by(plan: PlacementPlan, created: str) -> Journal:
+    """Return the journal that a plan begins with."""
+    return Journal(
+        stack=plan.stack,
+        digest=plan.digest,
+        actions=plan.actions,
+        folders=plan.folders,
+        created=created,
+    )
 
 
 def begin(journal: Journal) -> bytes:

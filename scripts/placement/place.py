@@ -18,9 +18,9 @@ from scripts.osal.processes import User, this_process
 from scripts.osal.signals import DeferredSignals
 from scripts.osal.text import option, time_stamp
 from scripts.placement import state
-from scripts.placement.apply import apply, begun_by, changed_record
+from scripts.placement.apply import apply, changed_record
 from scripts.placement.inspect import UndoReport, is_ours, real_target, take_snapshot
-from scripts.placement.journal import Journal, JournalStep
+from scripts.placement.journal import Journal, JournalStep, begun_by
 from scripts.placement.layout import FILES, FOLDERS, Layout, fold
 from scripts.placement.plan import (
     PlacementItem,

@@ -1,4 +1,4 @@
-"""The data files of the site, made from a matrix. Pure.
+"""The data files that the scripts of the site read, made from a matrix. Pure.
 
 A data file is a script that hands over one object, because a page that is opened from a folder may load
 scripts and nothing else. Words stand once in ``start``; everything else names them by their place in its

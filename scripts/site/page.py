@@ -1,4 +1,4 @@
-"""The page of the site, as HTML that says the most important things without a script. Pure.
+"""Fills the page ``scripts/data/site/index.html`` with what it says where no script runs. Pure.
 
 Every text from a document goes through ``escaped``. The rows are the same, element for element, as those that
 ``parts.js`` makes.
