@@ -17,10 +17,16 @@ INTRODUCTION = (
     "`scripts/` stand as in `LAYERS` of `scripts/__init__.py`, highest first: a module imports from rooms",
     "below its own only. Which of them a kind of change touches is in [CONTRIBUTING.md](../CONTRIBUTING.md).",
 )
-#: What stands outside the rooms of ``scripts``, and what a file's first comment begins with there.
+#: The form of a first comment, behind the lines that may stand before it.
+_SLASHES = r"(?:#include.*\n|\"use strict\";\n|\n)*/\* ((?:[^*]|\*(?!/))*)\*/"
+_HASHES = r"(?:#!.*\n|name:.*\n|\n)*# (.*(?:\n# .*)*)"
+#: What stands outside the rooms of ``scripts``.
 FOLDERS = (
-    ("scripts/data", "Knowledge: tables that the code reads", "*.toml", r"# (.*(?:\n# .*)*)"),
-    ("native/cpu", "The CPU reference, in C", "*.[ch]", r"/\* ((?:[^*]|\*(?!/))*)\*/"),
+    ("scripts/data", "Knowledge: tables that the code reads", "*.toml", _HASHES),
+    ("scripts/data/site", "The site of the matrix: its style and scripts", "*.[cj]s*", _SLASHES),
+    ("native/cpu", "The CPU reference, in C", "*.[ch]", _SLASHES),
+    (".github/workflows", "What runs at GitHub", "*.yml", _HASHES),
+    (".ci", "What must hold before a change lands", "run", _HASHES),
 )
 
 
@@ -78,7 +84,7 @@ def _docstring(path: Path) -> str:
 
 
 def _comment(path: Path, pattern: str) -> str:
-    found = re.match(r"(?:#include.*\n)*\n*" + pattern, path.read_text(encoding="utf-8"))
+    found = re.match(pattern, path.read_text(encoding="utf-8"))
     return re.sub(r"\n *[#*]? *", " ", found[1]) if found else ""
 
 

@@ -1,4 +1,4 @@
-"""What release metadata means for the lock: pins confirmed or contradicted, successors beside them; pure."""
+"""Pins held against a release's metadata, and a newer one's entries (``pins_update`` chooses). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals: which ones end a process, and how they are noted while work must be finished.
+"""Signals: which end a process, which are passed on, and how they are noted while work must be finished.
 
 Source: signal(7) of the Linux manual pages.
 """

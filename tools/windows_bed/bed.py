@@ -1,4 +1,4 @@
-"""Making the bed: a Wine prefix with Windows CPython and the locked packages in it.
+"""Making the bed: a Wine prefix with Windows CPython and the locked packages, and its language and code page.
 
 Everything lies in one folder whose name is a digest of what it is made from. It is made beside its
 final place and renamed there last, so a folder under that name is always complete.
