@@ -453,7 +453,7 @@ def test_tests_bring_their_own_packages(clone: Clone) -> None:
 
 @pytest.mark.parametrize(
     ("line", "code"),
-    [("--list", 0), ("--help wrap", 0), ("statu", 1), ("wrap --exe=a -f x --json", 121)],
+    [("--list", 0), ("--help wrap", 0), ("statu", 2), ("wrap --exe=a -f x --json", 121)],
 )
 def test_what_needs_no_environment_needs_no_package(line: str, code: int, tmp_path: Path) -> None:
     """The real command line, in an interpreter that has the standard library alone."""

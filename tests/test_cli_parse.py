@@ -99,7 +99,7 @@ def test_no_option_of_invoke_is_obeyed_behind_a_task(task: str, option: str) -> 
     for more in ([], ["x.py"]):
         line = [task, *(["--exe=p"] if task == "wrap" else ["--json"]), option, *more]
         error = refused(line)
-        assert error.code == (WRAP_USAGE if task == "wrap" else 1)
+        assert error.code == (WRAP_USAGE if task == "wrap" else 2)
         if task == "wrap":
             assert error.error.hint.startswith("did you mean ")
             assert "`--`? invoke wrap --exe=p -- " in error.error.hint
@@ -108,7 +108,7 @@ def test_no_option_of_invoke_is_obeyed_behind_a_task(task: str, option: str) -> 
 @pytest.mark.parametrize("option", sorted(INVOKES - {"--list", "-l", "--help", "-h", "--version", "-V"}))
 def test_no_option_of_invoke_is_obeyed_before_a_task(option: str) -> None:
     error = refused([option, "x.py", "status"])
-    assert (error.code, error.error.reference) == (1, "unreadable-line")
+    assert (error.code, error.error.reference) == (2, "unreadable-line")
     assert error.error.hint.endswith("invoke status")
 
 
@@ -132,11 +132,11 @@ def test_a_refused_line_is_shown_as_it_was_meant() -> None:
 @pytest.mark.parametrize(
     ("line", "code", "reference", "message", "hint"),
     [
-        ("chek", 1, "unreadable-line", "unknown task 'chek'", "did you mean check?"),
-        ("xyzzy", 1, "unreadable-line", "unknown task", "invoke --list"),
-        ("--help nothing", 1, "unreadable-line", "unknown task 'nothing'", "invoke --list"),
-        ("status --nope", 1, "unreadable-line", "--nope is no option of status", "invoke --help status"),
-        ("status --jsn", 1, "unreadable-line", "--jsn", "did you mean --json?"),
+        ("chek", 2, "unreadable-line", "unknown task 'chek'", "did you mean check?"),
+        ("xyzzy", 2, "unreadable-line", "unknown task", "invoke --list"),
+        ("--help nothing", 2, "unreadable-line", "unknown task 'nothing'", "invoke --list"),
+        ("status --nope", 2, "unreadable-line", "--nope is no option of status", "invoke --help status"),
+        ("status --jsn", 2, "unreadable-line", "--jsn", "did you mean --json?"),
         ("wrap --no_profile", 121, "unreadable-line", "--no_profile", "did you mean --no-profile"),
         ("wrap --exe=a b", 121, "stray-word", "unexpected argument 'b'", "invoke wrap --exe=a -- b"),
         ("wrap status", 121, "stray-word", "'status' is a task", "invoke wrap --exe=status"),
@@ -144,20 +144,20 @@ def test_a_refused_line_is_shown_as_it_was_meant() -> None:
         ("status stacks", 2, "stray-word", "one task at a time", "invoke stacks"),
         ("status x", 2, "stray-word", "unexpected argument 'x'", "invoke --help status"),
         ("compare a b", 2, "stray-word", "unexpected argument 'b'", "invoke --help compare"),
-        ("status -- x", 1, "unreadable-line", "nothing can follow `--`", "invoke --help status"),
-        ("scan --gpu", 1, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
-        ("scan --gpu=", 1, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
-        ("scan --gpu --json", 1, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
-        ("scan --gpu=1 --gpu=2", 1, "unreadable-line", "--gpu is given twice", "leave one of the two out"),
-        ("probe --compare", 1, "unreadable-line", "--compare needs 2 values", "--compare=FILE FILE"),
-        ("probe --compare a", 1, "unreadable-line", "--compare needs 2 values", "--compare=FILE FILE"),
-        ("probe --compare a --json", 1, "unreadable-line", "--compare needs 2 values", "FILE FILE"),
+        ("status -- x", 2, "unreadable-line", "nothing can follow `--`", "invoke --help status"),
+        ("scan --gpu", 2, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
+        ("scan --gpu=", 2, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
+        ("scan --gpu --json", 2, "unreadable-line", "--gpu needs a value", "--gpu=NUMBER"),
+        ("scan --gpu=1 --gpu=2", 2, "unreadable-line", "--gpu is given twice", "leave one of the two out"),
+        ("probe --compare", 2, "unreadable-line", "--compare needs 2 values", "--compare=FILE FILE"),
+        ("probe --compare a", 2, "unreadable-line", "--compare needs 2 values", "--compare=FILE FILE"),
+        ("probe --compare a --json", 2, "unreadable-line", "--compare needs 2 values", "FILE FILE"),
         ("probe --compare a b c", 2, "stray-word", "unexpected argument 'c'", "invoke --help probe"),
-        ("probe --compare a b --compare c d", 1, "unreadable-line", "--compare is given twice", "leave one"),
-        ("scan --json=yes", 1, "unreadable-line", "--json takes no value", "leave =yes out"),
+        ("probe --compare a b --compare c d", 2, "unreadable-line", "--compare is given twice", "leave one"),
+        ("scan --json=yes", 2, "unreadable-line", "--json takes no value", "leave =yes out"),
         (
             "--json status",
-            1,
+            2,
             "unreadable-line",
             "unexpected option --json before a task",
             "invoke status --json",

@@ -54,7 +54,7 @@ def _written_by(say: Callable[[Out], None], stream: type[io.StringIO]) -> str:
 
 
 def test_an_unreadable_line_is_an_object_with_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert read_or_answer(["status", "--json", "--nope"]) == 1
+    assert read_or_answer(["status", "--json", "--nope"]) == 2
     out, err = capsys.readouterr()
     assert json.loads(out)["error"]["reference"] == "unreadable-line"
     assert "invoke --help status" in err

@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,12 +17,14 @@ from typing import get_type_hints
 import pytest
 
 import tasks
+from scripts.__main__ import ENDING
 from scripts.app.context import workspace_from_environ
 from scripts.cli.help import help_text, list_text
 from scripts.cli.parse import Call, read_line
 from scripts.cli.present import use_case
 from scripts.cli.verbs import TASKS, VERBS
 from scripts.errors import UsageError
+from scripts.osal.signals import DeferredSignals, ForwardedSignals
 from tests.checkout import ROOT, Checkout
 from tools import verb_tables
 
@@ -282,7 +285,7 @@ def test_invoke_runs_no_file_that_a_line_names(checkout: Checkout) -> None:
     planted.write_text("open('ran', 'w')\n", encoding="utf-8")
     checkout.front_door()
     for words in (["wrap", "--exe=x", "-f", "planted.py"], ["-f", "planted.py", "status"]):
-        assert through_invoke(words, checkout.root, **checkout.environ).returncode in {1, 121}
+        assert through_invoke(words, checkout.root, **checkout.environ).returncode in {2, 121}
     assert not (checkout.root / "ran").exists()
 
 
@@ -295,6 +298,29 @@ def test_invoke_hands_the_programs_end_on(ready: Checkout) -> None:
 
 def test_the_tables_of_verbs_are_up_to_date() -> None:
     assert verb_tables.write(check=True), "write them: python -m tools.generated_docs"
+
+
+def codes_of_signals() -> set[int]:
+    page = (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+    ranges = re.findall(r"^\| (\d+)(?: to (\d+))? \| `SIG", page, re.MULTILINE)
+    return {code for first, last in ranges for code in range(int(first), int(last or first) + 1)}
+
+
+@pytest.mark.posix_only
+def test_every_signal_that_we_answer_or_pass_on_is_on_the_page() -> None:
+    with ForwardedSignals() as forwarded:
+        passed_on = set(forwarded.taken)
+    with DeferredSignals() as deferred:
+        answered = set(deferred.taken)
+    number = {name: signal.Signals[name] for name in ("SIGQUIT", "SIGUSR1", "SIGSEGV", "SIGPIPE")}
+    assert {*number.values()} <= passed_on
+    assert {number["SIGQUIT"], number["SIGUSR1"]} <= answered
+    assert {128 + number for number in passed_on | answered | {*ENDING}} <= codes_of_signals()
+
+
+@pytest.mark.windows_only
+def test_every_signal_of_windows_is_on_the_page() -> None:
+    assert {128 + number for number in ENDING} <= codes_of_signals()
 
 
 def test_every_verb_that_a_row_is_about_is_counted() -> None:

@@ -13,10 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from pytest_httpserver import HTTPServer
 
+from scripts.app.context import Workspace
 from tests.checkout import Checkout, make_checkout
 from tests.small_stack import SmallStack, small_stack
 from tests.test_bootstrap import BARE, Clone, answer, fake_uv
+from tests.test_pins_tasks import OLD, OLD_NAME, WHEEL, certificates, running, serve, serve_tags, server, ws
+
+__all__ = ["certificates", "running", "server", "ws"]
 
 pytestmark = [pytest.mark.proof, pytest.mark.posix_only]
 
@@ -45,14 +50,14 @@ class Step:
         hold: what ``holding.py`` holds; empty where a program of the step hangs instead.
         fault: how the CPU reference misbehaves; then the step is reached when a child runs.
         small: with the lock of one small download.
-        again: whether the same line is run afterwards, to its end.
+        served: with a lock whose files and releases a server of the test has.
     """
 
     words: tuple[str, ...]
     hold: str = ""
     fault: str = ""
     small: bool = False
-    again: bool = True
+    served: bool = False
     env: dict[str, str] = field(default_factory=dict)
 
 
@@ -69,11 +74,11 @@ STEPS = {
     "workload": Step(("run", "--workload=gemm"), fault="hang"),
     "probe": Step(("probe", "--only=cublas-sgemm"), fault="hang"),
     "verify": Step(("verify", "--deep"), hold="scripts.osal.fs:hash_file"),
-    "pins.check": Step(("pins.check",), hold="scripts.net.request:open_url", again=False),
+    "pins.check": Step(("pins.check",), hold="scripts.net.request:open_url", served=True),
     "pins.check --stale": Step(
-        ("pins.check", "--stale"), hold="scripts.net.session:Transport.session", again=False
+        ("pins.check", "--stale"), hold="scripts.net.session:Transport.session", served=True
     ),
-    "validate": Step(("validate", "--stack=cpu-reference"), fault="hang", again=False),
+    "validate": Step(("validate", "--stack=cpu-reference"), fault="hang"),
     "preflight of a folder": Step(("preflight", "--exe=FOLDER/program"), hold="scripts.preflight.look:look"),
     "bundle": Step(("report", "--bundle"), hold="scripts.app.report:make_bundle"),
     "matrix": Step(("matrix",), hold="scripts.app.matrix:site_files"),
@@ -87,6 +92,15 @@ def ready(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Check
     checkout = make_checkout(tmp_path_factory.mktemp("steps"), cache=shared_store)
     checkout.json("setup")
     return checkout
+
+
+@pytest.fixture
+def served(ws: Workspace, server: HTTPServer) -> dict[str, str]:
+    """The settings with which a server of this test has all that a lock names."""
+    serve(server, "v7-preview.1", OLD_NAME, OLD)
+    serve_tags(server, "v7-preview.1")
+    server.expect_request("/files/wheel-1.0.whl").respond_with_data(WHEEL)
+    return {**ws.environ, "CUDA_AMD_LOCK": str(ws.lock_path)}
 
 
 def many_files(folder: Path) -> Path:
@@ -168,12 +182,14 @@ def half_made(checkout: Checkout, small: SmallStack) -> list[str]:
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
 @pytest.mark.parametrize("name", STEPS)
-def test_a_signal_ends_the_step(ready: Checkout, tmp_path: Path, tag: str, name: str, number: int) -> None:
+def test_a_signal_ends_the_step_and_the_next_run_works(
+    ready: Checkout, tmp_path: Path, tag: str, served: dict[str, str], *, name: str, number: int
+) -> None:
     step, marker, small = STEPS[name], tmp_path / "reached", small_stack(tmp_path / "small")
     folder = many_files(tmp_path / "folder")
     words = tuple(word.replace("FOLDER", str(folder)) for word in step.words)
     words = (*words, f"--mirror={small.mirror}") if step.small else words
-    plain = ready.environ | step.env | (small.env if step.small else {})
+    plain = ready.environ | step.env | (small.env if step.small else served if step.served else {})
     env = plain | {TAG: tag} | ({"CUDA_AMD_CPU_FAULT": step.fault} if step.fault else {})
     line = [sys.executable, str(ready.front_door())]
     if step.hold:
@@ -186,9 +202,8 @@ def test_a_signal_ends_the_step(ready: Checkout, tmp_path: Path, tag: str, name:
     assert_one_sentence(said, number)
     assert tagged(tag) == []
     assert half_made(ready, small) == []
-    if step.again:
-        done = ready.run(*words, env=plain)
-        assert done.returncode == 0, done.stdout + done.stderr
+    done = ready.run(*words, env=plain)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)

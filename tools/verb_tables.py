@@ -1,16 +1,24 @@
-"""The table of tasks in the page of exit codes, from the registry and the page's own rows."""
+"""The tables in the page of exit codes: tasks, from the registry and the page's own rows, and signals."""
 
 from __future__ import annotations
 
 import re
+import signal
+import sys
 from pathlib import Path
 from typing import Final
 
 from scripts.cli.verbs import VERBS
+from scripts.osal.signals import blocked, ending, usual
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "exit-codes.md"
 BEGIN: Final = "<!-- verbs:begin -->"
 END: Final = "<!-- verbs:end -->"
+SIGNALS_BEGIN: Final = "<!-- signals:begin -->"
+SIGNALS_END: Final = "<!-- signals:end -->"
+_USUAL: Final = "every task, from its first moment on"
+_AT_WORK: Final = "every task that is at work"
+_WRAP: Final = "`wrap`, when its program is ended by it"
 #: A row of the page: code, meaning, example, name of its test.
 ROW: Final = re.compile(
     r"^\| (?P<code>[\w ]+) \| [^|]+ \| (?P<example>[^|]+) \| `[a-z0-9-]+` \|$", re.MULTILINE
@@ -33,11 +41,38 @@ def codes_table(page: str) -> str:
     return "\n".join(lines)
 
 
+def signals_table() -> str:
+    """Return the codes that a signal gives, as this system numbers them (Linux when it is written)."""
+    if sys.platform != "linux":
+        return ""
+    named = {int(number): number.name for number in signal.Signals}
+    first, last = int(signal.SIGRTMIN), int(signal.SIGRTMAX)
+    lines = ["| code | signal | which tasks end with it |", "|---|---|---|"]
+    others = sorted({*ending(), *blocked(), signal.SIGKILL} - {*range(first, last + 1)})
+    lines += [f"| {128 + number} | `{named[number]}` | {_who(number)} |" for number in others]
+    lines.append(f"| 149 | `SIGBREAK` (Windows, Ctrl-Break) | {_USUAL} |")
+    lines.append(f"| {128 + first} to {128 + last} | `SIGRTMIN` to `SIGRTMAX` | {_who(first)} |")
+    return "\n".join(lines)
+
+
+def _who(number: int) -> str:
+    """Say who ends with a signal."""
+    if number in usual():
+        return _USUAL
+    return _AT_WORK if number in ending() else _WRAP
+
+
+def _between(text: str, begin: str, end: str, made: str) -> str:
+    head, _, rest = text.partition(begin)
+    return f"{head}{begin}\n{made}\n{end}{rest.partition(end)[2]}"
+
+
 def write(*, check: bool) -> bool:
     """Bring the page up to date; with ``check`` only look. Return whether it was."""
     text = PAGE.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    made = f"{head}{BEGIN}\n{codes_table(text)}\n{END}{rest.partition(END)[2]}"
+    made = _between(text, BEGIN, END, codes_table(text))
+    if sys.platform == "linux":
+        made = _between(made, SIGNALS_BEGIN, SIGNALS_END, signals_table())
     if made != text and not check:
         PAGE.write_text(made, encoding="utf-8", newline="\n")
     return made == text

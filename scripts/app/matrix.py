@@ -71,11 +71,15 @@ def matrix(ws: Workspace, *, output: str = "") -> MatrixResult:
     """Write the site of all documents in ``evidence/`` into a folder, and remove data files it no longer has.
 
     Raises:
-        UsageError: the folder has files and is no site of this tool.
+        UsageError: the folder has files and is no site of this tool, or cannot be made.
     """
     folder = user_path(output, "--output") if output else ws.root.joinpath(*SITE)
     site = build_site(ws, folder)
-    write_site(folder, site.files)
+    try:
+        write_site(folder, site.files)
+    except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
+        msg = f"{within(ws, folder)} cannot be made: {error.strerror}"
+        raise UsageError("output-not-made", msg, hint="choose another folder") from error
     content, sizes = site.content, {name: len(data) for name, data in site.files.items()}
     return MatrixResult(
         folder=folder,

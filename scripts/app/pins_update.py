@@ -23,6 +23,7 @@ from scripts.net.request import read_url
 from scripts.net.session import Transport
 from scripts.net.sources import last_component
 from scripts.serialize import JsonRecord
+from scripts.staging.select import check_system
 
 BY_INDEX: Final = "The package index gives this digest."
 #: Why an artifact's host was not asked.
@@ -95,8 +96,10 @@ def pins_update(
     Raises:
         LockError: the lock is wrong, or a change would make it so.
         FetchError: a server did not answer; nothing was written.
-        UsageError: an artifact is unknown.
+        UsageError: an artifact or system is unknown.
     """
+    if for_:
+        check_system(for_)
     lock = lock_of(ws)
     text = format_lock(ws.lock_path.read_bytes().decode(), path=ws.lock_path)
     work = _Work(lock=lock, text=text, server=github(ws))

@@ -31,7 +31,8 @@ from scripts.evidence.merging import PROBES
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import torch_policies
 from scripts.model import CapabilityResult, Outcome, StackKind
-from scripts.osal.fs import read_bounded, stoppable_map, write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
+from scripts.osal.parallel import stoppable_map
 from scripts.osal.paths import user_path
 from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, Unpack
@@ -47,6 +48,7 @@ from scripts.serialize import JsonRecord, pick
 
 #: Refusals that mean "not without a person": the stack is skipped, and the reason says what is missing.
 NEEDS_A_PERSON: Final = frozenset({"consent-needed", "declined", "supply-files"})
+_GFX: Final = re.compile(r"gfx[0-9a-f]{3,5}")
 
 
 class ValidateResult(Struct, frozen=True, kw_only=True):
@@ -99,7 +101,8 @@ def validate(
         words: which stack (the one that ``setup`` would choose where none is named), and how to download it.
 
     Raises:
-        UsageError: there is no such stack or program, or ``report`` names what is no output.
+        UsageError: there is no such stack or program, ``require`` names neither a stack nor an architecture,
+            or ``report`` names what is no output.
         LockError: the lock is wrong.
     """
     created = utc_now()
@@ -111,6 +114,7 @@ def validate(
     lock = lock_of(ws)
     if stack := words.get("stack"):
         find_stack(lock, stack)  # an unknown one is refused before anything is written about it
+    _refuse_unknown(require, lock.stacks)
     flow, found = Flow(ws, read_request(supplied=supplied, **words)), Findings()
     with _throw_away_folder() as folder:
         _run_steps(flow, found, program, folder)
@@ -121,6 +125,14 @@ def validate(
         missing=unsatisfied([papers.validation], require),
         folder=papers.folder,
     )
+
+
+def _refuse_unknown(require: str, stacks: Iterable[str]) -> None:
+    """Refuse a requirement that nothing could ever meet."""
+    words = {word.strip() for word in require.split(",")} - {"", *stacks}
+    if strange := sorted(word for word in words if not _GFX.fullmatch(word)):
+        msg = f"--require={strange[0]} is neither a stack nor an architecture"
+        raise UsageError("bad-requirement", msg, hint="name them by their ids: invoke stacks")
 
 
 @contextmanager
@@ -242,7 +254,7 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
         require: stacks and architectures, comma separated, that must really have been run.
 
     Raises:
-        UsageError: no folder is named.
+        UsageError: no folder is named, or ``require`` names neither a stack nor an architecture.
         TargetError: it is not there, or the page cannot be written.
     """
     if not folder:
@@ -253,6 +265,8 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
         msg = f"{folder} is not a folder"
         raise TargetError("no-round", msg, hint="run a round: nox -s validate")
     validations, faults = read_validations(place)
+    if require:
+        _refuse_unknown(require, (*lock_of(ws).stacks, *(validation.stack for validation in validations)))
     problems = problems_of(validations, require=require, faults=faults)
     page = markdown(validations, problems)
     try:

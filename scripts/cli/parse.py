@@ -107,6 +107,8 @@ def _about_tasks(first: str, rest: Sequence[str]) -> Show:
     if name in _VERSION:
         return Show("version")
     if name in _LIST:
+        if topic and topic not in {*VERBS, *(verb.partition(".")[0] for verb in VERBS)}:
+            raise _unknown_task(topic, ())
         return Show("list", topic)
     if name in _HELP or first == "help":
         return _help(topic)
@@ -340,7 +342,7 @@ class _Reader:
 
 def _unreadable(words: Sequence[str], message: str, hint: str) -> LineError:
     """Make the error of a line that cannot be read."""
-    error = WorkspaceError("unreadable-line", message, hint=hint)
+    error = UsageError("unreadable-line", message, hint=hint)
     code = WRAP_USAGE if WRAP in words[:1] else int(error.code)
     return LineError(error, code=code, as_json=_wants_json(words))
 

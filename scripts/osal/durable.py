@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scripts.osal.fs import extended_path, parallel_map
+from scripts.osal.fs import extended_path, open_patiently, retrying
+from scripts.osal.parallel import parallel_map
 
 #: How many files are flushed at a time: file systems with a journal then share one commit.
 FLUSHERS: Final = 16
@@ -44,7 +45,7 @@ def _flush_each(paths: Sequence[Path]) -> None:
 
 def _flush(path: Path) -> None:
     """Flush one file; Windows flushes writable handles only."""
-    descriptor = os.open(extended_path(path), os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+    descriptor = open_patiently(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -150,26 +151,34 @@ if sys.platform == "win32":
         del path, name
         return False
 
+    def _try_to_open(path: str, access: int, share: int, flags: int) -> None:
+        """Open and close what lies at a path, and raise what Python would raise."""
+        handle = _kernel.CreateFileW(path, access, share, None, _OPEN_EXISTING, flags, None)
+        if handle == wintypes.HANDLE(-1).value:
+            code = ctypes.get_last_error()
+            raise OSError(None, ctypes.FormatError(code).strip(), path, code)
+        _kernel.CloseHandle(handle)
+
     def may_fill(folder: str) -> bool:
         """Whether this user may add files and folders: the system checks that when the folder is opened."""
-        handle = _kernel.CreateFileW(folder, _FILL, _SHARE_ALL, None, _OPEN_EXISTING, _BACKUP_SEMANTICS, None)
-        if handle == wintypes.HANDLE(-1).value:
+        try:
+            retrying(lambda: _try_to_open(folder, _FILL, _SHARE_ALL, _BACKUP_SEMANTICS), denials=0)
+        except OSError:
             return False
-        _kernel.CloseHandle(handle)
         return True
 
     def held(files: Sequence[Path]) -> frozenset[Path]:
         """Open without sharing: this fails while any process has the file open, loaded or running."""
-        return frozenset(path for path in files if _is_held(path))
+        return frozenset(path for path in files if _is_held(extended_path(path)))
 
-    def _is_held(path: Path) -> bool:
+    def _is_held(path: str) -> bool:
         """Try one file; a read-only one is opened for reading."""
         writable = os.stat(path).st_mode & stat.S_IWUSR
         access = _GENERIC_READ | _GENERIC_WRITE if writable else _GENERIC_READ
-        handle = _kernel.CreateFileW(str(path), access, 0, None, _OPEN_EXISTING, _OPEN_REPARSE_POINT, None)
-        if handle == wintypes.HANDLE(-1).value:
-            return ctypes.get_last_error() in _HELD
-        _kernel.CloseHandle(handle)
+        try:
+            _try_to_open(path, access, 0, _OPEN_REPARSE_POINT)
+        except OSError as error:
+            return getattr(error, "winerror", 0) in _HELD
         return False
 
 else:

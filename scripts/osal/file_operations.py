@@ -20,10 +20,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from scripts.osal import durable
-from scripts.osal.fs import LockFile, extended_path, is_link_status, retry_on_sharing_violation, sync_folder
+from scripts.osal.fs import (
+    LockFile,
+    extended_path,
+    is_link_status,
+    open_patiently,
+    retry_look,
+    retry_on_sharing_violation,
+    sync_folder,
+)
 
 # Paths go to the system as text, because Windows wants a prefix before long ones.
-# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH116, PTH123, PTH208
+# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH114, PTH115, PTH116, PTH208
 
 
 #: What ``link`` meets where hard links do not exist or are forbidden for this file.
@@ -88,7 +96,7 @@ class Fs:
         """Return what lies at ``path``, or ``None`` if nothing does (or a parent is missing)."""
         self.before("look", path)
         try:
-            found = os.lstat(extended_path(path))
+            found = retry_look(lambda: os.lstat(extended_path(path)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return _seen(found)
@@ -96,14 +104,7 @@ class Fs:
     def names(self, folder: Path) -> tuple[str, ...]:
         """Return the names in a folder, sorted; empty if there is no such folder."""
         self.before("names", folder)
-        try:
-            return tuple(sorted(os.listdir(extended_path(folder))))
-        except FileNotFoundError:
-            return ()
-        except OSError:
-            if sys.platform == "win32" and not os.path.lexists(extended_path(folder)):
-                return ()  # a folder that goes just now is denied or called misnamed there
-            raise
+        return tuple(sorted(retry_look(lambda: _names(extended_path(folder)))))
 
     def read(self, path: Path) -> bytes:
         """Return the bytes of a small file of ours."""
@@ -155,13 +156,13 @@ class Fs:
     def write_new(self, path: Path, data: bytes) -> None:
         """Write a new file; an existing one is an error."""
         self.before("write_new", path)
-        with open(extended_path(path), "xb") as file:
+        with os.fdopen(open_patiently(path, _NEW, _MODE), "wb") as file:
             file.write(data)
 
     def append(self, path: Path, at: int, data: bytes) -> None:
         """Write ``data`` at offset ``at`` and let the file end there: what was torn behind it goes."""
         self.before("append", path)
-        with open(extended_path(path), "r+b") as file:
+        with os.fdopen(open_patiently(path, _CHANGED), "r+b") as file:
             file.truncate(at)
             file.seek(at)
             file.write(data)
@@ -230,7 +231,8 @@ class Fs:
     def set_mtime(self, path: Path, mtime_ns: int) -> None:
         """Set the time of last change of a folder."""
         self.before("set_mtime", path)
-        os.utime(extended_path(path), ns=(os.stat(extended_path(path)).st_atime_ns, mtime_ns))
+        name = extended_path(path)
+        retry_on_sharing_violation(lambda: os.utime(name, ns=(os.stat(name).st_atime_ns, mtime_ns)))
 
     # Making durable -----------------------------------------------------------------------------
 
@@ -247,6 +249,18 @@ class Fs:
         """
         self.before("sync_folder", folder)
         sync_folder(folder)
+
+
+def _names(folder: str) -> list[str]:
+    """List a folder; one that is not there has no names."""
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError:
+        if sys.platform == "win32" and not os.path.lexists(folder):
+            return []  # a folder that goes just now is denied or called misnamed there
+        raise
 
 
 def _seen(found: os.stat_result) -> Seen:
@@ -288,12 +302,15 @@ def _unlink(path: str) -> None:
 CHUNK: Final = 1024 * 1024
 _READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _UNLINKED: Final = _READ | getattr(os, "O_NOFOLLOW", 0)
+_CHANGED: Final = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+#: The rights of a new file, less the umask.
+_MODE: Final = 0o666
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def read_file(path: Path) -> bytes:
     """Return the bytes of a small file, refusing a link in its place."""
-    descriptor = os.open(extended_path(path), _UNLINKED)
+    descriptor = open_patiently(path, _UNLINKED)
     try:
         return b"".join(iter(lambda: os.read(descriptor, CHUNK), b""))
     finally:
@@ -302,10 +319,10 @@ def read_file(path: Path) -> bytes:
 
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a regular file, or of a link's own text."""
-    if sys.platform == "win32" and path.is_symlink():
+    if sys.platform == "win32" and os.path.islink(extended_path(path)):
         return _hash_link(path)
     try:
-        descriptor = os.open(extended_path(path), _UNLINKED)
+        descriptor = open_patiently(path, _UNLINKED)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
@@ -323,10 +340,10 @@ def hash_of(path: Path) -> str:
 def copy_hashed(source: Path, path: Path) -> str:
     """Copy into a new file with the source's mode, writable by its owner; return the SHA-256 of the bytes."""
     digest = hashlib.sha256()
-    old = os.open(extended_path(source), _READ)
+    old = open_patiently(source, _READ)
     try:
         found = os.fstat(old)
-        new = os.open(extended_path(path), _NEW, stat.S_IMODE(found.st_mode) | stat.S_IWUSR)
+        new = open_patiently(path, _NEW, stat.S_IMODE(found.st_mode) | stat.S_IWUSR)
         try:
             if sys.platform != "win32":
                 os.fchmod(new, stat.S_IMODE(found.st_mode) | stat.S_IWUSR)  # whatever the umask says
@@ -343,7 +360,7 @@ def copy_hashed(source: Path, path: Path) -> str:
 
 def _hash_link(path: Path) -> str:
     """Hash the text of a link."""
-    return hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
+    return hashlib.sha256(os.fsencode(os.readlink(extended_path(path)))).hexdigest()
 
 
 def _piece(size: int) -> int:

@@ -9,17 +9,13 @@ import os
 import shutil
 import stat
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from scripts.osal.signals import DeferredSignals
-
-#: Seconds between two looks for a signal.
-_LOOK: Final = 0.1
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
 
@@ -45,7 +41,7 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     ``advance`` is given the number of bytes read since its last call.
     """
     digest = hashlib.sha256()
-    with long_path(path).open("rb", buffering=0) as file:
+    with io.FileIO(open_patiently(path, _READ_NAMED), "r") as file:
         few = os.fstat(file.fileno()).st_size < CHUNK
         buffer = bytearray(CHUNK // 4 if few else CHUNK)  # large blocks are the system's, cleared each time
         view = memoryview(buffer)
@@ -98,7 +94,7 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 def _open_to_read(path: Path, *, named: bool = False) -> io.FileIO:
     """Open a regular file, or (``named``) whatever else can be read."""
-    descriptor = _open_patiently(path, _READ_NAMED if named else _READ)
+    descriptor = open_patiently(path, _READ_NAMED if named else _READ)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode) or (named and not stat.S_ISDIR(mode)):
         return io.FileIO(descriptor, "r")
@@ -106,19 +102,19 @@ def _open_to_read(path: Path, *, named: bool = False) -> io.FileIO:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-def _open_patiently(path: Path, flags: int) -> int:
-    """Open a file; on Windows one that another process replaces right now is waited for, under a second.
+def open_patiently(path: Path, flags: int, mode: int = 0o777) -> int:
+    """Open a file; on Windows one that another process holds just now is waited for, under a second.
 
     There the C library tells neither that from a lack of rights nor a folder from a file.
     """
-    for wait in _READ_WAITS if sys.platform == "win32" else ():
+    for wait in _DENIED_WAITS if sys.platform == "win32" else ():
         try:
-            return os.open(long_path(path), flags)
+            return os.open(extended_path(path), flags, mode)
         except PermissionError as error:
             if long_path(path).is_dir():
                 raise OSError(errno.EINVAL, "not a regular file", str(path)) from error
         time.sleep(wait)
-    return os.open(long_path(path), flags)
+    return os.open(extended_path(path), flags, mode)
 
 
 def replace(source: Path, destination: Path) -> None:
@@ -213,7 +209,7 @@ def is_link_status(found: os.stat_result) -> bool:
 
 def set_read_only(path: Path, *, executable: bool = False) -> None:
     """Take write permission from one file; ``executable`` keeps or gives the right to run it."""
-    long_path(path).chmod(0o555 if executable else 0o444)
+    retry_on_sharing_violation(lambda: long_path(path).chmod(0o555 if executable else 0o444))
 
 
 def create_read_only(path: Path, *, executable: bool = False) -> io.FileIO:
@@ -231,11 +227,11 @@ def make_read_only(tree: Path) -> None:
     Folders stay writable, so that ordinary tools can delete a cache; what is added to a tree is found
     by verification.
     """
-    for folder, _, names in os.walk(long_path(tree)):
+    for folder, _, names in retry_on_sharing_violation(lambda: list(_walk(long_path(tree)))):
         for name in names:
             file = Path(folder, name)
             if not is_link(file):
-                file.chmod(file.stat().st_mode & ~0o222)
+                retry_on_sharing_violation(partial(file.chmod, file.stat().st_mode & ~0o222))
 
 
 def remove_tree(tree: Path) -> None:
@@ -256,8 +252,8 @@ def remove_tree(tree: Path) -> None:
         return
     if sys.platform != "win32":
         top.chmod(0o700)
-    for child in list(top.iterdir()):
-        remove_tree(child)
+    for name in retry_on_sharing_violation(lambda: os.listdir(top)):  # noqa: PTH208 - all at once
+        remove_tree(top / name)
     retry_on_sharing_violation(top.rmdir)
 
 
@@ -299,8 +295,9 @@ T = TypeVar("T")
 PASSING: Final = frozenset({5, 32, 33})
 #: 5 s in all; a virus scan of a large DLL takes about that.
 WAITS: Final = tuple(0.01 * 2**n for n in range(9))
-#: 0.6 s in all, for reading what another process of ours replaces.
-_READ_WAITS: Final = WAITS[:6]
+#: One of them also says that a right is missing for good. Where that is as likely it is believed after 0.6 s.
+_DENIED: Final = 5
+_DENIED_WAITS: Final = WAITS[:6]
 _LONG: Final = 240
 
 
@@ -317,14 +314,19 @@ def retrying(
     action: Callable[[], T],
     *,
     waits: Sequence[float] = WAITS,
+    denials: int = len(WAITS),
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Try again while Windows says that another process holds the file; any other error is final."""
-    for wait in waits:
+    """Try again while Windows says that another process holds the file; any other error is final.
+
+    A denial is final as well when it comes after so many tries.
+    """
+    for number, wait in enumerate(waits):
         try:
             return action()
         except OSError as error:
-            if getattr(error, "winerror", None) not in PASSING:
+            code = getattr(error, "winerror", None)
+            if code not in PASSING or (code == _DENIED and number >= denials):
                 raise
         sleep(wait)
     return action()
@@ -335,15 +337,34 @@ def retry_on_sharing_violation(action: Callable[[], T]) -> T:
     return retrying(action) if sys.platform == "win32" else action()
 
 
+def retry_look(action: Callable[[], T]) -> T:
+    """The same for what only looks: a missing right is answered in under a second."""
+    return retrying(action, denials=len(_DENIED_WAITS)) if sys.platform == "win32" else action()
+
+
 def paths_below(folder: Path) -> Iterator[str]:
     """List every file and link below a folder, POSIX and relative; links are not followed."""
     top = long_path(folder)
-    for place, folders, names in os.walk(top):
+    yield from retry_on_sharing_violation(lambda: list(_paths_below(top)))
+
+
+def _paths_below(top: Path) -> Iterator[str]:
+    for place, folders, names in _walk(top):
         here = Path(place)
         linked = [name for name in folders if is_link(here / name)]
         folders[:] = [name for name in folders if name not in linked]
         for name in (*names, *linked):
             yield (here / name).relative_to(top).as_posix()
+
+
+def _walk(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk a tree; a folder that cannot be listed has no names, unless it is only held for a moment."""
+
+    def failed(error: OSError) -> None:
+        if getattr(error, "winerror", None) in PASSING - {_DENIED}:
+            raise error
+
+    return os.walk(top, onerror=failed)
 
 
 if sys.platform == "win32":
@@ -371,7 +392,7 @@ class LockFile:
             OSError: the path is a link or cannot be opened.
         """
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(self.path, flags, 0o600)
+        handle = open_patiently(self.path, flags, 0o600)
         if _lock(handle) and _is_at(handle, self.path):
             self._handle = handle
             return True
@@ -400,51 +421,8 @@ def _lock(handle: int) -> bool:
 def _is_at(handle: int, path: Path) -> bool:
     """Compare the file that is open with the file that lies at the path."""
     try:
-        here = os.lstat(path)
+        here = retry_look(lambda: os.lstat(extended_path(path)))
     except FileNotFoundError:
         return False
     held = os.fstat(handle)
     return (held.st_dev, held.st_ino) == (here.st_dev, here.st_ino)
-
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
-
-
-def parallel_map(work: Callable[[Item], Answer], items: Iterable[Item], *, threads: int) -> list[Answer]:
-    """Return what ``work`` answers for each item, in order; the first exception ends it and is raised.
-
-    With one thread none is started: that, and loading what starts them, costs more than small work does.
-    """
-    if threads <= 1:
-        return list(map(work, items))
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
-
-    pool = ThreadPoolExecutor(threads)
-    try:
-        return list(pool.map(work, items))
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def stoppable_map(
-    work: Callable[[Item], Answer], items: Iterable[Item], *, threads: int, stop: threading.Event
-) -> list[Answer]:
-    """Do what ``parallel_map`` does; a signal (noted, never raised in the pool) or an error sets ``stop``."""
-    if threads <= 1:
-        return list(map(work, items))
-    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait  # noqa: PLC0415 - as above
-
-    with DeferredSignals() as shield, ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(work, item) for item in items]
-        left = set(futures)
-        try:
-            while left and shield.noted is None:
-                done, left = wait(left, timeout=_LOOK, return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-        finally:
-            if left:
-                stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-    return [future.result() for future in futures]

@@ -185,6 +185,11 @@ class DeferredSignals:
             self._release = _CONSOLE.open(self._closing, lambda: self._done.wait(CLOSE_GRACE))
         return self
 
+    @property
+    def taken(self) -> frozenset[int]:
+        """The signals that are answered while this is open."""
+        return frozenset(self._previous)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -287,6 +292,11 @@ class ForwardedSignals:
         self._previous.clear()
         self._release()
         self._release = _nothing
+
+    @property
+    def taken(self) -> frozenset[int]:
+        """The signals that do not end us while this is open, and end the program."""
+        return frozenset(self._previous) - stopping() | (blocked() if self._mask is not None else frozenset())
 
     def forward_to(
         self,

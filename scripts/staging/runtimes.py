@@ -24,11 +24,11 @@ from scripts.osal.fs import (
     hash_file,
     is_link,
     long_path,
-    parallel_map,
     paths_below,
     read_bounded,
     write_atomic,
 )
+from scripts.osal.parallel import parallel_map
 from scripts.osal.text import utc_now
 from scripts.serialize import parse_json, plain
 from scripts.store.cache import Cache, is_digest, read_manifest

@@ -355,6 +355,16 @@ SYSTEMS: Final = ("windows", "linux")
 _GFX: Final = re.compile(r"gfx[0-9a-f]{3,4}")
 
 
+def check_system(os: str) -> None:
+    """Refuse a ``--for`` that names no system.
+
+    Raises:
+        UsageError: ``bad-system``.
+    """
+    if os not in SYSTEMS:
+        raise UsageError("bad-system", f"--for={os} is no system", hint=f"use one of: {', '.join(SYSTEMS)}")
+
+
 def select_for(lock: Lock, worth: Worth, *, os: str, gfx: str, want: str = "") -> Selection:
     """Choose the stack for a machine that is not this one: what its HIP SDK and driver are is not known.
 
@@ -369,8 +379,7 @@ def select_for(lock: Lock, worth: Worth, *, os: str, gfx: str, want: str = "") -
         UsageError: ``bad-system``, ``bad-architecture``, or ``want`` is not in the lock.
         HostError: ``stack-unmet``: ``want`` is for others; ``gpu-unsupported``: there is none.
     """
-    if os not in SYSTEMS:
-        raise UsageError("bad-system", f"--for={os} is no system", hint=f"use one of: {', '.join(SYSTEMS)}")
+    check_system(os)
     if not _GFX.fullmatch(gfx) and (gfx or not want):
         msg = f"--for={os} needs the architecture of the other machine's GPU"
         raise UsageError("bad-architecture", msg, hint=f"write for example --for={os} --gpu=gfx1100")

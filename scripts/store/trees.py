@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from scripts.errors import IntegrityError, StagedFileError
 from scripts.model import Artifact, Member, NoProgress, Progress
 from scripts.osal import fs as files
-from scripts.osal.fs import parallel_map, paths_below
+from scripts.osal.fs import paths_below
+from scripts.osal.parallel import parallel_map
 from scripts.osal.paths import refusal
 from scripts.store.cache import Cache, read_manifest, write_manifest
 

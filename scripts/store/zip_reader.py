@@ -16,7 +16,7 @@ from isal.igzip_lib import IsalError
 from msgspec import Struct
 
 from scripts.osal import fs
-from scripts.osal.fs import parallel_map
+from scripts.osal.parallel import parallel_map
 from scripts.osal.paths import PathNames, refused
 from scripts.store import entries
 from scripts.store.entries import Limits, archive_error
