@@ -212,12 +212,14 @@ def test_a_wrapper_leads_to_its_container(cuda: Any) -> None:
     "image",
     [
         fatbins.cubin(90),
+        fatbins.cubin(75, ptx=text(75)),
+        fatbins.cubin(123, ptx=text(123)),
         fatbins.container(),
         fatbins.container(fatbins.entry(fatbins.SASS, 90, fatbins.cubin(90))),
         fatbins.container(fatbins.entry(fatbins.PTX, 130, text(130))),
         bytes.fromhex("ed434e7f014302830302170018000100") + bytes(64),
     ],
-    ids=["cubin", "empty", "machine-code", "too-new", "lto"],
+    ids=["cubin", "another-cubin", "newer-cubin", "empty", "machine-code", "too-new", "lto"],
 )
 def test_an_image_without_usable_ptx_loads_and_fails_for_each_kernel(cuda: Any, image: bytes) -> None:
     module, kernel = load(cuda, image), ctypes.c_void_p()
@@ -226,6 +228,33 @@ def test_an_image_without_usable_ptx_loads_and_fails_for_each_kernel(cuda: Any, 
     assert cuda.cuLibraryLoadData(ctypes.byref(loaded), image, None, None, 0, None, None, 0) == 0
     assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), loaded, b"which") == NO_BINARY
     assert cuda.cuLibraryUnload(loaded) == 0
+
+
+@pytest.mark.parametrize("sm", [121, 120])
+def test_machine_code_with_line_information_runs_by_the_ptx_in_it(cuda: Any, sm: int) -> None:
+    image = fatbins.cubin(sm, ptx=b"\n\n" + text(sm))
+    assert which(cuda, image)[0] == sm
+    link, out, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    assert cuda.cuLinkCreate_v2(0, None, None, ctypes.byref(link)) == 0
+    assert cuda.cuLinkAddData_v2(link, 0, image, ctypes.c_size_t(len(image)), None, 0, None, None) == 0
+    assert cuda.cuLinkComplete(link, ctypes.byref(out), ctypes.byref(size)) == 0
+    assert which(cuda, ctypes.string_at(out, size.value))[0] == sm
+    assert cuda.cuLinkDestroy(link) == 0
+
+
+def test_machine_code_that_claims_too_much_has_no_ptx(cuda: Any) -> None:
+    """Every number of its headers is damaged in turn: no byte outside of it is read."""
+    image = fatbins.cubin(121, ptx=text(121))
+    link = ctypes.c_void_p()
+    assert cuda.cuLinkCreate_v2(0, None, None, ctypes.byref(link)) == 0
+    rows = len(image) - 4 * 64
+    for at in (*range(18, 64, 2), *range(rows, len(image), 4)):
+        for junk in (b"\xff\xff", b"\xff\xff\xff\x7f"):
+            damaged = image[:at] + junk + image[at + len(junk) :]
+            exact = (ctypes.c_char * len(image)).from_buffer_copy(damaged[: len(image)])
+            status = cuda.cuLinkAddData_v2(link, 0, exact, ctypes.c_size_t(len(image)), None, 0, None, None)
+            assert status in {0, NO_BINARY}, (at, junk)
+    assert cuda.cuLinkDestroy(link) == 0
 
 
 @pytest.mark.parametrize("way", ["lz4", "zstd"])
