@@ -12,27 +12,36 @@ PTX, SASS = 1, 2
 LETTERS = {"": 0, "a": 1 << 20, "f": 1 << 21}
 
 
-def cubin(sm: int, kernels: Sequence[str] = ("k",), *, names_first: bool = True) -> bytes:
+def cubin(
+    sm: int, kernels: Sequence[str] = ("k",), *, names_first: bool = True, ptx: bytes | None = None
+) -> bytes:
     """Return an ELF file for NVIDIA's machine with one section of code for each kernel.
 
-    The assembler puts the table of names first, empty ones among them, and then the names of symbols; nothing
-    says that it must.
+    Compiled with line information it has its PTX beside it, a NUL behind each line. The assembler puts the
+    table of names first, empty ones among them, and then the names of symbols; nothing says that it must.
     """
     titles, places = bytearray(b"\0.shstrtab\0\0\0"), []
     for kernel in kernels:
         places.append(len(titles))
         titles += f".text.{kernel}".encode() + b"\0"
+    if ptx is not None:
+        place_of_ptx = len(titles)
+        titles += b".nv_debug_ptx_txt\0"
     symbols = b"".join(f"\0.text.{kernel}\0{kernel}".encode() for kernel in kernels[:1])
     code, names = b"\xcc" * 16, bytes(titles) + symbols + b"\0" * 24
     at_names = 64 if names_first else 64 + len(code)
     at_code = 64 + len(names) if names_first else 64
     body = names + code if names_first else code + names
+    at_ptx = 64 + len(body)
+    body += ptx.replace(b"\n", b"\0") if ptx is not None else b""
     body += b"\0" * (-len(body) % 8)
     rows = b"\0" * 64 + struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, at_names, len(titles), 0, 0, 1, 0)
     for place in places:
         rows += struct.pack("<IIQQQQIIQQ", place, 1, 6, 0, at_code, 16, 0, 0, 16, 0)
+    if ptx is not None:
+        rows += struct.pack("<IIQQQQIIQQ", place_of_ptx, 1, 0, 0, at_ptx, len(ptx), 0, 0, 1, 0)
     head = b"\x7fELF\x02\x01\x01\x33\x07" + b"\0" * 7
-    shape = (64, 0, 0, 64, len(kernels) + 2, 1)
+    shape = (64, 0, 0, 64, len(rows) // 64, 1)
     head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(body), sm, *shape)
     return head + body + rows
 

@@ -77,6 +77,8 @@ def test_every_entry_says_why_and_by_which_source() -> None:
         (AppFacts(name="python", packages={"numba-cuda": "0.30.4"}, stack="cpu-reference"), {"numba"}),
         (AppFacts(name="python", packages={"numba-cuda": "0.30.4"}, stack="zluda-v6-linux"), set()),
         (AppFacts(name="python", packages={"cupy-cuda12x": "13"}, stack="cpu-reference"), {"cupy"}),
+        (AppFacts(name="python", packages={"pycuda": "2026.1"}, stack="cpu-reference"), {"pycuda"}),
+        (AppFacts(name="python", packages={"pycuda": "2026.1"}, stack="zluda-v6-linux"), set()),
     ],
     ids=[
         "torch",
@@ -93,6 +95,8 @@ def test_every_entry_says_why_and_by_which_source() -> None:
         "numba-reference",
         "numba-layer",
         "cupy-reference",
+        "pycuda-reference",
+        "pycuda-layer",
     ],
 )
 def test_a_program_is_recognised_by_what_it_is(facts: AppFacts, found: set[str]) -> None:

@@ -209,6 +209,8 @@ def test_names_are_those_of_the_real_libraries() -> None:
 
 
 LIBRARY = Output(name="lib.so.1", sources=("a.c",))
+SHORT = Output(name="lib.so", sources=("a.c",), forwards="lib.so.1")
+LINUX_ZIG = Compiler(command=ZIG.command, version="clang 22", target="x86_64-linux-gnu")
 
 
 @pytest.mark.parametrize(
@@ -218,8 +220,10 @@ LIBRARY = Output(name="lib.so.1", sources=("a.c",))
         (GCC, Output(name="p", sources=("a.c",), program=True), {"-ldl"}, {"-shared"}),
         (MINGW, LIBRARY, {"-shared", "-static-libgcc", "-Wl,--no-insert-timestamp"}, {"-fPIC"}),
         (ZIG, LIBRARY, {"-shared", "-fno-sanitize=all"}, {"-static-libgcc", "-Wl,--no-insert-timestamp"}),
+        (GCC, SHORT, {"-Wl,-soname,lib.so.1", "-Wl,--filter,$ORIGIN/lib.so.1"}, {"out/lib.so.1"}),
+        (LINUX_ZIG, SHORT, {"-Wl,-soname,lib.so", "out/lib.so.1"}, {"-Wl,--filter,$ORIGIN/lib.so.1"}),
     ],
-    ids=["linux library", "linux program", "mingw", "zig"],
+    ids=["linux library", "linux program", "mingw", "zig", "short name", "short name by zig"],
 )
 def test_each_compiler_is_told_what_it_understands(
     compiler: Compiler, output: Output, has: set[str], has_not: set[str]

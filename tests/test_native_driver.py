@@ -104,6 +104,25 @@ def test_contexts_stack_up_and_come_off_in_order(cuda: Any) -> None:
     assert cuda.cuCtxDestroy_v2(first) == 0
 
 
+def test_a_context_ends_when_the_last_one_detaches(cuda: Any) -> None:
+    made, same, now = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuCtxCreate_v2(ctypes.byref(made), 0, 0) == 0
+    assert cuda.cuCtxAttach(ctypes.byref(same), 1) == INVALID
+    assert cuda.cuCtxAttach(ctypes.byref(same), 0) == 0
+    assert same.value == made.value
+    assert cuda.cuCtxDetach(made) == 0
+    assert cuda.cuCtxGetCurrent(ctypes.byref(now)) == 0
+    assert now.value == made.value
+    assert cuda.cuCtxDetach(made) == 0
+    assert cuda.cuCtxGetCurrent(ctypes.byref(now)) == 0
+    assert now.value != made.value
+    assert cuda.cuCtxDetach(made) == INVALID_CONTEXT  # it is not current
+    assert cuda.cuCtxSetCurrent(made) == INVALID_CONTEXT
+    assert cuda.cuCtxAttach(ctypes.byref(same), 0) == 0  # the primary one: counted with those who retained it
+    assert cuda.cuCtxDetach(same) == 0
+    assert allocate(cuda, 16).value
+
+
 def test_another_thread_starts_without_a_context(cuda: Any) -> None:
     seen = []
 

@@ -76,6 +76,58 @@ def test_arguments_may_come_packed(cuda: Any) -> None:
     assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, None, None, None) == INVALID
 
 
+def prepare(cuda: Any, kernel: Any, target: Any, source: Any, count: int) -> None:
+    """Set block and arguments of ``scale`` as programs did before CUDA 4, the last two by values."""
+    addresses = np.array([target.value, source.value], np.uint64)
+    assert cuda.cuFuncSetBlockShape(kernel, 32, 2, 1) == 0
+    assert cuda.cuFuncSetSharedSize(kernel, 64) == 0
+    assert cuda.cuParamSetv(kernel, 0, pointer(addresses), 16) == 0
+    assert cuda.cuParamSetf(kernel, 16, f32(3)) == 0
+    assert cuda.cuParamSeti(kernel, 20, count) == 0
+    assert cuda.cuParamSetSize(kernel, 24) == 0
+
+
+def test_a_launch_takes_what_was_set_on_the_kernel_before(cuda: Any) -> None:
+    data = np.arange(128, dtype=np.float32)
+    kernel = function(cuda, load(cuda, PTX), b"scale")
+    source, target = allocate(cuda, data), allocate(cuda, data)
+    stream = ctypes.c_void_p()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 0) == 0
+    prepare(cuda, kernel, target, source, 100)
+    right = data * np.where(np.arange(128) < 100, np.float32(3), np.float32(1))
+    by_ntid = 32  # the kernel counts threads along x only
+    assert cuda.cuLaunch(kernel) == 0
+    assert np.array_equal(fetch(cuda, target, data)[:by_ntid], right[:by_ntid])
+    assert np.array_equal(fetch(cuda, target, data)[by_ntid:], data[by_ntid:])
+    assert cuda.cuLaunchGrid(kernel, 2, 1) == 0
+    assert np.array_equal(fetch(cuda, target, data)[:64], right[:64])
+    assert np.array_equal(fetch(cuda, target, data)[64:], data[64:])
+    assert cuda.cuLaunchGridAsync(kernel, 4, 3, stream) == 0
+    assert cuda.cuStreamSynchronize(stream) == 0
+    assert np.array_equal(fetch(cuda, target, data), right)
+
+
+def test_what_is_set_before_a_launch_has_limits(cuda: Any) -> None:
+    data = np.zeros(32, np.float32)
+    kernel = function(cuda, load(cuda, PTX), b"scale")
+    address = allocate(cuda, data)
+    assert cuda.cuLaunch(kernel) == INVALID  # no block, no arguments
+    prepare(cuda, kernel, address, address, 32)
+    for shape in ((0, 1, 1), (-1, 1, 1), (1024, 2, 1), (1, 1, 65)):
+        assert cuda.cuFuncSetBlockShape(kernel, *shape) == INVALID
+    assert cuda.cuParamSeti(kernel, -4, 1) == INVALID
+    assert cuda.cuParamSeti(kernel, 32764 - 3, 1) == INVALID
+    assert cuda.cuParamSetv(kernel, 0, pointer(np.zeros(9)), 2**32 - 4) == INVALID
+    assert cuda.cuParamSetv(kernel, 0, None, 4) == INVALID
+    assert cuda.cuParamSetSize(kernel, 32765) == INVALID
+    assert cuda.cuLaunchGrid(kernel, 0, 1) == INVALID
+    assert cuda.cuLaunchGrid(kernel, 1, 1) == 0  # what was refused changed nothing
+    assert cuda.cuParamSetSize(kernel, 20) == 0
+    assert cuda.cuLaunch(kernel) == INVALID  # fewer bytes than the kernel has
+    assert cuda.cuLaunch(None) == INVALID_HANDLE
+    assert cuda.cuFuncSetSharedSize(ctypes.c_void_p(64), 0) == INVALID_HANDLE
+
+
 def test_variables_are_device_memory_with_their_first_value(cuda: Any) -> None:
     module, address, size = load(cuda, PTX), u64(), ctypes.c_size_t()
     assert cuda.cuModuleGetGlobal_v2(ctypes.byref(address), ctypes.byref(size), module, b"counter") == 0
@@ -160,12 +212,14 @@ def test_a_wrapper_leads_to_its_container(cuda: Any) -> None:
     "image",
     [
         fatbins.cubin(90),
+        fatbins.cubin(75, ptx=text(75)),
+        fatbins.cubin(123, ptx=text(123)),
         fatbins.container(),
         fatbins.container(fatbins.entry(fatbins.SASS, 90, fatbins.cubin(90))),
         fatbins.container(fatbins.entry(fatbins.PTX, 130, text(130))),
         bytes.fromhex("ed434e7f014302830302170018000100") + bytes(64),
     ],
-    ids=["cubin", "empty", "machine-code", "too-new", "lto"],
+    ids=["cubin", "another-cubin", "newer-cubin", "empty", "machine-code", "too-new", "lto"],
 )
 def test_an_image_without_usable_ptx_loads_and_fails_for_each_kernel(cuda: Any, image: bytes) -> None:
     module, kernel = load(cuda, image), ctypes.c_void_p()
@@ -174,6 +228,33 @@ def test_an_image_without_usable_ptx_loads_and_fails_for_each_kernel(cuda: Any, 
     assert cuda.cuLibraryLoadData(ctypes.byref(loaded), image, None, None, 0, None, None, 0) == 0
     assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), loaded, b"which") == NO_BINARY
     assert cuda.cuLibraryUnload(loaded) == 0
+
+
+@pytest.mark.parametrize("sm", [121, 120])
+def test_machine_code_with_line_information_runs_by_the_ptx_in_it(cuda: Any, sm: int) -> None:
+    image = fatbins.cubin(sm, ptx=b"\n\n" + text(sm))
+    assert which(cuda, image)[0] == sm
+    link, out, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    assert cuda.cuLinkCreate_v2(0, None, None, ctypes.byref(link)) == 0
+    assert cuda.cuLinkAddData_v2(link, 0, image, ctypes.c_size_t(len(image)), None, 0, None, None) == 0
+    assert cuda.cuLinkComplete(link, ctypes.byref(out), ctypes.byref(size)) == 0
+    assert which(cuda, ctypes.string_at(out, size.value))[0] == sm
+    assert cuda.cuLinkDestroy(link) == 0
+
+
+def test_machine_code_that_claims_too_much_has_no_ptx(cuda: Any) -> None:
+    """Every number of its headers is damaged in turn: no byte outside of it is read."""
+    image = fatbins.cubin(121, ptx=text(121))
+    link = ctypes.c_void_p()
+    assert cuda.cuLinkCreate_v2(0, None, None, ctypes.byref(link)) == 0
+    rows = len(image) - 4 * 64
+    for at in (*range(18, 64, 2), *range(rows, len(image), 4)):
+        for junk in (b"\xff\xff", b"\xff\xff\xff\x7f"):
+            damaged = image[:at] + junk + image[at + len(junk) :]
+            exact = (ctypes.c_char * len(image)).from_buffer_copy(damaged[: len(image)])
+            status = cuda.cuLinkAddData_v2(link, 0, exact, ctypes.c_size_t(len(image)), None, 0, None, None)
+            assert status in {0, NO_BINARY}, (at, junk)
+    assert cuda.cuLinkDestroy(link) == 0
 
 
 @pytest.mark.parametrize("way", ["lz4", "zstd"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.native_cpu import NATIVE, ROOT, WINDOWS, environment, folder, library, outputs
+from tests.native_cpu import NATIVE, ROOT, WINDOWS, environment, folder, host_compiler, library, outputs
 
 pytestmark = pytest.mark.proof
 
@@ -226,6 +226,21 @@ def test_the_short_name_leads_to_the_same_driver() -> None:
     subprocess.run([sys.executable, "-c", program], env=environment(), check=True, timeout=60)
 
 
+@pytest.mark.posix_only
+def test_what_is_linked_with_the_short_name_asks_for_the_versioned_one(tmp_path: Path) -> None:
+    """As with the driver's own link of that name, also where a linker drops what no symbol is taken from."""
+    if host_compiler().zig or shutil.which("readelf") is None:
+        pytest.skip("the compiler hands no --filter to its linker, or readelf is not installed")
+    (tmp_path / "a.c").write_text("int cuInit(unsigned); int main(void) { return cuInit(0); }\n")
+    line = [*host_compiler().command, "a.c", "-o", "a", "-Wl,--as-needed", f"-L{folder()}", "-lcuda"]
+    subprocess.run(line, cwd=tmp_path, check=True, timeout=60)
+    text: Any = subprocess.run(
+        ["readelf", "-d", "a"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert re.findall(r"NEEDED.*\[(libcuda.*)\]", text.stdout) == ["libcuda.so.1"]
+    assert subprocess.run([str(tmp_path / "a")], env=environment(), check=False, timeout=60).returncode == 0
+
+
 def test_hang_in_a_product_needs_no_hanging_check() -> None:
     assert set(lines(check(*ALL, fault="hang:gemm").stdout).values()) == {"OK"}
 
@@ -244,7 +259,10 @@ def test_the_libraries_need_nothing_but_the_c_library() -> None:
             timeout=60,
         ).stdout
         needed = set(re.findall(r"NEEDED.*\[(.*)\]", text))
-        ours = {"libcuda.so.1"} if output.forwards else set()
+        leads_to = re.findall(r"(?:FILTER|Filter library).*\[(.*)\]", text)
+        zig = host_compiler().zig  # hands no --filter to its linker
+        assert leads_to == ([f"$ORIGIN/{output.forwards}"] if output.forwards and not zig else [])
+        ours = {"libcuda.so.1"} if output.forwards and zig else set()
         assert {
             n for n in needed if not n.startswith(("libc.", "libm.", "libpthread.", "libdl.", "ld-linux"))
         } == ours

@@ -136,8 +136,10 @@ def build_key(compiler: Compiler, sources: Mapping[str, bytes], flags: tuple[str
 def command_line(compiler: Compiler, output: Output, out: Path, extra: tuple[str, ...] = ()) -> list[str]:
     """Return the one call that compiles and links an output; it runs in the source folder."""
     line = [*compiler.command, *compiler.flags, *extra, *output.sources, "-o", str(out / output.name)]
-    if output.forwards:
+    if output.forwards and compiler.zig:  # which hands no --filter over
         line += ["-Wl,--no-as-needed", str(out / output.forwards), "-Wl,-rpath,$ORIGIN"]
+    elif output.forwards:
+        line += ["-DFILTER", f"-Wl,--filter,$ORIGIN/{output.forwards}"]
     shared = () if output.program else ("-shared",)
     if compiler.windows:
         return [*line, *shared, *(() if compiler.zig else SAME_BYTES)]
@@ -148,12 +150,17 @@ def command_line(compiler: Compiler, output: Output, out: Path, extra: tuple[str
     return [
         *line,
         *shared,
-        f"-Wl,-soname,{output.soname or output.name}",
+        f"-Wl,-soname,{_soname(compiler, output)}",
         "-Wl,-Bsymbolic",
         "-lpthread",
         "-lm",
         "-ldl",
     ]
+
+
+def _soname(compiler: Compiler, output: Output) -> str:
+    """Return what programs linked with a library ask for; what filters has the other's name."""
+    return output.soname or (not compiler.zig and output.forwards) or output.name
 
 
 #: Compilers by the names they have in PATH, best first.

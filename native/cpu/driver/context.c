@@ -83,6 +83,8 @@ static void context_close(Context *context) {
     memory_drop_context(context);
 }
 
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
+
 static CUresult push(Context *context) {
     if (depth == STACK_ROOM) return CUDA_ERROR_OUT_OF_MEMORY;
     stack[depth++] = context;
@@ -95,6 +97,7 @@ EXPORT CUresult cuCtxCreate_v2(Context **context, unsigned flags, CUdevice devic
     if (!context || (flags & ~(unsigned)FLAGS_ALL)) return CUDA_ERROR_INVALID_VALUE;
     Context *made = calloc(1, sizeof *made);
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+    made->retained = 1;
     result = context_open(made, flags);
     if (!result && push(made)) {
         context_close(made);
@@ -131,6 +134,27 @@ EXPORT CUresult cuCtxDestroy_v2(Context *context) {
 }
 
 EXPORT CUresult cuCtxDestroy(Context *context) { return cuCtxDestroy_v2(context); }
+
+EXPORT CUresult cuCtxAttach(Context **context, unsigned flags) {
+    NEED(need_current());
+    NEED_VALUE(context && !flags);
+    *context = context_current();
+    lock_take();
+    (*context)->retained++;
+    lock_release();
+    return CUDA_SUCCESS;
+}
+
+/* The last one to leave ends the context; the primary one stays current. */
+EXPORT CUresult cuCtxDetach(Context *context) {
+    NEED(need_current());
+    if (context != context_current()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context == &primary) return cuDevicePrimaryCtxRelease_v2(0);
+    lock_take();
+    bool last = --context->retained == 0;
+    lock_release();
+    return last ? cuCtxDestroy_v2(context) : CUDA_SUCCESS;
+}
 
 EXPORT CUresult cuCtxPushCurrent_v2(Context *context) {
     CUresult result = need_init();

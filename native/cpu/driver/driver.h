@@ -8,7 +8,7 @@ enum { LIMITS = 10 };
 
 struct Context {
     unsigned flags;
-    unsigned retained; /* primary context only */
+    unsigned retained; /* how often; one of a program's own has 1 when it is made */
     bool primary;
     CUresult fault; /* a kernel failed: every later call returns this */
     size_t limits[LIMITS];

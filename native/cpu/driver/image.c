@@ -79,15 +79,16 @@ static size_t unpack(const Candidate *entry, char **text) {
     return size;
 }
 
-/* sm_90a runs on 9.0 only, sm_120f on the 12.x from 12.0 on. */
-static bool target_fits(const char *text, unsigned capability) {
+/* sm_90a runs on 9.0 only, sm_120f on the 12.x from 12.0 on, and so does machine code for sm_120. */
+static bool target_fits(const char *text, unsigned capability, bool machine_code) {
     const char *at = strstr(text, ".target");
     at = at ? strstr(at, "sm_") : NULL;
     if (!at) return true;
     char *end;
     unsigned long sm = strtoul(at + 3, &end, 10);
     if (*end == 'a') return sm == capability;
-    return *end != 'f' || sm / 10 == capability / 10;
+    if (machine_code && sm > capability) return false;
+    return (*end != 'f' && !machine_code) || sm / 10 == capability / 10;
 }
 
 static CUresult hold(Image *image, const char *text, size_t size) {
@@ -108,13 +109,19 @@ static CUresult read_container(const uint8_t *container, size_t size, unsigned c
         char *text;
         size_t length = unpack(&next, &text);
         if (length == SIZE_MAX) return CUDA_ERROR_INVALID_IMAGE;
-        if (target_fits(text, capability)) {
+        if (target_fits(text, capability, false)) {
             image->owned = text;
             return hold(image, text, length);
         }
         free(text);
     }
     return CUDA_SUCCESS;
+}
+
+/* Machine code cannot run here, but it may have its PTX beside it. */
+static CUresult read_cubin(const uint8_t *bytes, size_t size, unsigned capability, Image *image) {
+    size_t length = cubin_ptx(bytes, size, &image->owned);
+    return length && target_fits(image->owned, capability, true) ? hold(image, image->owned, length) : CUDA_SUCCESS;
 }
 
 size_t image_container(const void *bytes, size_t size, size_t from) {
@@ -189,7 +196,8 @@ CUresult image_read_for(unsigned capability, const void *image_bytes, size_t siz
     if (wrapper.magic == WRAPPER_MAGIC && wrapper.container) return image_read_for(capability, wrapper.container, SIZE_MAX, image);
     if (wrapper.magic == CONTAINER_MAGIC) result = read_container(bytes, size, capability, image);
     else if (!memcmp(bytes, JOINED_MAGIC, sizeof JOINED_MAGIC)) result = read_joined((const char *)bytes, size, image);
-    else if (!memcmp(bytes, "\177ELF", 4) || wrapper.magic == LTO_MAGIC) result = CUDA_SUCCESS; /* without PTX */
+    else if (!memcmp(bytes, "\177ELF", 4)) result = read_cubin(bytes, size, capability, image);
+    else if (wrapper.magic == LTO_MAGIC) result = CUDA_SUCCESS; /* without PTX */
     if (result) image_end(image);
     return result;
 }

@@ -117,6 +117,7 @@ static void module_end(Module *module) {
     for (Function *function = module->functions, *next; function; function = next) {
         next = function->next;
         registry_remove(function, HANDLE_FUNCTION);
+        free(function->prepared);
         free(function);
     }
     for (size_t i = 0; i < module->variable_count; i++) block_end(module->variables[i], BLOCK_VARIABLE, BLOCK_VARIABLE);

@@ -24,6 +24,7 @@ struct Function {
     int carveout;
     unsigned cluster[3];
     int non_portable, scheduling;
+    struct Prepared *prepared; /* for launches by what was set before; NULL = nothing was */
 };
 
 typedef struct { /* a compiler's options as programs hand them over: where its messages go */

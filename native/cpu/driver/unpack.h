@@ -1,4 +1,4 @@
-/* The two ways in which fat binaries pack their PTX. */
+/* The ways in which fat binaries and machine code keep their PTX. */
 #ifndef CPU_DRIVER_UNPACK_H
 #define CPU_DRIVER_UNPACK_H
 
@@ -11,5 +11,8 @@ size_t unpack_zstd(const uint8_t *from, size_t size, uint8_t *to, size_t room);
 
 /* How many bytes a zstd frame says it holds; 0 if it does not say. */
 uint64_t zstd_content_size(const uint8_t *from, size_t size);
+
+/* The PTX that machine code was made of, allocated, with a NUL behind it; 0 and NULL if it has none. */
+size_t cubin_ptx(const uint8_t *bytes, size_t size, char **text);
 
 #endif

@@ -1,0 +1,52 @@
+/* The PTX in machine code: compiled with line information (nvcc -lineinfo or -G) it has its PTX beside it, for debuggers. Lines
+ * end with a NUL. The layout is ELF's for 64 bits, lowest byte first. */
+#include "unpack.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MACHINE = 190, SECTION = 64, TEXT_MOST = 1 << 30 };
+
+typedef struct {
+    uint32_t name, type;
+    uint64_t flags, address, at, size;
+} Section;
+
+/* Whether `count` bytes from `at` on lie inside. */
+static bool inside(size_t size, uint64_t at, uint64_t count) { return count <= TEXT_MOST && at <= size && count <= size - at; }
+
+static bool section(const uint8_t *bytes, size_t size, unsigned index, Section *found) {
+    uint64_t table;
+    uint16_t count;
+    memcpy(&table, bytes + 40, sizeof table);
+    memcpy(&count, bytes + 60, sizeof count);
+    if (index >= count || table > TEXT_MOST || !inside(size, table + (uint64_t)index * SECTION, SECTION)) return false;
+    memcpy(found, bytes + table + (size_t)index * SECTION, sizeof *found);
+    return inside(size, found->at, found->size);
+}
+
+static bool find(const uint8_t *bytes, size_t size, const char *name, Section *found) {
+    uint16_t machine, each, titles;
+    Section names;
+    memcpy(&machine, bytes + 18, sizeof machine);
+    memcpy(&each, bytes + 58, sizeof each);
+    memcpy(&titles, bytes + 62, sizeof titles);
+    if (machine != MACHINE || each != SECTION || !section(bytes, size, titles, &names)) return false;
+    for (unsigned i = 0; section(bytes, size, i, found); i++)
+        if (inside((size_t)names.size, found->name, strlen(name) + 1) && !strcmp((const char *)bytes + names.at + found->name, name))
+            return true;
+    return false;
+}
+
+size_t cubin_ptx(const uint8_t *bytes, size_t size, char **text) {
+    Section ptx;
+    *text = NULL;
+    if (size < 64 || bytes[4] != 2 || !find(bytes, size, ".nv_debug_ptx_txt", &ptx) || !(*text = malloc((size_t)ptx.size + 1))) return 0;
+    for (size_t i = 0; i < ptx.size; i++) {
+        char letter = (char)bytes[ptx.at + i];
+        (*text)[i] = letter ? letter : '\n';
+    }
+    (*text)[ptx.size] = '\0';
+    return (size_t)ptx.size;
+}
