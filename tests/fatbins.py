@@ -38,7 +38,8 @@ def cubin(
     rows = b"\0" * 64 + struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, at_names, len(titles), 0, 0, 1, 0)
     for place in places:
         rows += struct.pack("<IIQQQQIIQQ", place, 1, 6, 0, at_code, 16, 0, 0, 16, 0)
-    if ptx is not None:
+    if ptx is not None:  # behind memory that takes no room in the file
+        rows += struct.pack("<IIQQQQIIQQ", 0, 8, 3, 0, at_names, 1 << 16, 0, 0, 1, 0)
         rows += struct.pack("<IIQQQQIIQQ", place_of_ptx, 1, 0, 0, at_ptx, len(ptx), 0, 0, 1, 0)
     head = b"\x7fELF\x02\x01\x01\x33\x07" + b"\0" * 7
     shape = (64, 0, 0, 64, len(rows) // 64, 1)

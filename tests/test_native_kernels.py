@@ -107,11 +107,23 @@ def test_a_launch_takes_what_was_set_on_the_kernel_before(cuda: Any) -> None:
     assert np.array_equal(fetch(cuda, target, data), right)
 
 
+def test_a_block_of_one_thread_is_what_nothing_was_set_for(cuda: Any) -> None:
+    data = np.ones(32, dtype=np.float32)
+    kernel = function(cuda, load(cuda, PTX), b"scale")
+    target = allocate(cuda, data)
+    addresses = np.array([target.value, target.value], np.uint64)
+    assert cuda.cuParamSetv(kernel, 0, pointer(addresses), 16) == 0
+    assert cuda.cuParamSetf(kernel, 16, f32(3)) == 0
+    assert cuda.cuParamSeti(kernel, 20, 32) == 0
+    assert cuda.cuLaunch(kernel) == 0
+    assert fetch(cuda, target, data).tolist() == [3.0] + [1.0] * 31
+
+
 def test_what_is_set_before_a_launch_has_limits(cuda: Any) -> None:
     data = np.zeros(32, np.float32)
     kernel = function(cuda, load(cuda, PTX), b"scale")
     address = allocate(cuda, data)
-    assert cuda.cuLaunch(kernel) == INVALID  # no block, no arguments
+    assert cuda.cuFuncSetSharedSize(kernel, 1 << 20) == INVALID
     prepare(cuda, kernel, address, address, 32)
     for shape in ((0, 1, 1), (-1, 1, 1), (1024, 2, 1), (1, 1, 65)):
         assert cuda.cuFuncSetBlockShape(kernel, *shape) == INVALID
@@ -123,7 +135,9 @@ def test_what_is_set_before_a_launch_has_limits(cuda: Any) -> None:
     assert cuda.cuLaunchGrid(kernel, 0, 1) == INVALID
     assert cuda.cuLaunchGrid(kernel, 1, 1) == 0  # what was refused changed nothing
     assert cuda.cuParamSetSize(kernel, 20) == 0
-    assert cuda.cuLaunch(kernel) == INVALID  # fewer bytes than the kernel has
+    assert cuda.cuLaunch(kernel) == 0  # the last argument stays what it was
+    assert cuda.cuParamSetSize(kernel, 28) == 0
+    assert cuda.cuLaunch(kernel) == TOO_MANY_RESOURCES
     assert cuda.cuLaunch(None) == INVALID_HANDLE
     assert cuda.cuFuncSetSharedSize(ctypes.c_void_p(64), 0) == INVALID_HANDLE
 

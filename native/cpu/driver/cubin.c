@@ -16,6 +16,7 @@ typedef struct {
 /* Whether `count` bytes from `at` on lie inside. */
 static bool inside(size_t size, uint64_t at, uint64_t count) { return count <= TEXT_MOST && at <= size && count <= size - at; }
 
+/* A section's header; what takes no room in the file may claim any size. */
 static bool section(const uint8_t *bytes, size_t size, unsigned index, Section *found) {
     uint64_t table;
     uint16_t count;
@@ -23,7 +24,7 @@ static bool section(const uint8_t *bytes, size_t size, unsigned index, Section *
     memcpy(&count, bytes + 60, sizeof count);
     if (index >= count || table > TEXT_MOST || !inside(size, table + (uint64_t)index * SECTION, SECTION)) return false;
     memcpy(found, bytes + table + (size_t)index * SECTION, sizeof *found);
-    return inside(size, found->at, found->size);
+    return true;
 }
 
 static bool find(const uint8_t *bytes, size_t size, const char *name, Section *found) {
@@ -32,10 +33,10 @@ static bool find(const uint8_t *bytes, size_t size, const char *name, Section *f
     memcpy(&machine, bytes + 18, sizeof machine);
     memcpy(&each, bytes + 58, sizeof each);
     memcpy(&titles, bytes + 62, sizeof titles);
-    if (machine != MACHINE || each != SECTION || !section(bytes, size, titles, &names)) return false;
+    if (machine != MACHINE || each != SECTION || !section(bytes, size, titles, &names) || !inside(size, names.at, names.size)) return false;
     for (unsigned i = 0; section(bytes, size, i, found); i++)
         if (inside((size_t)names.size, found->name, strlen(name) + 1) && !strcmp((const char *)bytes + names.at + found->name, name))
-            return true;
+            return inside(size, found->at, found->size);
     return false;
 }
 

@@ -13,7 +13,7 @@ enum { /* CUlaunchAttributeID */
 
 /* ---- arguments ---- */
 
-static size_t packed_size(Function *function, size_t *count) {
+size_t packed_size(Function *function, size_t *count) {
     size_t offset, size, end = 0;
     for (*count = 0; ptx_parameter(function->ptx, *count, &offset, &size); ++*count)
         if (offset + size > end) end = offset + size;

@@ -39,6 +39,7 @@ CUresult ptx_loaded(const char *const *texts, const size_t *sizes, size_t count,
 CUresult module_function(Module *module, const char *name, Function **function);
 CUresult need_module(const Module *module);
 CUresult need_function(const Function *function);
+size_t packed_size(Function *function, size_t *count); /* bytes of all arguments, and how many there are */
 
 const struct ptx_attributes *function_attributes(Function *function);
 unsigned function_dynamic_most(Function *function);

@@ -17,7 +17,8 @@ static CUresult prepared(Function *function, struct Prepared **found) {
     NEED(need_context());
     NEED(need_function(function));
     lock_take();
-    if (!function->prepared) function->prepared = calloc(1, sizeof *function->prepared);
+    if (!function->prepared && (function->prepared = calloc(1, sizeof *function->prepared)))
+        memcpy(function->prepared->block, (unsigned[]){1, 1, 1}, sizeof function->prepared->block);
     *found = function->prepared;
     lock_release();
     return *found ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -35,6 +36,7 @@ EXPORT CUresult cuFuncSetBlockShape(Function *function, int x, int y, int z) {
 EXPORT CUresult cuFuncSetSharedSize(Function *function, unsigned bytes) {
     struct Prepared *set;
     NEED(prepared(function, &set));
+    NEED_VALUE(bytes <= function_dynamic_most(function));
     set->shared = bytes;
     return CUDA_SUCCESS;
 }
@@ -66,11 +68,14 @@ EXPORT CUresult cuParamSetf(Function *function, int offset, float value) {
 CUresult cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                         unsigned shared, Stream *stream, void **arguments, void **extra);
 
+/* As NVIDIA's driver does it: arguments that were not set are passed as they are, too many are refused. */
 EXPORT CUresult cuLaunchGridAsync(Function *function, int width, int height, Stream *stream) {
     struct Prepared *set;
     NEED(prepared(function, &set));
     NEED_VALUE(width > 0 && height > 0);
-    void *extra[] = {(void *)1, set->arguments, (void *)2, &set->size, NULL};
+    size_t count, size = packed_size(function, &count);
+    if (set->size > size) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    void *extra[] = {(void *)1, set->arguments, (void *)2, &size, NULL};
     return cuLaunchKernel(function, (unsigned)width, (unsigned)height, 1, set->block[0], set->block[1], set->block[2], set->shared,
                           stream, NULL, extra);
 }
