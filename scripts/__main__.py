@@ -383,7 +383,7 @@ def enter(words: list[str]) -> NoReturn:
     try:
         sys.exit(main(words))
     finally:
-        gc.freeze()  # at its end Python would look twice through all that was loaded, a third of a short run
+        gc.freeze()  # at its end Python would look twice through all that was loaded
         gc.disable()
 
 

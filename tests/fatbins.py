@@ -13,7 +13,12 @@ LETTERS = {"": 0, "a": 1 << 20, "f": 1 << 21}
 
 
 def cubin(
-    sm: int, kernels: Sequence[str] = ("k",), *, names_first: bool = True, ptx: bytes | None = None
+    sm: int,
+    kernels: Sequence[str] = ("k",),
+    *,
+    names_first: bool = True,
+    ptx: bytes | None = None,
+    suffixes: Sequence[str] = ("",),
 ) -> bytes:
     """Return an ELF file for NVIDIA's machine with one section of code for each kernel.
 
@@ -24,9 +29,10 @@ def cubin(
     for kernel in kernels:
         places.append(len(titles))
         titles += f".text.{kernel}".encode() + b"\0"
-    if ptx is not None:
-        place_of_ptx = len(titles)
-        titles += b".nv_debug_ptx_txt\0"
+    places_of_ptx = []
+    for suffix in suffixes if ptx is not None else ():
+        places_of_ptx.append(len(titles))
+        titles += b".nv_debug_ptx_txt" + suffix.encode() + b"\0"
     symbols = b"".join(f"\0.text.{kernel}\0{kernel}".encode() for kernel in kernels[:1])
     code, names = b"\xcc" * 16, bytes(titles) + symbols + b"\0" * 24
     at_names = 64 if names_first else 64 + len(code)
@@ -40,7 +46,8 @@ def cubin(
         rows += struct.pack("<IIQQQQIIQQ", place, 1, 6, 0, at_code, 16, 0, 0, 16, 0)
     if ptx is not None:  # behind memory that takes no room in the file
         rows += struct.pack("<IIQQQQIIQQ", 0, 8, 3, 0, at_names, 1 << 16, 0, 0, 1, 0)
-        rows += struct.pack("<IIQQQQIIQQ", place_of_ptx, 1, 0, 0, at_ptx, len(ptx), 0, 0, 1, 0)
+        for place in places_of_ptx:
+            rows += struct.pack("<IIQQQQIIQQ", place, 1, 0, 0, at_ptx, len(ptx), 0, 0, 1, 0)
     head = b"\x7fELF\x02\x01\x01\x33\x07" + b"\0" * 7
     shape = (64, 0, 0, 64, len(rows) // 64, 1)
     head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(body), sm, *shape)

@@ -215,4 +215,4 @@ def test_files_that_are_left_out_are_known_by_their_text() -> None:
 def test_the_short_run_touches_every_room() -> None:
     files = [path for path in Path(__file__).parent.glob("test_*.py") if not marks_of_file(path)]
     touched = {room for path in files for room, _line in ours(path)}
-    assert set(ROW) - touched == set(), "only slow tests look at these rooms"
+    assert set(ROW) - touched == set(), "only files of slow tests look at these rooms"

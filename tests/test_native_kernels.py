@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import mmap
+import sys
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -256,8 +259,51 @@ def test_machine_code_with_line_information_runs_by_the_ptx_in_it(cuda: Any, sm:
     assert cuda.cuLinkDestroy(link) == 0
 
 
+def test_machine_code_is_for_its_own_number_whatever_its_ptx_is_for(cuda: Any) -> None:
+    assert which(cuda, fatbins.cubin(121, ptx=text(75)))[0] == 75
+    module, kernel = load(cuda, fatbins.cubin(90, ptx=text(75))), ctypes.c_void_p()
+    assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"which") == NO_BINARY
+    newer = bytearray(fatbins.cubin(0, ptx=text(75)))
+    newer[8], newer[49] = 8, 121  # as CUDA 13 writes it
+    assert which(cuda, bytes(newer))[0] == 75
+
+
+def test_the_text_of_code_that_was_linked_is_found_when_it_is_one(cuda: Any) -> None:
+    assert which(cuda, fatbins.cubin(121, ptx=text(121), suffixes=(".2081436885",)))[0] == 121
+    for suffixes in ((".1", ".2"), ("s",)):
+        module, kernel = load(cuda, fatbins.cubin(121, ptx=text(121), suffixes=suffixes)), ctypes.c_void_p()
+        assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"which") == NO_BINARY
+
+
+GUARDED = 1 << 16
+
+
+@functools.cache
+def guard() -> tuple[Any, int]:
+    """Return memory with a page behind it that nothing may read, and where that page begins."""
+    if sys.platform == "win32":
+        kernel = ctypes.WinDLL("kernel32")
+        kernel.VirtualAlloc.restype = ctypes.c_void_p
+        kernel.VirtualAlloc.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_uint32)
+        start = kernel.VirtualAlloc(None, 2 * GUARDED, 0x2000, 1)
+        assert kernel.VirtualAlloc(start, GUARDED, 0x1000, 4)
+        return None, start + GUARDED
+    memory = mmap.mmap(-1, 2 * GUARDED)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None)
+    assert libc.mprotect(ctypes.c_void_p(start + GUARDED), ctypes.c_size_t(GUARDED), 0) == 0
+    return memory, start + GUARDED
+
+
+def ending_at_a_guard(data: bytes) -> ctypes.c_void_p:
+    """Put data right before memory that cannot be read."""
+    _memory, end = guard()
+    ctypes.memmove(end - len(data), data, len(data))
+    return ctypes.c_void_p(end - len(data))
+
+
 def test_machine_code_that_claims_too_much_has_no_ptx(cuda: Any) -> None:
-    """Every number of its headers is damaged in turn: no byte outside of it is read."""
+    """Every number of its headers is damaged in turn, and it ends at every byte, before a guard page."""
     image = fatbins.cubin(121, ptx=text(121))
     link = ctypes.c_void_p()
     assert cuda.cuLinkCreate_v2(0, None, None, ctypes.byref(link)) == 0
@@ -268,6 +314,9 @@ def test_machine_code_that_claims_too_much_has_no_ptx(cuda: Any) -> None:
             exact = (ctypes.c_char * len(image)).from_buffer_copy(damaged[: len(image)])
             status = cuda.cuLinkAddData_v2(link, 0, exact, ctypes.c_size_t(len(image)), None, 0, None, None)
             assert status in {0, NO_BINARY}, (at, junk)
+    for size in range(64, len(image)):
+        short, length = ending_at_a_guard(image[:size]), ctypes.c_size_t(size)
+        assert cuda.cuLinkAddData_v2(link, 0, short, length, None, 0, None, None) == NO_BINARY, size
     assert cuda.cuLinkDestroy(link) == 0
 
 

@@ -835,6 +835,16 @@ def test_the_registry_is_only_an_index(world: World, tmp_path: Path) -> None:
     assert registry.entries(PLACEMENTS) == ()
 
 
+@pytest.mark.posix_only
+def test_the_hash_of_a_link_is_that_of_the_versions_before(tmp_path: Path) -> None:
+    """Journals hold it, so that an undo compares with what another version has written."""
+    link = tmp_path / "libcuda.so.1"
+    link.symlink_to(".//folder/./real.so")
+    seen = FS.look(link)
+    assert seen is not None
+    assert FS.sha256(link) == hashlib.sha256(b"folder/real.so").hexdigest()
+
+
 def test_a_process_is_told_apart_from_a_later_one_with_its_id() -> None:
     assert process_start_time(os.getpid()) == process_start_time(os.getpid())
     with subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.DEVNULL) as child:

@@ -6,8 +6,6 @@ import errno
 import hashlib
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -178,8 +176,8 @@ if sys.platform == "win32":
     kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
 
     @pytest.fixture
-    def held_folder(folder: Path) -> Iterator[Path]:
-        """Hold the file and the folder without sharing, and let go after a moment."""
+    def held_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        """Hold the file and the folder without sharing, and let go at the first wait for them."""
         delete, open_existing, backup = 0x1_0000, 3, 0x0200_0000
         handles = [
             kernel.CreateFileW(str(path), delete, 0, None, open_existing, backup, None)
@@ -187,15 +185,16 @@ if sys.platform == "win32":
         ]
         assert wintypes.HANDLE(-1).value not in handles
 
-        def let_go() -> None:
-            time.sleep(0.2)
-            for handle in handles:
-                kernel.CloseHandle(handle)
+        def let_go(_seconds: float = 0) -> None:
+            while handles:
+                kernel.CloseHandle(handles.pop())
 
-        other = threading.Thread(target=let_go)
-        other.start()
+        monkeypatch.setattr(fs, "time", SimpleNamespace(sleep=let_go))
+        monkeypatch.setattr(fs, "retrying", partial(fs.retrying, sleep=let_go))
         yield folder
-        other.join()
+        waited = not handles
+        let_go()
+        assert waited, "nothing was waited for, so nothing was shown"
 
     @pytest.mark.parametrize("name", ACTS)
     def test_what_is_held_without_sharing_is_waited_for(held_folder: Path, name: str) -> None:

@@ -206,6 +206,15 @@ def test_a_reason_is_given_once_for_all_stacks(tmp_path: Path) -> None:
     assert result.exit_code == 3
 
 
+def test_a_round_is_judged_without_a_readable_lock(tmp_path: Path) -> None:
+    (tmp_path / "pins.lock").write_bytes(b"damaged")
+    (tmp_path / "round").mkdir()
+    ws = workspace_from_environ({}, root=tmp_path)
+    result = validate_round(ws, folder=str(tmp_path / "round"), require="any-stack")
+    assert result.exit_code == 3
+    assert "any-stack was required" in (tmp_path / "round" / "summary.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="links and FIFOs of POSIX")
 @pytest.mark.parametrize("what", ["link", "fifo"])
 def test_the_page_of_a_round_replaces_what_was_planted(tmp_path: Path, what: str) -> None:

@@ -75,8 +75,10 @@ def _section(name: str, about: str, rows: Iterable[tuple[Path, str]]) -> Iterato
     for number, (path, text) in enumerate(rows):
         if number == 0:
             yield ""
-        about = f": {text.rstrip('.')}" if text else ""
-        yield f"- `{path.relative_to(ROOT / name).as_posix()}`{about}"
+        if not text:
+            msg = f"{path} does not begin with a sentence about itself"
+            raise ValueError(msg)
+        yield f"- `{path.relative_to(ROOT / name).as_posix()}`: {text.rstrip('.')}"
 
 
 def _docstring(path: Path) -> str:

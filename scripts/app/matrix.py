@@ -76,10 +76,11 @@ def matrix(ws: Workspace, *, output: str = "") -> MatrixResult:
     folder = user_path(output, "--output") if output else ws.root.joinpath(*SITE)
     site = build_site(ws, folder)
     try:
-        write_site(folder, site.files)
+        (folder / "data").mkdir(parents=True, exist_ok=True)
     except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
         msg = f"{within(ws, folder)} cannot be made: {error.strerror}"
         raise UsageError("output-not-made", msg, hint="choose another folder") from error
+    write_site(folder, site.files)
     content, sizes = site.content, {name: len(data) for name, data in site.files.items()}
     return MatrixResult(
         folder=folder,
@@ -165,4 +166,4 @@ def write_site(folder: Path, files: Mapping[str, bytes]) -> None:
         if not path.is_file() or path.read_bytes() != content:
             write_atomic(path, content, durable=False)
     for path in stale_files(folder, files):
-        path.unlink()
+        path.unlink(missing_ok=True)

@@ -359,8 +359,8 @@ def copy_hashed(source: Path, path: Path) -> str:
 
 
 def _hash_link(path: Path) -> str:
-    """Hash the text of a link."""
-    return hashlib.sha256(os.fsencode(os.readlink(extended_path(path)))).hexdigest()
+    """Hash the text of a link as ``Path`` writes it: journals of every version so far hold that."""
+    return hashlib.sha256(os.fsencode(Path(os.readlink(extended_path(path))))).hexdigest()
 
 
 def _piece(size: int) -> int:

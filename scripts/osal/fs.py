@@ -41,7 +41,7 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     ``advance`` is given the number of bytes read since its last call.
     """
     digest = hashlib.sha256()
-    with io.FileIO(open_patiently(path, _READ_NAMED), "r") as file:
+    with io.FileIO(os.fspath(path), "r", opener=lambda *_: open_patiently(path, _READ_NAMED)) as file:
         few = os.fstat(file.fileno()).st_size < CHUNK
         buffer = bytearray(CHUNK // 4 if few else CHUNK)  # large blocks are the system's, cleared each time
         view = memoryview(buffer)

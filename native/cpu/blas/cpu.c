@@ -1,3 +1,4 @@
+/* Asking the processor whether it has AVX2 and FMA. */
 #include "cpu.h"
 
 #ifdef HAVE_AVX2_KERNELS

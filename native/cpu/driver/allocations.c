@@ -1,3 +1,4 @@
+/* The blocks of device memory, sorted by address. */
 #include "allocations.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* The PTX in machine code: compiled with line information (nvcc -lineinfo or -G) it has its PTX beside it, for debuggers. Lines
- * end with a NUL. The layout is ELF's for 64 bits, lowest byte first. */
+ * end with a NUL. The layout is ELF's for 64 bits, lowest byte first; since CUDA 13 (ABI 8) the number of the capability stands
+ * one byte higher in the flags. */
 #include "unpack.h"
 
 #include <stdbool.h>
@@ -27,23 +28,35 @@ static bool section(const uint8_t *bytes, size_t size, unsigned index, Section *
     return true;
 }
 
-static bool find(const uint8_t *bytes, size_t size, const char *name, Section *found) {
+/* Code that may be linked has a number behind the section's name; linked from several units it has several texts, which is
+ * not told apart here. */
+static bool find(const uint8_t *bytes, size_t size, Section *found) {
+    static const char NAME[] = ".nv_debug_ptx_txt";
     uint16_t machine, each, titles;
-    Section names;
+    Section names, here;
+    unsigned count = 0;
     memcpy(&machine, bytes + 18, sizeof machine);
     memcpy(&each, bytes + 58, sizeof each);
     memcpy(&titles, bytes + 62, sizeof titles);
     if (machine != MACHINE || each != SECTION || !section(bytes, size, titles, &names) || !inside(size, names.at, names.size)) return false;
-    for (unsigned i = 0; section(bytes, size, i, found); i++)
-        if (inside((size_t)names.size, found->name, strlen(name) + 1) && !strcmp((const char *)bytes + names.at + found->name, name))
-            return inside(size, found->at, found->size);
-    return false;
+    for (unsigned i = 0; section(bytes, size, i, &here); i++) {
+        if (!inside((size_t)names.size, here.name, sizeof NAME)) continue;
+        const char *name = (const char *)bytes + names.at + here.name, behind = name[sizeof NAME - 1];
+        if (memcmp(name, NAME, sizeof NAME - 1) || (behind && behind != '.')) continue;
+        *found = here;
+        count++;
+    }
+    return count == 1 && inside(size, found->at, found->size);
+}
+
+unsigned cubin_capability(const uint8_t *bytes, size_t size) {
+    return size < 64 ? 0 : bytes[bytes[8] < 8 ? 48 : 49];
 }
 
 size_t cubin_ptx(const uint8_t *bytes, size_t size, char **text) {
     Section ptx;
     *text = NULL;
-    if (size < 64 || bytes[4] != 2 || !find(bytes, size, ".nv_debug_ptx_txt", &ptx) || !(*text = malloc((size_t)ptx.size + 1))) return 0;
+    if (size < 64 || bytes[4] != 2 || !find(bytes, size, &ptx) || !ptx.size || !(*text = malloc((size_t)ptx.size + 1))) return 0;
     for (size_t i = 0; i < ptx.size; i++) {
         char letter = (char)bytes[ptx.at + i];
         (*text)[i] = letter ? letter : '\n';

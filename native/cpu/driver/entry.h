@@ -1,3 +1,4 @@
+/* Looking calls up by name. */
 #ifndef CPU_DRIVER_ENTRY_H
 #define CPU_DRIVER_ENTRY_H
 

@@ -79,16 +79,15 @@ static size_t unpack(const Candidate *entry, char **text) {
     return size;
 }
 
-/* sm_90a runs on 9.0 only, sm_120f on the 12.x from 12.0 on, and so does machine code for sm_120. */
-static bool target_fits(const char *text, unsigned capability, bool machine_code) {
+/* sm_90a runs on 9.0 only, sm_120f on the 12.x from 12.0 on. */
+static bool target_fits(const char *text, unsigned capability) {
     const char *at = strstr(text, ".target");
     at = at ? strstr(at, "sm_") : NULL;
     if (!at) return true;
     char *end;
     unsigned long sm = strtoul(at + 3, &end, 10);
     if (*end == 'a') return sm == capability;
-    if (machine_code && sm > capability) return false;
-    return (*end != 'f' && !machine_code) || sm / 10 == capability / 10;
+    return *end != 'f' || sm / 10 == capability / 10;
 }
 
 static CUresult hold(Image *image, const char *text, size_t size) {
@@ -109,7 +108,7 @@ static CUresult read_container(const uint8_t *container, size_t size, unsigned c
         char *text;
         size_t length = unpack(&next, &text);
         if (length == SIZE_MAX) return CUDA_ERROR_INVALID_IMAGE;
-        if (target_fits(text, capability, false)) {
+        if (target_fits(text, capability)) {
             image->owned = text;
             return hold(image, text, length);
         }
@@ -118,10 +117,12 @@ static CUresult read_container(const uint8_t *container, size_t size, unsigned c
     return CUDA_SUCCESS;
 }
 
-/* Machine code cannot run here, but it may have its PTX beside it. */
+/* Machine code cannot run here, but it may have its PTX beside it. For sm_120 it is for the 12.x from 12.0 on. */
 static CUresult read_cubin(const uint8_t *bytes, size_t size, unsigned capability, Image *image) {
+    unsigned sm = cubin_capability(bytes, size);
+    if (sm > capability || sm / 10 != capability / 10) return CUDA_SUCCESS;
     size_t length = cubin_ptx(bytes, size, &image->owned);
-    return length && target_fits(image->owned, capability, true) ? hold(image, image->owned, length) : CUDA_SUCCESS;
+    return length && target_fits(image->owned, capability) ? hold(image, image->owned, length) : CUDA_SUCCESS;
 }
 
 size_t image_container(const void *bytes, size_t size, size_t from) {

@@ -12,7 +12,8 @@ size_t unpack_zstd(const uint8_t *from, size_t size, uint8_t *to, size_t room);
 /* How many bytes a zstd frame says it holds; 0 if it does not say. */
 uint64_t zstd_content_size(const uint8_t *from, size_t size);
 
-/* The PTX that machine code was made of, allocated, with a NUL behind it; 0 and NULL if it has none. */
+/* The PTX that machine code was made of, allocated, with a NUL behind it; 0 and NULL if it has none, or several. */
 size_t cubin_ptx(const uint8_t *bytes, size_t size, char **text);
+unsigned cubin_capability(const uint8_t *bytes, size_t size); /* what machine code is for, as 86 for 8.6 */
 
 #endif

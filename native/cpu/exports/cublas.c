@@ -1,3 +1,4 @@
+/* What cuBLAS exports without code, made of cublas.h. */
 #include "../stubs.h"
 #define NOT_SUPPORTED_CODE 15
 #include "cublas.h"

@@ -1,3 +1,4 @@
+/* Reading PTX text, word by word. */
 #include "text.h"
 
 #include <stdlib.h>
