@@ -135,8 +135,12 @@ TESTS = Packages("test packages", "requirements-test.lock", ".made-for-tests", P
 
 
 def say(text: str) -> None:
-    """Print to stderr: stdout belongs to the task and its ``--json``."""
-    sys.stderr.write(text + "\n")
+    """Print one line to stderr: stdout belongs to the task and its ``--json``.
+
+    The name of a folder in it does not split it.
+    """
+    shown = "".join(sign if sign.isprintable() or sign == "\t" else ascii(sign)[1:-1] for sign in text)
+    sys.stderr.write(shown + "\n")
     sys.stderr.flush()
 
 
@@ -354,7 +358,8 @@ def main(arguments: list[str]) -> int:
         say("What to do: take a checkout of your own, in a folder where you may write.")
         return CODE_HOST
     except Stopped as stopped:
-        say("\n%s: .venv is not finished, and the next run starts it over." % words_of(stopped.number))
+        say("")
+        say("%s: .venv is not finished, and the next run starts it over." % words_of(stopped.number))
         return 128 + stopped.number
     return perform_here(arguments) if inside_own_venv() else hand_over(arguments)
 
