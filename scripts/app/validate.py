@@ -42,6 +42,7 @@ from scripts.evidence.validation import (
 from scripts.lock.reader import find_stack
 from scripts.model import StackKind
 from scripts.osal.fs import remove_tree, write_atomic
+from scripts.osal.named_output import append_regular
 from scripts.osal.paths import user_path
 from scripts.osal.text import utc_now
 from scripts.serialize import JsonRecord, pick
@@ -283,8 +284,7 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
 def _add_to_run(ws: Workspace, path: Path, page: str) -> None:
     """Add the page to the one of the CI run; without it the round is judged all the same."""
     try:
-        with path.open("a", encoding="utf-8", newline=os.linesep) as file:
-            file.write(page)
+        append_regular(path, page.replace("\n", os.linesep).encode())
     except OSError as error:
         why = error.strerror or str(error)
         ws.progress.note(f"the page of the run (GITHUB_STEP_SUMMARY) cannot be written: {why}")

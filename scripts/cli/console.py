@@ -59,7 +59,8 @@ class Out:
 
     Everything passed in is text, never markup: file names with brackets stay as they are, and each text is
     one line, whatever the name of a file or an id in it holds. A line to be typed (``invoke TASK``) is shown
-    in the form that was typed; quoted lines, tables and the facts of an error stay as they are. Rich is loaded only where something is painted: a line to a pipe or a file is just written.
+    in the form that was typed; quoted lines, tables and the facts of an error stay as they are. Rich
+    is loaded only where something is painted: a line to a pipe or a file is just written.
     """
 
     def __init__(
