@@ -41,7 +41,7 @@ from scripts.evidence.validation import (
 )
 from scripts.lock.reader import find_stack
 from scripts.model import StackKind
-from scripts.osal.fs import remove_tree, write_atomic
+from scripts.osal.fs import long_path, remove_tree, write_atomic
 from scripts.osal.named_output import append_regular
 from scripts.osal.paths import user_path
 from scripts.osal.text import utc_now
@@ -108,7 +108,7 @@ def validate(
     """
     created = utc_now()
     copy = output_paths(ws, exe, (), report=report).get("report")
-    if copy is not None and copy.is_dir():
+    if copy is not None and long_path(copy).is_dir():
         hint = "name a file"
         raise UsageError("bad-output", "--report names a folder", context=(str(copy),), hint=hint)
     program = named_program(ws, exe) if exe else None
@@ -262,7 +262,7 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
         hint = "name it: invoke validate-round --folder=FOLDER"
         raise UsageError("folder-needed", "no folder of a round is named", hint=hint)
     place = user_path(folder, "--folder")
-    if not place.is_dir():
+    if not long_path(place).is_dir():
         msg = f"{folder} is not a folder"
         raise TargetError("no-round", msg, hint="run a round: nox -s validate")
     validations, faults = read_validations(place)

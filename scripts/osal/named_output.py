@@ -95,7 +95,7 @@ def write_output(path: Path, data: bytes) -> None:
     """
     if is_plain(path):
         real = Path(os.path.realpath(path))
-        found = real.stat() if real.exists() else None
+        found = long_path(real).stat() if long_path(real).exists() else None
         if found is None or (found.st_nlink == 1 and _may_replace(real, found)):
             _replace_with(real, data, None if found is None else stat.S_IMODE(found.st_mode))
             return
