@@ -135,8 +135,12 @@ TESTS = Packages("test packages", "requirements-test.lock", ".made-for-tests", P
 
 
 def say(text: str) -> None:
-    """Print to stderr: stdout belongs to the task and its ``--json``."""
-    sys.stderr.write(text + "\n")
+    """Print one line to stderr: stdout belongs to the task and its ``--json``.
+
+    The name of a folder in it does not split it.
+    """
+    shown = "".join(sign if sign.isprintable() or sign == "\t" else ascii(sign)[1:-1] for sign in text)
+    sys.stderr.write(shown + "\n")
     sys.stderr.flush()
 
 
@@ -232,7 +236,8 @@ def run_tests(arguments: list[str]) -> int:
     The slow tests and proofs are left out, unless ``--all`` or the tests themselves are named.
     """
     words = [word for word in arguments if word != "--all"]
-    named = any((ROOT / word.partition("::")[0]).exists() for word in words if not word.startswith("-"))
+    files = [ROOT / word.partition("::")[0] for word in words if not word.startswith("-")]
+    named = any(os.path.exists(str(file)) for file in files)  # noqa: PTH110 - an expression may be no path
     everything = named or words != arguments
     took = TOOK / ("took-all" if everything else "took-default")
     if not named:
@@ -354,7 +359,8 @@ def main(arguments: list[str]) -> int:
         say("What to do: take a checkout of your own, in a folder where you may write.")
         return CODE_HOST
     except Stopped as stopped:
-        say("\n%s: .venv is not finished, and the next run starts it over." % words_of(stopped.number))
+        say("")
+        say("%s: .venv is not finished, and the next run starts it over." % words_of(stopped.number))
         return 128 + stopped.number
     return perform_here(arguments) if inside_own_venv() else hand_over(arguments)
 

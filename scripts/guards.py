@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TypeVar
 
 from scripts.errors import TargetError
-from scripts.osal.fs import extended_path
+from scripts.osal.fs import extended_path, long_path
 from scripts.serialize import data_table
 
 REFERENCE: Final = "anti-cheat"
@@ -189,7 +189,7 @@ def _is_program(path: Path) -> bool:
     """Whether an argument names a program."""
     try:
         runs = path.suffix.lower() == ".exe" or (os.name == "posix" and os.access(path, os.X_OK))
-        return runs and path.is_file()
+        return runs and long_path(path).is_file()
     except (OSError, ValueError):
         return False
 

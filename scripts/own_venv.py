@@ -253,7 +253,8 @@ def install(packages: Packages) -> None:
         if code == 0:
             return
         failed = output or name
-    say("\n".join(failed.splitlines()[-20:]))
+    for line in failed.splitlines()[-20:]:
+        say(line)
     say("pip could not install %s; its own message is above. Nothing was run." % packages.lock.name)
     say("What to do: connect to the package index once (pip's own proxy and mirror settings apply), then")
     say("run the command again: it starts over cleanly.")

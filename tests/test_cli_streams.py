@@ -44,7 +44,7 @@ def test_what_a_log_or_a_name_holds_is_shown_and_commands_no_terminal(stream: ty
     assert "\x1b]" not in shown
     assert "\x1b[2K" not in shown
     assert r"failed\x1b[1A\x1b[2K\x1b]0;title\x07verified\x9b2J\u202eKO\x00 [bold]" in said.getvalue()
-    assert _written_by(lambda out: out.line("a\r\nb"), stream) == "a\nb\n"
+    assert _written_by(lambda out: out.line("a\r\nb"), stream) == "a\\r\\nb\n"
 
 
 def _written_by(say: Callable[[Out], None], stream: type[io.StringIO]) -> str:

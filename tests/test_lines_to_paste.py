@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -44,8 +45,9 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell reads 
 
 def pasted(shell: str, line: str, folder: Path) -> bytes:
     """Return the first argument that a shell passes on, and insist that it performed nothing else."""
+    python = shlex.quote(sys.executable)
     done = subprocess.run(
-        [shell, "-c", f"{sys.executable} -c 'import os, sys; os.write(1, os.fsencode(sys.argv[1]))' {line}"],
+        [shell, "-c", f"{python} -c 'import os, sys; os.write(1, os.fsencode(sys.argv[1]))' {line}"],
         cwd=folder,
         capture_output=True,
         check=False,

@@ -169,6 +169,8 @@ def made_shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Path) ->
 
 
 def test_the_shim_prints_steams_launch_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not str(tmp_path).isascii():
+        pytest.skip("a .cmd file carries plain letters alone, and these tests lie in a folder with others")
     program = tmp_path / "game.exe"
     program.write_bytes(head(OLD, 0x10B))
     result = made_shim(tmp_path, monkeypatch, program)

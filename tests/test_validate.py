@@ -43,7 +43,18 @@ from scripts.evidence.validation import (
     write_validation,
 )
 from scripts.launch.injection import Via, ViaFacts, not_applicable_reason
-from scripts.model import CapabilityResult, Gpu, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
+from scripts.model import (
+    CapabilityResult,
+    Gpu,
+    Host,
+    Level,
+    Lock,
+    NoProgress,
+    Outcome,
+    Runtime,
+    Stack,
+    StackKind,
+)
 from scripts.osal.fs import hash_file
 from tests.checkout import ROOT, Checkout
 from tests.python_programs import write_python_program
@@ -239,6 +250,54 @@ def test_a_page_of_the_run_that_is_missing_is_only_noted(tmp_path: Path) -> None
     environ = {"GITHUB_STEP_SUMMARY": str(tmp_path / "absent" / "page")}
     result = validate_round(workspace_from_environ(environ, root=tmp_path), folder=str(tmp_path))
     assert result.page.is_file()
+
+
+class Notes(NoProgress):
+    """Progress that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.lines.append(message)
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("what", ["pipe", "pipe that is read", "device", "folder", "link to a pipe"])
+def test_a_page_of_the_run_that_is_no_file_is_noted_and_not_waited_for(tmp_path: Path, what: str) -> None:
+    """A pipe that nothing reads would be waited for without end, as would one that is full."""
+    named, round_ = tmp_path / "page of the run", tmp_path / "round"
+    round_.mkdir()
+    reader = -1
+    if what == "device":
+        named = Path("/dev/full")
+    elif what == "folder":
+        named.mkdir()
+    else:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        named.symlink_to(pipe) if what.startswith("link") else pipe.rename(named)
+        if what.endswith("read"):
+            reader = os.open(named, os.O_RDONLY | os.O_NONBLOCK)
+    notes = Notes()
+    ws = replace(workspace_from_environ({"GITHUB_STEP_SUMMARY": str(named)}, root=tmp_path), progress=notes)
+    with_page = validate_round(ws, folder=str(round_))
+    without = validate_round(replace(ws, environ={}), folder=str(round_))
+    assert with_page.exit_code == without.exit_code
+    assert with_page.page.is_file()
+    assert notes.lines == ["the page of the run (GITHUB_STEP_SUMMARY) cannot be written: not a regular file"]
+    if reader >= 0:
+        assert os.read(reader, 1) == b""
+        os.close(reader)
+
+
+def test_the_page_of_the_run_is_added_to_a_file(tmp_path: Path) -> None:
+    named = tmp_path / "page of the run"
+    named.write_text("before\n", encoding="utf-8")
+    (tmp_path / "round").mkdir()
+    ws = workspace_from_environ({"GITHUB_STEP_SUMMARY": str(named)}, root=tmp_path)
+    made = validate_round(ws, folder=str(tmp_path / "round"))
+    assert named.read_text(encoding="utf-8") == "before\n" + made.page.read_text(encoding="utf-8")
 
 
 def test_the_name_of_a_document_cannot_paint(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from scripts.osal.fs import hash_file, long_path
 
 if sys.platform == "win32":
     from scripts.osal.ascii_alias_windows import short_name
+    from scripts.osal.process_windows import start_error
+    from scripts.osal.processes import Command
 
 pytestmark = pytest.mark.windows_only
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,9 +73,24 @@ def test_a_program_whose_path_has_319_characters_starts(tmp_path: Path) -> None:
         subprocess.run([short, "7"], check=False)
     except OSError:
         assert done.returncode == 126
-        assert "could not be started" in done.stderr or "does not exist" in done.stderr
+        assert "could not be started" in done.stderr
+        assert "does not exist" not in done.stderr
         pytest.skip("Wine 8 starts no program whose long path has more than 259 characters, by any name")
     assert done.returncode == 7, done.stderr
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_program_that_is_there_is_never_called_absent(tmp_path: Path, number: int) -> None:
+    if sys.platform == "win32":
+        folder = Path(f"{tmp_path}\\{'d' * 200}")
+        deep = program_in(folder)
+        assert len(str(deep)) > 240
+        found = start_error(Command(program=deep, env={}), OSError(None, "not found", str(deep), number))
+        assert "could not be started, although it is there" in found.message
+        absent = start_error(
+            Command(program=folder / "x.exe", env={}), OSError(None, "not found", "x", number)
+        )
+        assert absent.message.endswith("does not exist")
 
 
 @pytest.mark.parametrize("named", ["C:\\", "\\\\srv\\share\\", "NUL", "COM1", "\\\\.\\PhysicalDrive0"])

@@ -18,6 +18,7 @@ from scripts.host.gpu import named_models
 from scripts.host.hipinfo import parse
 from scripts.host.support import USUAL, NativeWay, native_ways, no_stack_possible
 from scripts.model import Level, Lock, Outcome, StackKind
+from scripts.osal.fs import long_path
 from scripts.osal.text import decoded, printable
 from scripts.serialize import JsonRecord
 from scripts.staging.select import NAME_OF_OS
@@ -248,7 +249,9 @@ def meant_gpu(text: str) -> GpuMatch:
     Raises:
         UsageError: none is known by it, or more than ``MOST_MEANT`` architectures are.
     """
-    is_file = text == "-" or ("\n" not in text and len(text) < LONGEST_PATH and Path(text).is_file())
+    is_file = text == "-" or (
+        "\n" not in text and len(text) < LONGEST_PATH and long_path(Path(text)).is_file()
+    )
     match = find_gpu(decoded(read_hipinfo(text)) if is_file else text)
     if not match.gfx:
         msg = f"no GPU is known by --for-gpu={_brief(text)}"

@@ -33,7 +33,7 @@ from scripts.doctor.program_libraries import Beside, judge_folder, missing_lines
 from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.host.gpu import AMD
 from scripts.model import Host
-from scripts.osal.fs import read_end
+from scripts.osal.fs import long_path, read_end
 from scripts.osal.paths import user_path
 from scripts.serialize import JsonRecord
 from scripts.statuses import explain
@@ -205,7 +205,7 @@ def _read(name: str) -> bytes:
     try:
         if name == "-":
             return _all_of(sys.stdin.buffer) if sys.stdin else b""
-        path = user_path(name, "--log")
+        path = long_path(user_path(name, "--log"))
         with path.open("rb") as stream:
             start = stream.read(HALF) if path.is_file() else _all_of(stream)
             left = path.stat().st_size - HALF if path.is_file() else 0

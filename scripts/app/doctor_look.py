@@ -30,7 +30,7 @@ from scripts.host.windows_registry import WinRegistry, system32, threat_events, 
 from scripts.launch.backends import asked_of_hip, offered_by
 from scripts.lock.reader import find_stack
 from scripts.model import Host, StackKind
-from scripts.osal.fs import free_space, hash_file, read_bounded
+from scripts.osal.fs import free_space, hash_file, long_path, read_bounded
 from scripts.osal.paths import home_folder
 from scripts.placement.journal import Journal, JournalStep
 from scripts.placement.layout import Layout
@@ -243,7 +243,8 @@ def missing_imports(
 
     HIP's folders count as well, since `wrap` puts them on the search path.
     """
-    later = [path for path in (program.parent / library.path for library in libraries) if path.is_file()]
+    later = [program.parent / library.path for library in libraries]
+    later = [path for path in later if long_path(path).is_file()]
     hip = [root.path / "bin" for root in host.hip_roots]
     return missing_at_start(program, ws.environ, ws.platform, more=hip, later=later)
 

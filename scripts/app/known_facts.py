@@ -21,7 +21,7 @@ from scripts.launch.argv import PythonLine, keeps_out, read_python_line, through
 from scripts.launch.environ import EnvChange
 from scripts.launch.injection import LAUNCHER
 from scripts.model import HipSource, Host, Lock, Runtime, Stack, StackKind
-from scripts.osal.fs import read_bounded
+from scripts.osal.fs import long_path, read_bounded
 from scripts.preflight.coverage import Provider, ReportedVersions, StackFacts
 from scripts.preflight.libraries import api_table
 from scripts.preflight.packaging import environments, installed, is_python
@@ -125,7 +125,9 @@ def _refuse_imports(line: PythonLine, refused: dict[str, str], cwd: Path) -> Non
     text = line.target[1] if line.target[:1] == ("-c",) else ""
     if line.script:
         with suppress(OSError):
-            if (cwd / line.script).is_file():  # opening a pipe would take the script away from the program
+            if long_path(
+                cwd / line.script
+            ).is_file():  # opening a pipe would take the script away from the program
                 text = read_bounded(cwd / line.script, MAX_SCRIPT).decode("utf-8-sig", errors="replace")
     found = _imported(text, refused)
     if found:
@@ -206,7 +208,7 @@ def _beside(program: Path, line: PythonLine | None, *, cwd: Path | None) -> Iter
 
 def _is_folder(path: Path) -> bool:
     try:
-        return path.is_dir()
+        return long_path(path).is_dir()
     except OSError:  # a name that no file can have
         return False
 

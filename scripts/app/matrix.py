@@ -16,7 +16,7 @@ from scripts.evidence.matrix import matrix as matrix_of
 from scripts.evidence.matrix import without_retired
 from scripts.evidence.store import IngestFault, open_store
 from scripts.host.gpu import TABLE
-from scripts.osal.fs import read_bounded, write_atomic
+from scripts.osal.fs import long_path, read_bounded, write_atomic
 from scripts.osal.paths import user_path
 from scripts.probing.catalogue import probes
 from scripts.serialize import JsonRecord, data_table
@@ -132,9 +132,9 @@ def _folder_of_ours(folder: Path, *, given: str) -> Mapping[str, bytes]:
     data, kept = folder / "data", dict[str, bytes | None]()
     try:
         kept = {name: _kept(folder / name) for name in (THIS_BUILD, PREVIOUS_BUILD)}
-        strange = os.path.lexists(folder) and not folder.is_dir()
+        strange = os.path.lexists(long_path(folder)) and not long_path(folder).is_dir()
         strange |= os.path.lexists(data) and (data.is_symlink() or not data.is_dir())
-        if not strange and folder.is_dir() and any(folder.iterdir()):
+        if not strange and long_path(folder).is_dir() and any(long_path(folder).iterdir()):
             strange = not is_build(kept[THIS_BUILD]) or (folder / "index.html").is_dir()
     except OSError:
         strange = True

@@ -20,6 +20,7 @@ from scripts.app.stack_process import backend_notes, check_environment, read_sec
 from scripts.app.trial import INSIDE, attempt_of, planned
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.model import CapabilityResult, Runtime
+from scripts.osal.fs import long_path
 from scripts.osal.paths import user_path
 from scripts.osal.process import capture, name_exit
 from scripts.osal.processes import Captured
@@ -182,7 +183,7 @@ def _target(path: str) -> Path:
     if not path:
         raise UsageError("path-needed", "which program?", hint="name it: invoke precompile --path=PATH")
     target = user_path(path, "--path")
-    if not target.exists():
+    if not long_path(target).exists():
         hint = "name the program's file, or the folder that its libraries lie in"
         raise UsageError("path-not-found", f"{target} does not exist", hint=hint)
     return target

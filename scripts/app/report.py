@@ -34,7 +34,7 @@ from scripts.evidence.evidence_io import (
     write_document,
 )
 from scripts.model import Host
-from scripts.osal.fs import read_bounded, read_end, write_atomic
+from scripts.osal.fs import long_path, read_bounded, read_end, write_atomic
 from scripts.osal.paths import user_path
 from scripts.osal.redaction import Redactor, redact_bytes
 from scripts.osal.text import file_stamp, utc_now
@@ -338,7 +338,7 @@ def _import(ws: Workspace, source: Path, faults: list[str], *, now: datetime) ->
         documents += foreign.documents_of(reports, lock=lock_of(ws), redactor=redactor_of(ws))
         for document in documents:
             check_time(document, now=now, origin=source.name)
-    if source.is_dir():
+    if long_path(source).is_dir():
         files = sorted(path for path in source.glob("*.json") if path.name not in foreign.FILES)
         documents += (seen.document for seen in _read_all(files, faults, now=now))
         if not documents:

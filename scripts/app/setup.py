@@ -17,6 +17,7 @@ from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document, build_document, speaks_of
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
 from scripts.model import ArtifactFormat, CapabilityResult, Level, Outcome, StackKind
+from scripts.osal.fs import long_path
 from scripts.osal.named_output import check_output
 from scripts.osal.paths import user_path
 from scripts.osal.text import utc_now
@@ -288,7 +289,7 @@ def _bundle_path(ws: Workspace, text: str) -> Path | None:
         return None
     path = user_path(text, "--bundle", cwd=Path.cwd()).absolute()
     check_output(path, "--bundle", trees={"the store": ws.cache_root, "the stage": ws.stage})
-    if path.is_dir() or not path.parent.is_dir():
+    if long_path(path).is_dir() or not long_path(path.parent).is_dir():
         hint = "name a file in a folder that exists"
         raise UsageError("bad-output", "--bundle names no file", context=(str(path),), hint=hint)
     return path

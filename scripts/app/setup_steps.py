@@ -31,6 +31,7 @@ from scripts.host.hip import fitting_root
 from scripts.host.hip_libraries import hip_libraries, kernels_for
 from scripts.lock.reader import Resolved, resolve
 from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runtime, Stack, Trust
+from scripts.osal.fs import long_path
 from scripts.osal.paths import user_path
 from scripts.osal.process import run_captured
 from scripts.osal.text import size_text
@@ -120,9 +121,9 @@ class Flow(Struct):
         A folder is left to the steps that ask for its files.
         """
         path = Path(self.request.supplied) if self.request.supplied else None
-        if path is None or path.is_dir():
+        if path is None or long_path(path).is_dir():
             return
-        if not path.is_file():
+        if not long_path(path).is_file():
             hint = "name a bundle of `invoke fetch --bundle=FILE`, or the folder with the files"
             raise UsageError("no-such-file", f"--supplied={path} does not exist", hint=hint)
         from scripts.store.bundle import read_facts, take_bundle  # noqa: PLC0415 - few runs bring one
@@ -321,7 +322,7 @@ def read_request(
     brought = str(user_path(supplied, "--supplied")) if supplied else ""
     place = mirror if not mirror or "://" in mirror else str(user_path(mirror, "--mirror"))
     # A folder that a person brings may hold archives too.
-    mirrors = tuple(name for name in (place, brought if Path(brought).is_dir() else "") if name)
+    mirrors = tuple(name for name in (place, brought if long_path(Path(brought)).is_dir() else "") if name)
     options = FetchOptions(offline=offline, mirrors=mirrors)
     return SetupRequest(
         stack=stack,

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from scripts.app.context import Workspace
 from scripts.app.wrap_placing import placed_here, registry_of
 from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
+from scripts.osal.fs import long_path
 from scripts.osal.paths import user_path
 from scripts.placement.inspect import Mode, UndoReport
 from scripts.placement.layout import Layout
@@ -108,13 +109,13 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
     Raises:
         TargetError: the program is not there, which only matters where nothing is placed for it.
     """
-    folder = (exe.resolve() if exe.exists() else exe.absolute()).parent
+    folder = (exe.resolve() if long_path(exe).exists() else exe.absolute()).parent
     named = exe.absolute().parent.resolve()  # a virtual environment's Python is a link to another folder
     listed = _listed(ws)
     for candidate in dict.fromkeys((folder, named, *folder.parents, *named.parents)):
         if _has_placement(candidate, listed):
             return candidate
-    if not exe.exists():
+    if not long_path(exe).exists():
         msg = f"there is no program {exe.name}, and nothing is placed in its folder or above it"
         raise TargetError(
             "no-program", msg, context=(str(exe),), hint="see `invoke status` for what is placed"
@@ -129,7 +130,7 @@ def _listed(ws: Workspace) -> set[Path]:
 
 def _has_placement(folder: Path, listed: set[Path]) -> bool:
     """Whether something of ours is placed in a folder, as far as the list or the folder itself tells."""
-    return folder in listed or Layout(folder).state.is_dir()
+    return folder in listed or long_path(Layout(folder).state).is_dir()
 
 
 def _all(ws: Workspace, registry: PlacementRegistry, mode: Mode) -> UnwrapResult:

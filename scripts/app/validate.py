@@ -41,7 +41,8 @@ from scripts.evidence.validation import (
 )
 from scripts.lock.reader import find_stack
 from scripts.model import StackKind
-from scripts.osal.fs import remove_tree, write_atomic
+from scripts.osal.fs import long_path, remove_tree, write_atomic
+from scripts.osal.named_output import append_regular
 from scripts.osal.paths import user_path
 from scripts.osal.text import utc_now
 from scripts.serialize import JsonRecord, pick
@@ -107,7 +108,7 @@ def validate(
     """
     created = utc_now()
     copy = output_paths(ws, exe, (), report=report).get("report")
-    if copy is not None and copy.is_dir():
+    if copy is not None and long_path(copy).is_dir():
         hint = "name a file"
         raise UsageError("bad-output", "--report names a folder", context=(str(copy),), hint=hint)
     program = named_program(ws, exe) if exe else None
@@ -261,7 +262,7 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
         hint = "name it: invoke validate-round --folder=FOLDER"
         raise UsageError("folder-needed", "no folder of a round is named", hint=hint)
     place = user_path(folder, "--folder")
-    if not place.is_dir():
+    if not long_path(place).is_dir():
         msg = f"{folder} is not a folder"
         raise TargetError("no-round", msg, hint="run a round: nox -s validate")
     validations, faults = read_validations(place)
@@ -283,8 +284,7 @@ def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> Rou
 def _add_to_run(ws: Workspace, path: Path, page: str) -> None:
     """Add the page to the one of the CI run; without it the round is judged all the same."""
     try:
-        with path.open("a", encoding="utf-8", newline=os.linesep) as file:
-            file.write(page)
+        append_regular(path, page.replace("\n", os.linesep).encode())
     except OSError as error:
         why = error.strerror or str(error)
         ws.progress.note(f"the page of the run (GITHUB_STEP_SUMMARY) cannot be written: {why}")

@@ -40,6 +40,7 @@ from scripts.launch.injection import PREFIX, Via
 from scripts.launch.profiles import TORCH_POLICY
 from scripts.launch.program import refuse_foreign
 from scripts.model import StackKind
+from scripts.osal.fs import long_path
 from scripts.osal.paths import user_path
 from scripts.osal.process import is_loaders, run_inherited
 from scripts.osal.processes import MappedFiles, ProcessResult
@@ -151,7 +152,7 @@ def output_paths(ws: Workspace, exe: str, args: Sequence[str], **outputs: str) -
     for name, path in found.items():
         check_output(path, f"--{name}", taken=taken, trees=trees)
     for (one, path), (other, second) in itertools.combinations(found.items(), 2):
-        if path.is_file() and second.is_file() and path.samefile(second):
+        if long_path(path).is_file() and long_path(second).is_file() and path.samefile(second):
             msg = f"--{one} and --{other} name the same file"
             raise UsageError("bad-output", msg, context=(str(path),), hint="name two files")
     return found
@@ -165,7 +166,7 @@ def _taken(ws: Workspace, exe: str, args: Sequence[str]) -> Iterator[tuple[str, 
     yield "this workspace's history", ws.stage / "generations.json"
     for word in args:
         with suppress(OSError, ValueError):
-            if word and Path(word).is_file():
+            if word and long_path(Path(word)).is_file():
                 yield f"the program's own argument {word}", Path(word).absolute()
 
 

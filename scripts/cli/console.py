@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from scripts.cli.parse import as_typed
 from scripts.errors import WorkspaceError
+from scripts.osal.text import visible
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -48,6 +49,7 @@ STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "dim", 
 _IN_STORE: Final = re.compile(r"(?:[A-Za-z]:)?[\\/][^\n;:]*?[\\/][0-9a-f]{64}[\\/]")
 #: The closing line where any program may be run.
 RUN_ONE: Final = "run a program with it: invoke wrap --exe=/path/to/program -- its arguments"
+_BLANKS: Final = frozenset("\t\u00a0\u2007\u202f\u3000")
 #: Variables that make Rich paint even where the output is not a terminal.
 PAINTED: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
@@ -55,9 +57,10 @@ PAINTED: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 class Out:
     """What a task shows to a person. Data goes to stdout, notes and errors to stderr.
 
-    Everything passed in is text, never markup: file names with brackets stay as they are. A line to be typed
-    (``invoke TASK``) is shown in the form that was typed; quoted lines, tables and the facts of an error stay
-    as they are. Rich is loaded only where something is painted: a line to a pipe or a file is just written.
+    Everything passed in is text, never markup: file names with brackets stay as they are, and each text is
+    one line, whatever the name of a file or an id in it holds. A line to be typed (``invoke TASK``) is shown
+    in the form that was typed; quoted lines, tables and the facts of an error stay as they are. Rich
+    is loaded only where something is painted: a line to a pipe or a file is just written.
     """
 
     def __init__(
@@ -95,12 +98,13 @@ class Out:
 
     def quote(self, text: str, *, style: str = "") -> None:
         """Print one line that others wrote, or data, as it stands."""
+        text = _one_line(text)
         if not self._written(0, text):
             self.stdout.print(_escaped(text), style=style or None, soft_wrap=True)
 
     def mark(self, status: str, text: str) -> None:
         """Print one line with a mark; ``status`` is ``ok warn fail skip unknown``."""
-        text = as_typed(text)
+        text = _one_line(as_typed(text))
         symbol = MARKS[status][0 if self.unicode else 1]
         if not self._written(0, f"{symbol} {text}"):
             self.stdout.print(f"[{STYLES[status]}]{symbol}[/] {_escaped(text)}", soft_wrap=True)
@@ -129,11 +133,12 @@ class Out:
         """Print something that must not be overlooked, on stderr."""
         from scripts.cli.painting import warning  # noqa: PLC0415 - see the class
 
-        self.stderr.print(warning(as_typed(text), unicode=self.unicode))
+        self.stderr.print(warning(_one_line(as_typed(text)), unicode=self.unicode))
 
     def error(self, reference: str, message: str, context: Sequence[str] = (), hint: str = "") -> None:
         """Print the panel of a failure: message, facts, what to do."""
-        message, hint = as_typed(message), as_typed(hint)
+        message, hint = _one_line(as_typed(message)), _one_line(as_typed(hint))
+        context = [_one_line(fact) for fact in context]
         try:
             from scripts.cli.painting import failure  # noqa: PLC0415 - see the class
         except ModuleNotFoundError:  # a line refused before there is an environment
@@ -152,12 +157,13 @@ class Out:
         self._note(as_typed(text))
 
     def _note(self, text: str) -> None:
+        text = _one_line(text)
         if not self._written(1, text):
             self.stderr.print(_escaped(text), style="dim", soft_wrap=True)
 
     def now(self, text: str) -> None:
         """Print the closing line: what a person would do next."""
-        text = as_typed(text)
+        text = _one_line(as_typed(text))
         arrow = "→" if self.unicode else "->"
         if not self._written(0, f"{arrow} {text}"):
             self.stdout.print(f"[bold]{arrow}[/] {_escaped(text)}", soft_wrap=True)
@@ -230,6 +236,16 @@ def _softened(stream: TextIO) -> TextIO:
     return stream
 
 
+def _one_line(text: str) -> str:
+    """Return what is printed as one line: the name of a file neither splits it nor commands a terminal.
+
+    Tabs and wide or unbreakable blanks, which do neither, stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(sign if sign in _BLANKS else visible(sign) for sign in text)
+
+
 def _escaped(text: str) -> str:
     """Keep Rich from reading markup out of a text."""
     from scripts.cli.painting import escape  # noqa: PLC0415 - only where Rich is needed anyway
@@ -269,7 +285,7 @@ class TerminalProgress:
         from scripts.cli.painting import bars_on  # noqa: PLC0415 - only where bars are shown
 
         with bars_on(self.out.stderr, unit=unit, counted=total is not None) as bars:
-            bar = bars.add_task(label, total=total)
+            bar = bars.add_task(_one_line(label), total=total)
             yield lambda done: bars.update(bar, advance=done)
 
     @contextmanager

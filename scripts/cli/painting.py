@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.markup import escape as rich_escape
 from rich.panel import Panel
 
+from scripts.osal.text import visible
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -86,7 +88,7 @@ def live_table(
             for number, column in enumerate(columns):
                 table.add_column(escape(column), justify="right" if number else "left")
             for row in rows:
-                table.add_row(*map(escape, row))
+                table.add_row(*(escape(visible(cell)) for cell in row))
             live.update(table, refresh=True)
 
         yield show

@@ -11,6 +11,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from scripts.osal.text import visible
+
 GAP: Final = 2
 #: The last column folds down to this; a longer word in it goes beyond the edge, where a terminal wraps it.
 NARROWEST_PROSE: Final = 24
@@ -27,10 +29,10 @@ def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width:
 
     Args:
         columns: the headings.
-        rows: the cells; none holds a line feed of its own.
+        rows: the cells; a line feed in one, as of a file's name, is spelled.
         width: of the terminal; ``None`` where nothing folds.
     """
-    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
+    cells = [[" ".join(visible(cell).split()) for cell in row] for row in rows]
     natural = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     widths = natural if width is None else _fitted(columns, cells, natural, width)
     if not widths:

@@ -7,6 +7,7 @@ ever replaced by a file of another kind.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import select
@@ -19,7 +20,15 @@ from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from scripts.errors import UsageError
-from scripts.osal.fs import extended_path, remove, replace, sync_folder, temporary_beside
+from scripts.osal.fs import (
+    extended_path,
+    long_path,
+    open_patiently,
+    remove,
+    replace,
+    sync_folder,
+    temporary_beside,
+)
 from scripts.osal.paths import device_of, plain_spelling
 
 #: Seconds to wait for a reader of a named pipe, and for one that has stopped reading.
@@ -33,6 +42,10 @@ _CODE: Final = re.compile(r".*\.(?:dll|exe|sys|pyd|ocx|com|dylib|node|so(?:\.[0-
 _MAGIC: Final = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 _DESCRIPTOR: Final = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,4})")
 _STREAMS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
+#: Adding to a file; opening a pipe does not wait for its reader.
+_ADD: Final = (
+    os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+)
 
 
 def check_output(
@@ -82,7 +95,7 @@ def write_output(path: Path, data: bytes) -> None:
     """
     if is_plain(path):
         real = Path(os.path.realpath(path))
-        found = real.stat() if real.exists() else None
+        found = long_path(real).stat() if long_path(real).exists() else None
         if found is None or (found.st_nlink == 1 and _may_replace(real, found)):
             _replace_with(real, data, None if found is None else stat.S_IMODE(found.st_mode))
             return
@@ -110,6 +123,26 @@ def open_output(path: Path, *, mode: int = 0o666) -> int:
     if stat.S_ISFIFO(path.stat().st_mode):
         return _open_pipe(path, flags)
     return os.open(path, flags | getattr(os, "O_NOCTTY", 0))
+
+
+def append_regular(path: Path, data: bytes) -> None:
+    """Add bytes to a regular file, or make it; opening a pipe or device may wait for ever, so neither is.
+
+    Raises:
+        OSError: it is a folder, device or pipe (``EINVAL``), or cannot be written.
+    """
+    with suppress(FileNotFoundError):
+        _refuse_special(long_path(path).stat(), path)
+    with io.FileIO(open_patiently(path, _ADD, 0o666), "a") as file:
+        _refuse_special(os.fstat(file.fileno()), path)
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) or 0 :]
+
+
+def _refuse_special(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def write_patiently(descriptor: int, data: bytes) -> None:

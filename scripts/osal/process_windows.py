@@ -20,6 +20,7 @@ from typing import Final
 
 from scripts.errors import LaunchError
 from scripts.osal import winapi
+from scripts.osal.fs import long_path
 from scripts.osal.processes import Command, Dialog
 
 assert sys.platform == "win32"  # noqa: S101 - tells mypy which half this is
@@ -300,6 +301,10 @@ def start_error(command: Command, error: OSError) -> LaunchError:
     number = getattr(error, "winerror", 0) or 0
     fallback = ("program-not-started", "could not be started", "the context has Windows' words")
     reference, sentence, hint = START_ERRORS.get(number, fallback)
+    if reference == "program-not-found" and long_path(command.program).is_file():
+        reference = "program-not-started"
+        sentence = "could not be started, although it is there: its full path may be too long for this system"
+        hint = "move it to a shorter folder"
     return LaunchError(reference, f"{command.program} {sentence}", context=(str(error),), hint=hint)
 
 

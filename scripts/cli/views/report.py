@@ -49,7 +49,8 @@ def _submission(made: Prepared, out: Out) -> None:
     """Show exactly what would be sent, and how a person sends it."""
     out.quote(made.title)
     out.line()
-    out.quote(made.body)
+    for line in made.body.split("\n"):
+        out.quote(line)
     if made.opened:
         out.line("The browser was given the title and the three short fields; the document was not sent.")
     else:

@@ -9,6 +9,7 @@ from scripts.app.download_summary import TRUST_WORDS
 from scripts.cli.console import RUN_ONE, Out, seconds
 from scripts.model import StackKind
 from scripts.osal.text import size_text as size
+from scripts.osal.text import visible
 
 if TYPE_CHECKING:
     from scripts.app.download_summary import DownloadSummary
@@ -104,7 +105,7 @@ def ask_about_download(summary: DownloadSummary, out: Out) -> bool:
     show_download_summary(summary, out)
     total = size(summary.known_bytes) + ("" if summary.size_is_exact else " or more")
     question = f"Download {total} for {summary.stack}?" if summary.to_download else f"Use {summary.stack}?"
-    out.stderr.print(f"{question} [y/N] ", end="", markup=False)
+    out.stderr.print(f"{visible(question)} [y/N] ", end="", markup=False)
     try:
         return input().strip().lower() in {"y", "yes"}
     except EOFError:

@@ -23,7 +23,8 @@ MOST_LISTED: Final = 8
 def show_stacks(result: StacksResult, out: Out) -> None:
     """Show every stack: whether it fits, and the word its documents allow; or the one document."""
     if result.sbom:
-        out.line(json.dumps(result.sbom, indent=2))
+        for line in json.dumps(result.sbom, indent=2).splitlines():
+            out.quote(line)
         return
     for advice in result.advice:
         _advice(advice, out)
