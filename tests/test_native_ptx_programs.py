@@ -227,6 +227,16 @@ def test_a_lock_inside_a_warp_does_not_starve() -> None:
     assert run(module(body), u32(0), u32(0), 128, grid=(4, 1, 1)).tolist() == [512]
 
 
+def test_locks_inside_locks_do_not_starve() -> None:
+    """Some lanes wait for the outer lock, some for the inner one: the lane that holds both has its turn, too."""
+    body = """mov.u32 %r3, %tid.x; and.b32 %r3, %r3, 7; mul.wide.u32 %rd0, %r3, 4; add.s64 %rd0, %in, %rd0;
+    OUTER: atom.global.exch.b32 %r0, [%rd0], 1; setp.eq.u32 %p0, %r0, 1; @%p0 bra OUTER;
+    INNER: atom.global.exch.b32 %r0, [%in+32], 1; setp.eq.u32 %p0, %r0, 1; @%p0 bra INNER;
+    ld.volatile.global.u32 %r1, [%out]; add.u32 %r1, %r1, 1; st.volatile.global.u32 [%out], %r1;
+    membar.gl; atom.global.exch.b32 %r2, [%in+32], 0; atom.global.exch.b32 %r2, [%rd0], 0;"""
+    assert run(module(body), np.zeros(9, U32), u32(0), 128, grid=(4, 1, 1)).tolist() == [512]
+
+
 GRID_BARRIER = """mov.u32 %r9, %tid.x; mov.u32 %r8, %ctaid.x; mov.u32 %r7, %nctaid.x; setp.ne.u32 %p0, %r9, 0; @%p0 bra WAIT;
     atom.global.add.u32 %r1, [%in], 1; LOOP: ld.acquire.gpu.global.u32 %r2, [%in]; setp.lt.u32 %p1, %r2, %r7; @%p1 bra LOOP;
     WAIT: bar.sync 0; mul.wide.u32 %rd0, %r8, 4; add.s64 %rd0, %out, %rd0; ld.global.u32 %r3, [%in]; st.global.u32 [%rd0], %r3;"""

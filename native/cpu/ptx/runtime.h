@@ -39,6 +39,7 @@ struct warp {
     uint32_t horizon;    /* the lowest instruction at which other lanes wait to be joined */
     int32_t turn;        /* jumps back left before other lanes get a turn */
     int32_t slice;       /* jumps back left before another warp gets a turn */
+    uint32_t waited;     /* lanes that used up a turn while others have not had theirs */
     bool divergent;      /* other lanes could run now */
     bool polled;         /* read or changed memory that others may change since the last jump back */
     const struct ins *code;

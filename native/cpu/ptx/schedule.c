@@ -113,7 +113,11 @@ bool warp_select(struct warp *w) {
     if (!can || w->slice <= 0 || launch_stopped(w->block->launch)) return false;
     if (can == ALL_LANES && in_step(w)) return run_next(w, w->frames[0], w->pcs[0], ALL_LANES, 0, UINT32_MAX), true;
     bool turn = w->turn <= 0 && (can & ~w->active);
-    uint32_t best = lowest(w, turn ? can & ~w->active : can), pc = w->pcs[best], horizon = UINT32_MAX;
+    if (turn) { /* all others have one before these have the next */
+        w->waited |= w->active;
+        if (!(can & ~w->waited)) w->waited = w->active;
+    }
+    uint32_t best = lowest(w, turn ? can & ~w->waited : can), pc = w->pcs[best], horizon = UINT32_MAX;
     struct frame *f = w->frames[best];
     uint32_t group = lanes_at(w, can, pc, f->depth);
     EACH_LANE(i, can & ~group)
