@@ -43,7 +43,7 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     digest = hashlib.sha256()
     with io.FileIO(open_patiently(path, _READ_NAMED), "r") as file:
         few = os.fstat(file.fileno()).st_size < CHUNK
-        buffer = bytearray(CHUNK // 4 if few else CHUNK)  # memory for a large block is fetched anew each time
+        buffer = bytearray(CHUNK // 4 if few else CHUNK)  # a large block costs page faults each time
         view = memoryview(buffer)
         while count := file.readinto(buffer):
             digest.update(view[:count])
