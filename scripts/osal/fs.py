@@ -43,7 +43,7 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     digest = hashlib.sha256()
     with io.FileIO(os.fspath(path), "r", opener=lambda *_: open_patiently(path, _READ_NAMED)) as file:
         few = os.fstat(file.fileno()).st_size < CHUNK
-        buffer = bytearray(CHUNK // 4 if few else CHUNK)  # large blocks are the system's, cleared each time
+        buffer = bytearray(CHUNK // 4 if few else CHUNK)  # a large block costs page faults each time
         view = memoryview(buffer)
         while count := file.readinto(buffer):
             digest.update(view[:count])
