@@ -101,10 +101,7 @@ def read_recipe(source_root: Path, *, windows: bool) -> Recipe:
         Output(
             name=entry[system],
             sources=(*entry["sources"], *([] if "forwards" in entry else data["common"])),
-            provides=entry.get("provides"),
-            forwards=entry.get("forwards"),
-            soname=entry.get("soname"),
-            symbols=entry.get("symbols"),
+            **{key: entry[key] for key in ("provides", "forwards", "soname", "symbols") if key in entry},
         )
         for entry in data["library"]
         if system in entry
@@ -136,10 +133,11 @@ def build_key(compiler: Compiler, sources: Mapping[str, bytes], flags: tuple[str
 def command_line(compiler: Compiler, output: Output, out: Path, extra: tuple[str, ...] = ()) -> list[str]:
     """Return the one call that compiles and links an output; it runs in the source folder."""
     line = [*compiler.command, *compiler.flags, *extra, *output.sources, "-o", str(out / output.name)]
-    if output.forwards and compiler.zig:  # which hands no --filter over
-        line += ["-Wl,--no-as-needed", str(out / output.forwards), "-Wl,-rpath,$ORIGIN"]
-    elif output.forwards:
+    filters = output.forwards and not compiler.zig  # which hands no --filter over
+    if filters:
         line += ["-DFILTER", f"-Wl,--filter,$ORIGIN/{output.forwards}"]
+    elif output.forwards:
+        line += ["-Wl,--no-as-needed", str(out / output.forwards), "-Wl,-rpath,$ORIGIN"]
     shared = () if output.program else ("-shared",)
     if compiler.windows:
         return [*line, *shared, *(() if compiler.zig else SAME_BYTES)]
@@ -150,17 +148,12 @@ def command_line(compiler: Compiler, output: Output, out: Path, extra: tuple[str
     return [
         *line,
         *shared,
-        f"-Wl,-soname,{_soname(compiler, output)}",
+        f"-Wl,-soname,{output.soname or (filters and output.forwards) or output.name}",
         "-Wl,-Bsymbolic",
         "-lpthread",
         "-lm",
         "-ldl",
     ]
-
-
-def _soname(compiler: Compiler, output: Output) -> str:
-    """Return what programs linked with a library ask for; what filters has the other's name."""
-    return output.soname or (not compiler.zig and output.forwards) or output.name
 
 
 #: Compilers by the names they have in PATH, best first.
