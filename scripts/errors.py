@@ -62,13 +62,13 @@ class WorkspaceError(Exception):
         self.context = context
         self.hint = hint
 
-    def to_json(self) -> dict[str, object]:
-        """Return the object that ``--json`` prints for a failure."""
+    def to_json(self, code: int | None = None) -> dict[str, object]:
+        """Return the object that ``--json`` prints for a failure; ``code`` is the process's own."""
         body: dict[str, object] = {
             "reference": self.reference,
             "message": self.message,
             "hint": self.hint,
-            "code": int(self.code),
+            "code": int(self.code) if code is None else code,
         }
         if self.context:
             body["context"] = list(self.context)

@@ -135,7 +135,7 @@ def make_venv(packages: Packages) -> None:
             return
         started = time.monotonic()
         say(
-            "Preparing %s: %d %s from %s, each by its hash (once) ..."
+            "Preparing %s: at most %d %s from %s, each by its hash (once) ..."
             % (VENV.name, packages.count(), packages.what, packages.lock.name)
         )
         if inside_own_venv() or (packages.what == TESTS.what and TASKS.is_made()):
@@ -276,7 +276,7 @@ def watched(command: list[str], packages: Packages) -> tuple[int, str]:
             elif words[:1] in (["Collecting"], ["Processing"]) and len(words) > 1:
                 seen += 1
                 name = words[1].replace("\\", "/").rpartition("/")[2].partition("=")[0].partition("-")[0]
-                show_progress("%d of %d: %s" % (seen, total, name), animate=animate)
+                show_progress("%d of %d for this system: %s" % (seen, total, name), animate=animate)
             elif words[:2] == ["Installing", "collected"]:
                 show_progress("unpacking %d packages" % seen, animate=animate)
             elif words[:1] in (["Resolved"], ["Prepared"], ["Installed"]):

@@ -271,6 +271,8 @@ def test_status_says_what_is_placed_and_what_to_type(ws: Workspace, tmp_path: Pa
     ]
     with BesidePlacer(ws)(make_staged(tmp_path / "Büro 1"), world.target / "program.exe"):
         assert shown_status(*placed_here(ws))[0] == f"+ in use (process {os.getpid()}): {files}"
+    one = PlacementStatus(target=Path("x"), standing=TargetState.KEPT, stack="stack-a", files=("a",))
+    assert "1 file of stack-a beside" in shown_status(one)[0]
     two = kept(ws, tmp_path / "two")
     two.target.rename(tmp_path / "two" / "elsewhere")
     gone = str(two.target).replace("\\", "/")

@@ -438,6 +438,14 @@ def test_on_windows_the_next_interpreter_decides_what_ctrl_break_does(
     assert during == [signal.SIG_IGN, signal.SIG_IGN]
 
 
+def test_the_progress_counts_what_this_system_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(own_venv, "show_progress", lambda text, **_: said.append(text))
+    printed = "print('Ignoring colorama: markers'); print('Collecting attrs==1')"
+    own_venv.watched([sys.executable, "-I", "-c", printed], SimpleNamespace(count=lambda: 3))  # type: ignore[arg-type]  # all it asks
+    assert said == ["1 of 2 for this system: attrs"]
+
+
 @pytest.mark.proof
 def test_tests_bring_their_own_packages(clone: Clone) -> None:
     """The lock of the tests holds the tasks' packages as well; a first test run makes both at once."""

@@ -50,6 +50,9 @@ def test_the_example_is_true() -> None:
         ("--ex=/bin/echo -- hi", {"exe": "/bin/echo"}, ("hi",)),
         ("--programm=/bin/echo -- hi", {"exe": "/bin/echo"}, ("hi",)),
         ("-exe=/bin/echo -- hi", {"exe": "/bin/echo"}, ("hi",)),
+        ("-e /bin/echo", {"exe": "/bin/echo"}, ()),
+        ("-- --exe=/bin/echo", {"exe": "/bin/echo"}, ()),
+        ("-- --exe=/bin/echo hi", {"exe": "/bin/echo"}, ("hi",)),
         ("--EXE=/bin/echo -- hi", {"exe": "/bin/echo"}, ("hi",)),
         ("--ex /bin/echo hi", {"exe": "/bin/echo"}, ("hi",)),
         ("--keep --ex=/bin/echo -x", {"keep": True, "exe": "/bin/echo"}, ("-x",)),
@@ -104,6 +107,27 @@ def test_a_path_that_its_blanks_divided_is_quoted(
     program.touch()
     call = proposed([task, *(word.format(tmp_path) for word in line)])
     assert (call.verb.name, call.options, call.arguments) == (task, {"exe": str(program)}, arguments)
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize(
+    ("line", "name", "options"),
+    [
+        ("unwrap FILE", "--exe", {"exe": "FILE"}),
+        ("unwrap FOLDER", "--target", {"target": "FOLDER"}),
+        ("doctor FILE", "--log", {"log": "FILE"}),
+        ("doctor --log=x FILE --json", "--exe", {"log": "x", "exe": "FILE"}),
+        ("report FILE", "--import", {"import_": "FILE"}),
+    ],
+)
+def test_a_file_that_exists_is_given_to_its_option(
+    line: str, name: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    places = {"FILE": str(tmp_path / "file"), "FOLDER": str(tmp_path)}
+    words = [places.get(word, word) for word in line.split()]
+    assert refused(words).error.hint.startswith(f"did you mean {name}? invoke ")
+    assert proposed(words).options == {key: places.get(value, value) for key, value in options.items()}
 
 
 def test_words_behind_a_program_that_exists_stay_its_own(tmp_path: Path) -> None:

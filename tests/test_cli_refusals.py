@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from scripts.app import status
-from scripts.cli.parse import Call
+from scripts.cli.parse import Call, read_or_answer
 from scripts.cli.present import perform, refusal_of
 from scripts.cli.verbs import VERBS
+from scripts.errors import FetchError, HostError, LaunchError, UsageError, WorkspaceError
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,50 @@ def test_a_variable_that_names_no_possible_place_is_refused(
     code = perform(Call(VERBS[task], options, as_json=True))
     said = json.loads(capsys.readouterr().out)["error"]
     assert (code, said["reference"]) == (121 if task == "wrap" else 2, reference)
+    assert said["code"] == code
     assert reference == "no-current-folder" or variable in said["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(UsageError, 121), (FetchError, 122), (HostError, 123), (LaunchError, 126)]
+)
+def test_the_code_that_wrap_prints_is_the_one_it_ends_with(
+    kind: type[WorkspaceError], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise kind("x", "y")
+
+    monkeypatch.setattr("scripts.app.wrap.wrap", refuse)
+    assert perform(Call(VERBS["wrap"], {"exe": "p"}, as_json=True)) == code
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == code
+    assert read_or_answer(["wrap", "--nope", "--json"]) == 121
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == 121
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"only": "memory-*", "fresh": True}, "; to go on: invoke probe '--only=memory-*'."),
+        ({"quick": True}, "; to go on: invoke probe --quick."),
+        ({"device": "cpu"}, ""),
+    ],
+)
+@pytest.mark.posix_only
+def test_an_interrupted_probe_names_the_line_that_goes_on(
+    options: dict[str, object],
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scripts.app.probe.probe", interrupted)
+    monkeypatch.setattr("scripts.cli.present.discard_stdout", lambda: None)
+    assert perform(Call(VERBS["probe"], options)) == 130
+    noted = capsys.readouterr().err
+    assert line in noted
+    assert ("to go on" in noted) is bool(line)
 
 
 def test_what_may_be_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

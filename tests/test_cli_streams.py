@@ -47,6 +47,18 @@ def test_what_a_log_or_a_name_holds_is_shown_and_commands_no_terminal(stream: ty
     assert _written_by(lambda out: out.line("a\r\nb"), stream) == "a\\r\\nb\n"
 
 
+def test_no_color_leaves_every_style_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def say(out: Out) -> None:
+        out.now("next")
+        out.mark("ok", "good")
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1m" in _written_by(say, Terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in _written_by(say, Terminal)
+
+
 def _written_by(say: Callable[[Out], None], stream: type[io.StringIO]) -> str:
     written = stream()
     say(Out(written, stream(), environ={}))

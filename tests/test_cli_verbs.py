@@ -133,6 +133,11 @@ def test_the_help_says_all(task: str) -> None:
     assert all(f"default: {option.default}" in folded for option in verb.options if option.default)
 
 
+def test_the_help_names_both_forms_of_a_program_and_quotes_patterns() -> None:
+    assert "(required, also as PROGRAM alone)" in " ".join(help_text("wrap").split())
+    assert "invoke probe --only='memory-*'" in help_text("probe")
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_the_example_can_be_read(task: str) -> None:
     call = read_line([task, *VERBS[task].example.split()])

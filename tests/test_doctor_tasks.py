@@ -437,6 +437,16 @@ def test_every_status_and_a_guess_are_shown_in_any_encoding(tmp_path: Path) -> N
     assert "What would tell:" in text
 
 
+def test_an_empty_log_is_called_empty(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    for text, empty in (("", True), (" \n", True), ("all went well\n", False)):
+        log.write_text(text, encoding="utf-8")
+        stdout = io.StringIO()
+        show(doctor(workspace(tmp_path), log=str(log)), Out(stdout, io.StringIO()))
+        assert ("the log is empty" in stdout.getvalue()) is empty
+        assert ("no cause is known here" in stdout.getvalue()) is not empty
+
+
 def test_an_unreadable_log_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         doctor(workspace(tmp_path), log=str(tmp_path))

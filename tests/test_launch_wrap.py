@@ -166,6 +166,7 @@ Options = dict[str, object]
 POSIX = pytest.mark.posix_only
 REFUSED: dict[str, tuple[Callable[[Path], Options], int, str]] = {
     "no such program": (lambda tmp: {"exe": str(tmp / "no")}, 126, "program-not-found"),
+    "a blank before a name": (lambda _: {"exe": " no such"}, 126, "program-not-found"),
     "a folder": (lambda tmp: {"exe": str(tmp)}, 126, "not-a-file"),
     "no program": (lambda _: {"exe": ""}, 121, "no-program"),
     "a bad timeout": (lambda _: {"timeout": "soon"}, 121, "bad-timeout"),
@@ -235,6 +236,17 @@ def test_what_cannot_start_says_why_and_has_its_own_code(
     assert error.hint
     body = json.loads(report.read_text(encoding="utf-8"))
     assert (body["error"]["reference"], body["exit_code"]) == (reference, code)
+    assert body["error"]["code"] == code
+
+
+@POSIX
+def test_arguments_inside_the_programs_value_are_put_behind_the_dashes(
+    wrapped: Wrapped, tmp_path: Path
+) -> None:
+    program = plain(tmp_path, b"#!/bin/sh")
+    with pytest.raises(WorkspaceError) as caught:
+        wrapped(exe=f"{program} --flag a")
+    assert caught.value.hint == (f'put its arguments behind `--`: invoke wrap --exe="{program}" -- --flag a')
 
 
 @pytest.mark.parametrize(

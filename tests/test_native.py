@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app.scan import native
 from scripts.cli.views.status import show_native
@@ -55,6 +56,14 @@ def test_an_unknown_gpu_is_promised_nothing() -> None:
     assert "torch-rocm" not in {way.id for way in native_ways(gfx="", os="linux", programs=("pytorch",))}
     assert no_stack_possible("") == ""
     assert no_stack_possible("gfx942") == "", "AMD's accelerators are not in the list, and not refused"
+
+
+def test_that_there_is_no_gpu_is_said() -> None:
+    result = native(workspace(ROOT), gpu="gfx1100")
+    assert "no GPU" not in shown(show_native, result)
+    unknown = replace(result, gfx="")
+    assert "a GPU whose architecture is not known" in shown(show_native, unknown)
+    assert "no GPU was found" in shown(show_native, replace(unknown, found=False))
 
 
 def test_a_program_is_recognised_and_its_own_ways_come_first(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.app import probe as task
 from scripts.app.context import Workspace, workspace_from_environ
 from scripts.bench.workload_record import MARK
+from scripts.cli.console import Out, TerminalProgress
 from scripts.errors import UsageError
 from scripts.evidence.evidence_io import read_document
 from scripts.model import Outcome
@@ -101,6 +104,18 @@ def test_what_was_interrupted_goes_on_where_it_stopped(place: Workspace, answers
     answers.asked = []
     assert task.probe(place, only=NAMES).kept == 0  # a finished one is not taken up
     assert len(answers.asked) == 4
+
+
+def test_off_a_terminal_lines_say_how_far_it_is(
+    place: Workspace, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del answers
+    monkeypatch.setattr(task, "EVERY", 2)
+    stderr = io.StringIO()
+    noted = replace(place, progress=TerminalProgress(Out(io.StringIO(), stderr)))
+    task.probe(noted, only=NAMES, fresh=True)
+    lines = stderr.getvalue().splitlines()
+    assert lines == ["4 probes with cpu-reference; this can take minutes", "2 of 4 probes done"]
 
 
 def test_fresh_begins_anew(place: Workspace, answers: Answers) -> None:

@@ -92,6 +92,7 @@ def test_every_probe_says_what_it_asks_and_why() -> None:
 def test_probes_are_chosen_by_name_by_pattern_and_by_leaving_out() -> None:
     names = [probe.name for probe in choose("cufft-*,!cufft-many, memory-copy")]
     assert names == ["memory-copy", "cufft-1d", "cufft-2d", "cufft-3d", "cufft-refusals"]
+    assert choose("'cufft-*,!cufft-many'") == choose("cufft-*,!cufft-many"), "cmd hands the quotes on"
     assert len(choose("")) == len(probes())
     assert 0 < len(choose("", quick=True)) < 10
     assert "endurance-soak" not in {probe.name for probe in choose("!endurance-soak")}

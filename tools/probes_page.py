@@ -30,7 +30,7 @@ may compile for minutes. What ended how is said in the words of [evidence.md](ev
 The score is the share of passes among all that was exercised. A refusal is no pass, and no
 failure either: it is counted apart. What the stack or machine does not have is left out.
 
-`invoke probe --only=cufft-*,!cufft-many` asks some of them, `--exe=PYTHON` by another Python (the
+`invoke probe --only='cufft-*,!cufft-many'` asks some of them, `--exe=PYTHON` by another Python (the
 `torch-` probes need PyTorch in it), `--compare A B` holds two documents side by side. An
 interrupted matrix goes on where it stopped; `--fresh` starts again. `--device=cpu` asks PyTorch's
 CPU device instead, which shows whether the probes themselves are right."""

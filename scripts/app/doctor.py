@@ -113,6 +113,7 @@ class DoctorResult(JsonRecord, frozen=True, kw_only=True):
         event: what the text tells, whether or not a cause is known; ``None`` where no text was given.
         codes: what the status code that was asked about means; several where a number means several things.
         program: the program that was asked about.
+        is_empty: whether the log held nothing but blanks.
     """
 
     lines: tuple[Line, ...] = ()
@@ -120,6 +121,7 @@ class DoctorResult(JsonRecord, frozen=True, kw_only=True):
     event: Event | None = None
     codes: tuple[CodeMeaning, ...] = ()
     program: Path | None = None
+    is_empty: bool = False
 
     JSON = "program lines findings event codes"
 
@@ -167,7 +169,9 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "", code: str = "") -> Do
         return DoctorResult(lines=lines, program=program)
     found = examine_log(text, facts)
     lines = (*lines, *library_lines(ws, [thing.name for thing in _not_found(found.event)], host))
-    return DoctorResult(lines=lines, findings=found.findings, event=found.event, program=program)
+    return DoctorResult(
+        lines=lines, findings=found.findings, event=found.event, program=program, is_empty=not text.strip()
+    )
 
 
 def _codes(word: str, *, beside: str) -> tuple[CodeMeaning, ...]:

@@ -63,6 +63,8 @@ TWO: Final = 2
 MOST_AT_ONCE: Final = 4
 #: How many seconds a probe lasts that shows that something lasts.
 LASTING: Final = 600.0
+#: After so many probes a line tells how many are done.
+EVERY: Final = 10
 #: How long one attempt of the quick subset may take, in seconds.
 QUICK: Final = 60.0
 
@@ -167,6 +169,7 @@ class ProbeRun:
     ) -> None:
         """Keep what every attempt needs; the program is looked into once."""
         self._waiting = ws.stage / waiting
+        self._tells = waiting == UNFINISHED  # the quick subset is one step of a task that tells its steps
         self.ws, self.staged, self.program, self.limit = ws, staged, program, limit
         self.logs: dict[str, bytes] = {}
         self._seen: Inspected | None = None
@@ -220,6 +223,8 @@ class ProbeRun:
         together = [p for p in todo if not p.alone] if threads > 1 else []
         apart = [p for p in todo if p not in together]
         box = [matrix]
+        if self._tells:
+            self.ws.progress.note(f"{len(todo)} probes with {self.key.stack}; this can take minutes")
         whole = [probe for probe in probes().values() if probe in todo or probe.name in matrix.finals]
         with self.ws.progress.table(f"probe {self.key.stack}", matrices.COLUMNS) as show:
             show(matrices.rows_of(whole, matrix.results))
@@ -230,6 +235,9 @@ class ProbeRun:
                     box[0] = box[0].with_attempts(made)
                     self._save(box[0])
                     self._tell(made[-1])
+                    done = len(box[0].finals) - len(matrix.finals)
+                    if self._tells and done % EVERY == 0 and done < len(todo):
+                        self.ws.progress.note(f"{done} of {len(todo)} probes done")
                     show(matrices.rows_of(whole, box[0].results))
 
             # No probe of another thread outlives a signal.

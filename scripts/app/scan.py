@@ -125,6 +125,7 @@ class NativeResult(JsonRecord, frozen=True, kw_only=True):
         programs: what it was recognised as: ids of ``apps.toml``; without a program the usual ones.
         ways: the ways, the program's own first.
         refusal: why no stack can ever serve this GPU, empty where one can.
+        found: whether a GPU was named or found.
     """
 
     gfx: str
@@ -133,6 +134,7 @@ class NativeResult(JsonRecord, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()
     ways: tuple[NativeWay, ...] = ()
     refusal: str = ""
+    found: bool = True
     exit_code: int = ExitCode.OK
 
     JSON = "gfx os program programs ways refusal better"
@@ -174,6 +176,7 @@ def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:
         programs=programs,
         ways=native_ways(gfx=gfx, os=host.os, programs=programs),
         refusal=no_stack_possible(gfx),
+        found=bool(gfx) or host.selected_gpu is not None,
     )
 
 

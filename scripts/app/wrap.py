@@ -120,7 +120,7 @@ def wrap(
         result = _explained(plan, explain_placement) if explain else _run(ws, plan, hashes=target is not None)
         body = result.to_json()
     except WorkspaceError as error:
-        body = {**error.to_json(), "exit_code": not_started_code(error)}
+        body = {**error.to_json(not_started_code(error)), "exit_code": not_started_code(error)}
         raise
     finally:
         if target is not None and body:

@@ -191,15 +191,15 @@ class Out:
 def show_refused_line(error: WorkspaceError, *, code: int, as_json: bool) -> int:
     """Show why a line cannot be read, as an object too where ``--json`` was asked for; return its code."""
     ready_streams()
-    show_error(error, Out(), as_json=as_json)
+    show_error(error, Out(), as_json=as_json, code=code)
     return code
 
 
-def show_error(error: WorkspaceError, out: Out, *, as_json: bool) -> None:
-    """Show a failure in the form that was asked for."""
+def show_error(error: WorkspaceError, out: Out, *, as_json: bool, code: int | None = None) -> None:
+    """Show a failure in the form that was asked for; ``code`` is the exit code if not the error's."""
     if as_json:
         with patient():
-            sys.stdout.write(json.dumps(error.to_json(), indent=2, ensure_ascii=True) + "\n")
+            sys.stdout.write(json.dumps(error.to_json(code), indent=2, ensure_ascii=True) + "\n")
             sys.stdout.flush()
     out.error(error.reference, error.message, error.context, error.hint)
 

@@ -17,6 +17,11 @@ EXE: Final = "--exe"
 _PROGRAM: Final = frozenset(
     {"app", "application", "binary", "exec", "executable", "prog", "program", "programm", "programme"}
 )
+#: What other programs take a program by.
+_SHORT: Final = "-e"
+#: What takes a folder, and what takes a file; the first that the task has.
+_OF_FOLDERS: Final = ("--target", "--import", EXE)
+_OF_FILES: Final = ("--log", "--import", EXE)
 #: Letters of an option that may be a long one with a dash missing.
 _LONG: Final = 2
 
@@ -36,6 +41,8 @@ def option_meant(word: str, known: Sequence[str]) -> str:
     """
     name = word.partition(EQUALS)[0]
     bare = name.lstrip("-").casefold()
+    if name == _SHORT and EXE in known:
+        return EXE
     if len(bare) < _LONG:
         return ""
     if bare in _PROGRAM and EXE in known:
@@ -59,6 +66,14 @@ def with_path(words: Sequence[str], at: int, value: str) -> Iterator[list[str]]:
     if count:
         first = at - (2 if words[at - 2 : at - 1] == [EXE] else 1)
         yield from _with_dashes([*words[:first], f"{EXE}={joined}"], words[at + count :])
+
+
+def option_of_path(word: str, known: Sequence[str]) -> str:
+    """Return the option that an existing file or folder belongs to; an empty string where there is none."""
+    if "\0" in word or not os.path.lexists(_home(word)):
+        return ""
+    names = _OF_FOLDERS if os.path.isdir(_home(word)) else _OF_FILES  # noqa: PTH112 - takes any text
+    return next((name for name in names if name in known), "")
 
 
 def without_slip(words: Sequence[str], at: int, known: Sequence[str]) -> Iterator[list[str]]:

@@ -57,7 +57,7 @@ def help_text(topic: str) -> str:
     lines = [*_usage(verb), "", *textwrap.wrap(as_typed(verb.summary), _width()), "", "Options:"]
     column = min(max(len(option.form) for option in verb.options) + 4, 28)
     for option in verb.options:
-        lines += _hanging(f"  {option.form}", _meaning(option), column)
+        lines += _hanging(f"  {option.form}", _meaning(option, is_bare=option.name == verb.bare), column)
     lines += ["", "Example:", f"  {form()} {f'{verb.name} {verb.example}'.strip()}"]
     return "\n".join(lines) + "\n"
 
@@ -76,10 +76,14 @@ def _usage(verb: Verb) -> Iterator[str]:
         yield f"{'       ' if number else 'Usage: '}{form()} {' '.join(filter(None, (verb.name, *words)))}"
 
 
-def _meaning(option: Option) -> str:
+def _meaning(option: Option, *, is_bare: bool) -> str:
     """Return an option's help with its marks."""
     marks = [
-        "required" if option.required else "",
+        f"required, also as {option.value.partition('|')[0]} alone"
+        if option.required and is_bare
+        else "required"
+        if option.required
+        else "",
         f"default: {option.default}" if option.default else "",
         "can be given several times" if option.many else "",
     ]

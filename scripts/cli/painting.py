@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
 from rich import box
@@ -48,8 +49,13 @@ def escape(text: str) -> str:
 
 
 def open_console(stream: TextIO) -> Console:
-    """Make a console that writes what it is given, without guessing colours for it."""
-    return _Patient(file=stream, highlight=False, legacy_windows=False, emoji=False)
+    """Make a console that writes what it is given, without guessing colours for it.
+
+    ``NO_COLOR`` leaves every style out: Rich itself would keep what is bold.
+    """
+    make = partial(_Patient, file=stream, highlight=False, legacy_windows=False, emoji=False)
+    made = make()
+    return make(color_system=None) if made.no_color else made
 
 
 def warning(text: str, *, unicode: bool) -> Panel:

@@ -132,6 +132,8 @@ def _refuse_before(words: Sequence[str]) -> LineError:
     if _is_invokes(option):
         msg = f"{option} is an option of Invoke itself, and this workspace obeys none of them"
         return _unreadable(words, msg, f"leave it out: invoke {task or '--list'}")
+    if option == "-s" and task:
+        return _unreadable(words, "-s is an option of Nox", f"run it with Nox: nox -s {task}")
     hint = f"name the task first: invoke {task} {words[0]}" if task else "name a task: invoke --list"
     return _unreadable(words, f"unexpected option {option} before a task", hint)
 
@@ -231,6 +233,12 @@ class _Reader:
             msg = f"{self.verb.name} starts no program, so nothing can follow `--`"
             raise self._refused(msg, f"see the options: invoke --help {self.verb.name}")
         if self.verb.bare not in self.found and rest:
+            if rest[0].startswith("--exe=") and not os.path.lexists(rest[0]):
+                msg = f"{rest[0]!r} stands behind `--`, where the program's own words stand"
+                line = typed(
+                    self.verb.name, *self.words[:at], rest[0], *([DASHES, *rest[1:]] if rest[1:] else [])
+                )
+                raise self._refused(msg, f"name the program before it: {line}")
             self.found[self.verb.bare] = rest.pop(0)
         return rest
 
@@ -257,12 +265,24 @@ class _Reader:
             return self._refused(msg, f"quote the path: {whole}", stray=True)
         if self.verb.name == WRAP:
             return self._refused(msg, self._ask_for_dashes(at), stray=True)
-        other = self._name_option(at) or (
-            f"run it by itself: invoke {word}"
-            if word in VERBS
-            else f"see the options: invoke --help {self.verb.name}"
+        if word in VERBS:
+            hint = self._name_option(at) or f"run it by itself: invoke {word}"
+            return self._refused(f"{msg}: one task at a time", hint, stray=True)
+        hint = (
+            self._name_option(at) or self._name_path(at) or f"see the options: invoke --help {self.verb.name}"
         )
-        return self._refused(f"{msg}: one task at a time", other, stray=True)
+        what = "no further word" if self.verb.bare else "options only"
+        return self._refused(f"{msg}: {self.verb.name} takes {what}", hint, stray=True)
+
+    def _name_path(self, at: int) -> str:
+        """Give a file or folder that exists to the option that takes one; empty where there is none."""
+        from scripts.cli.corrections import option_of_path  # noqa: PLC0415 - only for a refusal
+
+        free = [name for name, option in self.known.items() if option.parameter not in self.found]
+        name = option_of_path(self.words[at], free)
+        meant = f"{name}={self.words[at]}"
+        line = [*self.words[:at], meant, *self.words[at + 1 :]]
+        return f"did you mean {name}? {typed(self.verb.name, *line)}" if name else ""
 
     def _undivided(self, at: int, value: str) -> str:
         """Return the line with the path that its blanks divided before ``at``; empty where there is none."""

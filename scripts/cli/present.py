@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scripts.app.context import Workspace, own_environ, workspace_from_environ
 from scripts.cli.console import Out, TerminalProgress, discard_stdout, patient, ready_streams, show_error
 from scripts.cli.options import Verb
-from scripts.cli.parse import Call
+from scripts.cli.parse import Call, typed
 from scripts.cli.verbs import WRAP
 from scripts.errors import ExitCode, HostError, WorkspaceError
 from scripts.model import NoProgress, Result
@@ -57,12 +57,13 @@ def perform(call: Call) -> int:
 
 def _refused_place(call: Call, error: WorkspaceError, out: Out) -> int:
     """Show why there is no workspace, and return the exit code of the task."""
-    show_error(error, out, as_json=call.as_json)
-    if call.verb.name != WRAP:
-        return int(error.code)
-    from scripts.app.wrap import not_started_code  # noqa: PLC0415 - `invoke --list` stays quick
+    code = int(error.code)
+    if call.verb.name == WRAP:
+        from scripts.app.wrap import not_started_code  # noqa: PLC0415 - `invoke --list` stays quick
 
-    return not_started_code(error)
+        code = not_started_code(error)
+    show_error(error, out, as_json=call.as_json, code=code)
+    return code
 
 
 def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
@@ -85,7 +86,7 @@ def _perform_wrap(call: Call, ws: Workspace, out: Out) -> int:
                 redact=partial(_redacted, ws),
             )
     except WorkspaceError as error:
-        show_error(error, out, as_json=call.as_json)
+        show_error(error, out, as_json=call.as_json, code=not_started_code(error))
         _advise(ws, WRAP, error, out)
         return not_started_code(error)
     except (KeyboardInterrupt, EndedBySignal) as stopped:
@@ -145,7 +146,7 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 def _perform(call: Call, ws: Workspace, out: Out) -> int:
     """Run a use case and show its result."""
-    what = _KEPT
+    what = f"{_KEPT}{_going_on(call)}"
     try:
         with DeferredSignals() as shield:
             shield.lower()  # from here on a signal stops the work; what tidies up is not interrupted
@@ -159,6 +160,17 @@ def _perform(call: Call, ws: Workspace, out: Out) -> int:
     except (KeyboardInterrupt, EndedBySignal) as stopped:
         return _stopped(stopped, out, what)
     return int(result.exit_code) or int(ExitCode.OK if written else ExitCode.HOST)
+
+
+def _going_on(call: Call) -> str:
+    """Name the line that goes on with interrupted probes; empty for what keeps none."""
+    options = {name: value for name, value in call.options.items() if name != "fresh"}
+    if call.verb.name != "probe" or "compare" in options or options.get("device") == "cpu":
+        return ""
+    words = (
+        f"--{name}" if value is True else f"--{name}={value}" for name, value in options.items() if value
+    )
+    return f"; to go on: {typed(call.verb.name, *words)}"
 
 
 def _result(call: Call, ws: Workspace, out: Out) -> Result | int:

@@ -22,7 +22,8 @@ MEASURING: Final = "measuring"
 UPKEEP: Final = "upkeep"
 
 _ONLY_PROBES: Final = SHARED["only"]._replace(
-    help="these probes, by name or pattern (cufft-*), comma separated; !NAME leaves one out", value="NAMES"
+    help="these probes, by name or pattern ('cufft-*'), comma separated; '!NAME' leaves one out",
+    value="NAMES",
 )
 _PYTHON: Final = SHARED["exe"]._replace(
     help="the Python that runs them, with NumPy, and PyTorch for its probes", value="PYTHON"
@@ -208,7 +209,7 @@ _ALL: Final = (
             JSON,
         ),
         view="measuring",
-        example="--only=memory-*",
+        example="--only='memory-*'",
     ),
     Verb(
         "run",

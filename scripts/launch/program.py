@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import Final
@@ -17,6 +18,7 @@ from scripts.errors import LaunchError, UsageError
 from scripts.launch.argv import PATH_LIMIT, utf16_units
 from scripts.osal.fs import long_path
 from scripts.osal.paths import device_of, plain_spelling, unquoted, user_path
+from scripts.osal.text import option
 
 UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
@@ -66,8 +68,18 @@ def find_program(
         where = "" if path.name != text else ", nor is a program of that name in PATH"
         msg = f"{path} does not exist{where}"
         hint = "check the path" if Path(text).is_absolute() else "give the program's full path"
-        raise LaunchError("program-not-found", msg, hint=hint)
+        raise LaunchError("program-not-found", msg, hint=_with_dashes(text, cwd) or hint)
     return (cwd / found).absolute()
+
+
+def _with_dashes(text: str, cwd: Path) -> str:
+    """Say where the arguments in a value belong; empty where no program that exists stands before them."""
+    for at in (at for at, sign in enumerate(text) if sign == " "):
+        program, arguments = text[:at], text[at:].split()
+        if program.strip() and arguments and long_path(user_path(program, "--exe", cwd=cwd)).is_file():
+            join = subprocess.list2cmdline if sys.platform == "win32" else shlex.join
+            return f"put its arguments behind `--`: invoke wrap {option('exe', program)} -- {join(arguments)}"
+    return ""
 
 
 def _startable(path: Path, short_name: Callable[[Path], str | None]) -> Path:

@@ -90,7 +90,8 @@ def choose(only: str, *, quick: bool = False) -> tuple[Probe, ...]:
     Raises:
         UsageError: ``no-such-probe``: a name or pattern fits none.
     """
-    words = [word.strip() for word in only.split(",") if word.strip()]
+    plain = only.strip().strip("'\"")  # cmd hands quotes on
+    words = [word.strip() for word in plain.split(",") if word.strip()]
     for word in words:
         if not any(fnmatchcase(name, word.removeprefix("!")) for name in probes()):
             msg = f"no probe is called {word.removeprefix('!')!r}"

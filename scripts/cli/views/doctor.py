@@ -19,7 +19,10 @@ def show_doctor(result: DoctorResult, out: Out) -> None:
     for finding in result.findings:
         show_finding(finding, out)
     if result.event is not None:
-        show_event(result.event, out, explained=bool(result.findings))
+        if result.is_empty:
+            out.mark("warn", "the log is empty: the program wrote nothing to it, so nothing can be explained")
+        else:
+            show_event(result.event, out, explained=bool(result.findings))
     out.now(_now(result))
 
 

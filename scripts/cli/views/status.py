@@ -59,7 +59,12 @@ def show_status(result: StatusResult, out: Out) -> None:
 
 def _placed(placed: PlacementStatus, *, advise: bool) -> str:
     """Say in one sentence what lies beside a program, for whom, and what can be done."""
-    files = f"{len(placed.files)} files of {placed.stack} beside the program in " if placed.stack else ""
+    count = len(placed.files)
+    files = (
+        f"{count} {'file' if count == 1 else 'files'} of {placed.stack} beside the program in "
+        if placed.stack
+        else ""
+    )
     users = f" (process {', '.join(map(str, placed.users))})" if placed.users else ""
     advice = f"; {placed.advice}" if placed.advice and advise else ""
     return f"{placed.standing.value}{users}: {files}{visible(str(placed.target))}{advice}"
@@ -212,7 +217,8 @@ def _now(result: ScanResult) -> str:
 
 def show_native(result: NativeResult, out: Out) -> None:
     """Show each way with its commands, as they are typed."""
-    gpu = result.gfx or "a GPU whose architecture is not known"
+    unknown = "a GPU whose architecture is not known" if result.found else "no GPU was found"
+    gpu = result.gfx or unknown
     known = ", ".join(result.programs) or "a program that is not known here"
     what = f"{result.program.name} ({known})" if result.program is not None else "the usual programs"
     out.line(f"Without translation: {what}, {gpu}, {result.os}")
