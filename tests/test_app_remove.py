@@ -14,11 +14,13 @@ import pytest
 
 from scripts.app.cleanup import IN_CHECKOUT, IN_STAGE, IN_STATE, remove
 from scripts.app.context import Workspace
+from scripts.app.wrap_placing import registry_of, shims_here
 from scripts.cli.console import Out
 from scripts.cli.views.status import show_remove
 from scripts.errors import ConflictError
 from scripts.evidence.document import Provenance
 from scripts.staging.runtimes import activate, remember_stage
+from scripts.staging.state_folder import SHIMS
 from scripts.store.cache import Cache
 
 
@@ -70,6 +72,26 @@ def test_without_consent_nothing_goes(tmp_path: Path) -> None:
     before = names(tmp_path)
     assert not remove(ws).done
     assert names(tmp_path) == before
+
+
+def test_beside_another_checkout_only_our_own_shims_leave_the_list(tmp_path: Path) -> None:
+    ws, other = workspace(tmp_path), tmp_path / "other" / "stage"
+    fill(ws)
+    activate(other, stack="one", digest="a" * 64, lock="l", reason="setup")
+    remember_stage(ws.state_root, other)
+    shims = [folder / "shims" / "hello-one.sh" for folder in (ws.stage, other)]
+    moved = other / "shims" / "moved-one.sh"
+    for path in (*shims, moved):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("ours", encoding="utf-8")
+        registry_of(ws).add(SHIMS, path, program="hello", stack="one", digest="a" * 64)
+    moved.unlink()
+    remove(ws)
+    assert len(shims_here(ws)) == 3, "without consent the list stays"
+    remove(ws, yes=True)
+    assert not shims[0].exists()
+    assert [shim.path for shim in shims_here(ws)] == [shims[1], moved]
+    assert shims[1].exists()
 
 
 @pytest.mark.parametrize("which", ["stage", "state", "store"])

@@ -139,10 +139,19 @@ def test_the_report_says_everything_and_is_redacted_by_what_is_given(
 
 def test_a_report_that_cannot_be_written_stops_before_the_program(wrapped: Wrapped, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
-    with pytest.raises(LaunchError) as caught:
+    with pytest.raises(UsageError) as caught:
         wrapped(program_args=script(f"open({str(mark)!r}, 'w')"), report=str(tmp_path / "no" / "report.json"))
-    assert (caught.value.reference, not_started_code(caught.value)) == ("report-not-writable", 126)
+    assert (caught.value.reference, not_started_code(caught.value)) == ("bad-output", 121)
+    assert caught.value.context == (str(tmp_path / "no" / "report.json"),)
     assert not mark.exists()
+
+
+@pytest.mark.posix_only
+def test_a_report_that_the_system_refuses_is_named_without_the_temporary_file(wrapped: Wrapped) -> None:
+    with pytest.raises(LaunchError) as caught:
+        wrapped(report="/proc/report.json")
+    assert (caught.value.reference, not_started_code(caught.value)) == ("report-not-writable", 126)
+    assert ".tmp" not in " ".join((caught.value.message, *caught.value.context))
 
 
 def test_a_report_that_becomes_impossible_meanwhile_keeps_the_program_s_own_end(
@@ -178,8 +187,8 @@ REFUSED: dict[str, tuple[Callable[[Path], Options], int, str]] = {
     "a setting without value": (lambda _: {"set_": ["NAME"]}, 121, "bad-setting"),
     "a setting without name": (lambda _: {"set_": ["=x"]}, 121, "bad-setting"),
     "strict, not offered": (lambda _: {"strict": True}, 121, "strict-unavailable"),
-    "no folder to start in": (lambda tmp: {"cwd": str(tmp / "no")}, 126, "folder-not-found"),
-    "a log nowhere": (lambda tmp: {"log": str(tmp / "no" / "log")}, 126, "log-not-writable"),
+    "no folder to start in": (lambda tmp: {"cwd": str(tmp / "no")}, 121, "folder-not-found"),
+    "a log nowhere": (lambda tmp: {"log": str(tmp / "no" / "log")}, 121, "bad-output"),
     "no arguments file": (lambda tmp: {"args_file": str(tmp / "no")}, 121, "args-file-unreadable"),
     "an arguments file that is none": (
         lambda tmp: {"args_file": plain(tmp, b'["a", 1]')},
@@ -332,9 +341,10 @@ def test_an_incomplete_undo_turns_success_into_41_and_keeps_other_codes(
 
 
 def test_what_was_placed_is_undone_when_the_program_does_not_start(wrapped: Wrapped, tmp_path: Path) -> None:
-    placer = Beside()
+    folder = made(tmp_path / "vanishes")
+    placer = Beside(during=folder.rmdir)
     with pytest.raises(LaunchError):
-        wrapped(via="beside", placer=placer, cwd=str(tmp_path / "no"))
+        wrapped(via="beside", placer=placer, cwd=str(folder))
     assert placer.events[-1] == "undone"
 
 
@@ -411,7 +421,9 @@ def test_strict_stops_what_will_be_refused(strict: bool, wrapped: Wrapped) -> No
         assert "cufftExecC2C is not there" in wrapped(inspect=inspect, explain=True).notes
 
 
-def result_with(ended: ProcessResult | None, platform: str, left: tuple[str, ...] = ()) -> WrapResult:
+def result_with(
+    ended: ProcessResult | None, platform: str, left: tuple[str, ...] = (), *, kept: bool = False
+) -> WrapResult:
     return WrapResult(
         platform=platform,
         program=Path("app"),
@@ -424,8 +436,17 @@ def result_with(ended: ProcessResult | None, platform: str, left: tuple[str, ...
         environ=EnvPlan(changes=(), environ={}),
         cwd=Path("here"),
         exit=ended,
-        placement=WrapPlacement(left=left),
+        placement=WrapPlacement(left=left, kept=kept),
     )
+
+
+@pytest.mark.parametrize(("platform", "said"), [("linux", True), ("win32", False)])
+def test_what_is_kept_on_linux_is_not_promised_to_a_direct_start(platform: str, *, said: bool) -> None:
+    (line,) = result_with(ProcessResult(code=0), platform, kept=True).ending
+    assert line.startswith("kept beside it")
+    assert "; to take it back: invoke unwrap --target=" in line
+    assert ("LD_LIBRARY_PATH" in line) is said
+    assert ("`invoke wrap`" in line) is said
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from msgspec import Struct
 from scripts.app.compile_cache import CompileCache, clear, compile_cache
 from scripts.app.context import Workspace, cache_of, lock_of
 from scripts.app.stack_process import running_here
-from scripts.app.wrap_placing import placed_here, shims_here, still_placed
+from scripts.app.wrap_placing import placed_here, registry_of, shims_here, still_placed
 from scripts.errors import ConflictError, ExitCode, HistoryError, HostError, WorkspaceError
 from scripts.evidence.document import Provenance
 from scripts.evidence.evidence_io import FILE_NAME, read_document
@@ -27,6 +27,7 @@ from scripts.osal.fs import is_link, remove_tree
 from scripts.serialize import JsonRecord, pick
 from scripts.staging.build import build_key_of
 from scripts.staging.runtimes import forget_stage, known_stages, load_runtime, read_history
+from scripts.staging.state_folder import SHIMS
 from scripts.store.cache import CacheEntry, disk_of
 
 
@@ -215,9 +216,18 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
             _remove(ws, path, measured)
         if others:
             forget_stage(ws.state_root, ws.stage)
+            _forget_shims(ws)
         elif ws.state_root.is_dir() and not is_link(ws.state_root) and not any(ws.state_root.iterdir()):
             ws.state_root.rmdir()
     return RemoveResult(paths=tuple(map(str, paths)), kept=(*kept, *_strangers(ws)), done=yes)
+
+
+def _forget_shims(ws: Workspace) -> None:
+    """Take this checkout's scripts, which went with its stage, off the list that other checkouts read too."""
+    registry = registry_of(ws)
+    for entry in registry.entries(SHIMS):
+        if entry.path.is_relative_to(ws.stage) and not os.path.lexists(entry.path):
+            registry.remove(SHIMS, entry.path)
 
 
 def _refuse_linked_stage(ws: Workspace) -> None:

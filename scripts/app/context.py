@@ -76,10 +76,10 @@ def workspace_from_environ(
     """Resolve every place from the environment.
 
     ``CUDA_AMD_LOCK``, ``CUDA_AMD_CACHE`` and ``CUDA_AMD_STATE`` move the lock, the store and the
-    registry. Paths are made absolute here, once.
+    registry. Each is absolute, so that every folder and every process means the same place by it.
 
     Raises:
-        UsageError: one of them is no path that this system has, or is relative to a folder that is gone.
+        UsageError: ``bad-path``: one of them is no path that this system has, or not absolute.
     """
     env = own_environ() if environ is None else dict(environ)
     own_lock = root / "pins.lock"
@@ -118,7 +118,14 @@ def user_caches(environ: Mapping[str, str]) -> Path | None:
 def _named(environ: Mapping[str, str], variable: str) -> Path | None:
     """Return the absolute path that a variable names; ``None`` where it is unset or empty."""
     text = environ.get(variable, "")
-    return user_path(text, variable) if unquoted(text) else None
+    if not unquoted(text):
+        return None
+    path = user_path(text, variable, cwd=Path())
+    if not path.is_absolute():
+        msg = f"{variable} is not an absolute path"
+        hint = "write it in full, or unset it"
+        raise UsageError("bad-path", msg, context=(str(path),), hint=hint)
+    return path
 
 
 def _users(kind: str) -> Path:

@@ -34,6 +34,7 @@ from scripts.model import Artifact, ArtifactFormat, HipSource, Host, Lock, Runti
 from scripts.osal.fs import long_path
 from scripts.osal.paths import user_path
 from scripts.osal.process import run_captured
+from scripts.osal.signals import EndedBySignal
 from scripts.osal.text import size_text
 from scripts.serialize import JsonRecord
 from scripts.staging.assemble import (
@@ -80,6 +81,16 @@ class SetupRequest(Struct, frozen=True, kw_only=True):
     force: bool = False
     system: str = ""
     fetching: FetchOptions = field(default_factory=FetchOptions)
+
+
+@contextmanager
+def _nothing_half_kept() -> Iterator[None]:
+    """Note on what stops a compilation that its finished files are not kept, unlike those of other steps."""
+    try:
+        yield
+    except (KeyboardInterrupt, EndedBySignal) as stopped:
+        stopped.add_note("nothing of an unfinished compilation is kept: it begins again")
+        raise
 
 
 class Flow(Struct):
@@ -252,12 +263,14 @@ class Flow(Struct):
             native_files, ws.root, stack, cache_of(ws), ws.environ, ws.platform, progress=ws.progress
         )
         try:
-            return build()
+            with _nothing_half_kept():
+                return build()
         except HostError as error:
             if error.reference != "no-compiler" or self.request.fetching.offline:
                 raise
         provide_compiler(ws, yes=self.request.yes)
-        return build()
+        with _nothing_half_kept():
+            return build()
 
     def assemble(self, plan: RuntimePlan) -> Runtime:
         """Make the runtime, hashing every byte that is taken over, or verify the one that is there."""

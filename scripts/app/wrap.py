@@ -92,7 +92,7 @@ def wrap(
         WorkspaceError: nothing was started; ``not_started_code`` gives the exit code, and ``--report``
             has been written unless the error is that it cannot be.
     """
-    target = output_paths(ws, exe, program_args, report=report).get("report")
+    target = _with_folders(output_paths(ws, exe, program_args, report=report)).get("report")
     if target is not None:
         _begin_report(target)
     request = WrapRequest(
@@ -115,7 +115,7 @@ def wrap(
     )
     body: dict[str, object] = {}
     try:
-        output_paths(ws, exe, program_args, report=report, log=log)
+        _with_folders(output_paths(ws, exe, program_args, report=report, log=log))
         plan = plan_run(ws, request, staged=staged, placer=placer, inspect=inspect)
         result = _explained(plan, explain_placement) if explain else _run(ws, plan, hashes=target is not None)
         body = result.to_json()
@@ -156,6 +156,19 @@ def output_paths(ws: Workspace, exe: str, args: Sequence[str], **outputs: str) -
             msg = f"--{one} and --{other} name the same file"
             raise UsageError("bad-output", msg, context=(str(path),), hint="name two files")
     return found
+
+
+def _with_folders(outputs: dict[str, Path]) -> dict[str, Path]:
+    """Return the outputs, unless the folder of one does not exist; a device or pipe needs none."""
+    if not outputs:
+        return outputs
+    from scripts.osal.named_output import is_plain  # noqa: PLC0415 - as above
+
+    for name, path in outputs.items():
+        if is_plain(path) and not long_path(Path(os.path.realpath(path)).parent).is_dir():
+            msg = f"--{name} lies in a folder that does not exist"
+            raise UsageError("bad-output", msg, context=(str(path),), hint="make the folder, or name another")
+    return outputs
 
 
 def _taken(ws: Workspace, exe: str, args: Sequence[str]) -> Iterator[tuple[str, Path]]:

@@ -56,7 +56,7 @@ from scripts.launch.program import (
     unstartable_script,
 )
 from scripts.model import StackKind
-from scripts.osal.fs import read_bounded
+from scripts.osal.fs import long_path, read_bounded
 from scripts.osal.paths import current_folder, user_path
 from scripts.osal.processes import Command
 
@@ -258,9 +258,18 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
         timeout=parse_timeout(request.timeout),
         settings=parse_settings(request.settings),
         way=_wanted_way(request),
-        cwd=user_path(request.cwd, "--cwd") if request.cwd else here,
+        cwd=_folder(request.cwd) if request.cwd else here,
         log=_log_to(user_path(request.log, "--log")) if request.log else None,
     )
+
+
+def _folder(text: str) -> Path:
+    """Return the folder to start in."""
+    folder = user_path(text, "--cwd")
+    if not long_path(folder).is_dir():
+        msg = f"the folder to start in does not exist: {folder}"
+        raise UsageError("folder-not-found", msg, hint="check --cwd")
+    return folder
 
 
 def _options_again(request: WrapRequest) -> tuple[str, ...]:

@@ -52,6 +52,12 @@ NOT_STARTED: Final[tuple[tuple[int, tuple[type[WorkspaceError], ...]], ...]] = (
     (126, (LaunchError,)),
 )
 
+#: What a kept placement is worth on Linux, where the loader does not look into a program's own folder.
+ONLY_IF_NAMED: Final = (
+    "where a direct start finds it only if the program itself looks there (by its RPATH) or LD_LIBRARY_PATH"
+    " names the folder (`invoke wrap` needs neither)"
+)
+
 #: STATUS_CONTROL_C_EXIT of Windows' ntstatus.h, and SIGPIPE of signal(7).
 CONTROL_C: Final = -1073741510
 BROKEN_PIPE: Final = 13
@@ -264,7 +270,8 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         ending += [f"closed a message box: {d.title}: {d.text}" for d in ended.dialogs]
         if self.placement.kept:
             folder = self.placement.target or self.program.parent
-            ending.append(f"kept beside it; to take it back: invoke unwrap {option('target', folder)}")
+            found = "" if self.platform == "win32" else f", {ONLY_IF_NAMED}"
+            ending.append(f"kept beside it{found}; to take it back: invoke unwrap {option('target', folder)}")
         if self.loaded is not None:
             ending += self.loaded.sentences(stopped=self.stopped)
         if self.held is not None:
@@ -297,5 +304,8 @@ def write_report(path: Path, body: object) -> None:
     except OSError as error:
         msg = f"the report cannot be written: {path}"
         raise LaunchError(
-            "report-not-writable", msg, context=(str(error),), hint="choose another --report"
+            "report-not-writable",
+            msg,
+            context=(error.strerror or str(error),),
+            hint="choose another --report",
         ) from error

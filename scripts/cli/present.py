@@ -194,6 +194,7 @@ def _result(call: Call, ws: Workspace, out: Out) -> Result | int:
 def _stopped(signal: KeyboardInterrupt | EndedBySignal, out: Out, what: str) -> int:
     """Say that a signal has stopped the work; return the exit code that a shell gives for it."""
     discard_stdout()  # nothing more waits for its reader, who may be the reason
+    what = "; ".join((what, *getattr(signal, "__notes__", ())))  # what the step adds
     if isinstance(signal, EndedBySignal):
         out.note(f"Ended by {signal.name}; {what}.")
         return 128 + signal.number
