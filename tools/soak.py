@@ -254,7 +254,7 @@ def main() -> int:
     """Run rounds until the time is over; return 1 where one found a difference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--work", type=lambda text: Path(text).absolute(), required=True)
     parser.add_argument("--small", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
