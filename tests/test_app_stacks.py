@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -294,6 +295,8 @@ def test_advice_names_what_to_use_how_far_it_is_shown_by_whom_and_what_fails(tmp
     assert [(s.capability, s.outcome) for s in first.failed] == [("sdpa-memory-efficient", Outcome.INCORRECT)]
     assert first.failed[0].document == "evidence/2026-09-15-zluda-v6p69-sdk64-gfx1200-torch.json"
     assert "fails: sdpa-memory-efficient with PyTorch 2.0.1+cu118: incorrect" in text
+    assert "loads: sgemm with PyTorch SGEMM beside rocBLAS: loadable" in text
+    assert not re.search(r"works: [^:]*: (loadable|detected)|loads: [^:]*: (functional|integrated)", text)
     assert all(not each.pinned for each in advice.stacks[1:])
     assert "zluda-v7p10-sdk72" in advice.untried
     assert "torch[device-gfx1200]" in text

@@ -83,6 +83,10 @@ def test_the_tables_hold_what_nvidias_headers_hold(table: str, header: str) -> N
     [
         ("cuModuleLoadDataEx failed with error 218", "CUDA_ERROR_INVALID_PTX"),
         ('"cuInit", 100', "CUDA_ERROR_NO_DEVICE"),
+        ("cuInit: 100", "CUDA_ERROR_NO_DEVICE"),
+        ("cuInit(0) = 999", "CUDA_ERROR_UNKNOWN"),
+        ("CUDA error: cuModuleLoad failed: 201", "CUDA_ERROR_INVALID_CONTEXT"),
+        ("CUDA error: cudaMalloc failed: 2", "cudaErrorMemoryAllocation"),
         ("CUDA failure 35: driver", "cudaErrorInsufficientDriver"),
         ("[ZLUDA] HIP Runtime failed: 2", "hipErrorOutOfMemory"),
         ("[ZLUDA] HIPRTC failed: 11", "HIPRTC_ERROR_INTERNAL_ERROR"),
@@ -122,6 +126,12 @@ def test_spellings(text: str, expected: str) -> None:
     assert any(name.startswith(expected) for name in names(text)), names(text)
 
 
+@pytest.mark.parametrize("text", ["CUDA error: cuModuleLoad failed: 201", "cuModuleLoad returned 201"])
+def test_a_call_keeps_its_capitals_and_chooses_its_own_codes(text: str) -> None:
+    (seen,) = read_statuses(sample_log(text.encode()))
+    assert (seen.call, seen.code.name) == ("cuModuleLoad", "CUDA_ERROR_INVALID_CONTEXT")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -134,6 +144,7 @@ def test_spellings(text: str, expected: str) -> None:
         "hipSuccess, CUDA_SUCCESS, cudaErrorNotReady",
         "0 errors, 0 failed, status: ok",
         "GPU 0 has a capacity of 15.92 GiB",
+        "calls: cuInit: 1, cudaMalloc: 700",
     ],
 )
 def test_a_number_is_only_a_number(text: str) -> None:

@@ -138,6 +138,15 @@ def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("doctor", f"--log={log}")
 
 
+@scenario("unsure-failure")
+def _(checkout: Checkout, folder: Path) -> subprocess.CompletedProcess[str]:
+    log = folder / "program.log"
+    log.write_text("CUDA error: cuModuleLoad failed: 201\n", encoding="utf-8")
+    done = checkout.run("doctor", f"--log={log}")
+    assert "unsupported-call (weak)" in done.stdout
+    return done
+
+
 @scenario("negative-setup")
 def _(checkout: Checkout, _folder: Path) -> subprocess.CompletedProcess[str]:
     return checkout.run("setup", env={"CUDA_AMD_CPU_FAULT": "wrong"})

@@ -57,7 +57,7 @@ def test_an_id_that_is_not_listed_is_unknown_with_the_reason(
 
 
 def test_every_model_has_ids_and_named_sources() -> None:
-    assert len(MODELS["model"]) == 197
+    assert len(MODELS["model"]) == 216
     for model in MODELS["model"]:
         assert re.fullmatch(r"gfx[0-9a-f]{3,4}", model["gfx"])
         assert model["pci"], model["name"]

@@ -39,7 +39,11 @@ BOX = "The code execution cannot proceed because {} was not found. Reinstalling 
         ("libcublas.so.13", "zluda has cuBLAS 11 and cuBLAS 12, not libcublas.so.13", "look for a build"),
         ("libcudart.so.12", "package nvidia-cuda-runtime-cu12 has it", "zluda has no libcudart.so.12"),
         ("cudart64_13.dll", "package nvidia-cuda-runtime has it", "zluda has no cudart64_13.dll"),
-        ("cusolver64_11.dll", "no package of it is known to work here", "zluda has no cusolver64_11.dll"),
+        (
+            "cusolver64_11.dll",
+            "no package that brings it is known to work with this stack",
+            "zluda has no cusolver64_11.dll",
+        ),
     ],
 )
 def test_what_brings_a_library(name: str, outside: str, inside: str) -> None:
@@ -106,6 +110,24 @@ def test_the_doctor_answers_a_missing_library_with_wrap(
     assert result.exit_code == 3
     log.write_text(words.format("libpng16.dll") + "\n", encoding="utf-8")
     assert doctor(ws, log=str(log)).lines == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "advised"),
+    [
+        ("libcusolver.so.11", "", False),
+        ("libcublas.so.12", "", True),
+        ("libcublas.so.12", "command: invoke wrap --stack=cpu-reference\n", False),
+    ],
+)
+def test_wrap_is_no_advice_where_a_stack_was_in_use(
+    ws: Workspace, tmp_path: Path, name: str, before: str, advised: bool
+) -> None:
+    log = tmp_path / "out.log"
+    log.write_text(f"{before}my AMD Radeon RX 6600, {LOADER.format(name)}", encoding="utf-8")
+    (found,) = (one for one in doctor(ws, log=str(log)).findings if one.rule == "absent-nvidia")
+    assert any("invoke wrap" in step for step in found.fix) is advised
+    assert found.fix
 
 
 def test_a_program_for_windows_is_answered_without_a_log(

@@ -70,6 +70,12 @@ class Shown(JsonRecord, frozen=True, kw_only=True):
         """Name what it is about."""
         return " with ".join(part for part in (self.capability, self.application) if part) or "check"
 
+    @property
+    def verb(self) -> str:
+        """Say ``works`` only where results were right: what was merely loaded is not known to work."""
+        only_loads = self.level is not None and self.level.rank <= Level.LOADABLE.rank
+        return "loads" if only_loads else "works"
+
 
 class StackAdvice(JsonRecord, frozen=True, kw_only=True):
     """What documents say of one stack on the GPU.
@@ -92,13 +98,23 @@ class StackAdvice(JsonRecord, frozen=True, kw_only=True):
 
     @property
     def best(self) -> Shown | None:
-        """The most that is shown: as a whole, else in part."""
-        return self.whole or next(iter(self.passed), None)
+        """The most that is shown: as a whole where that works, else in part."""
+        return self.whole if self.proven else next(iter(self.passed), self.whole)
+
+    @property
+    def proven(self) -> bool:
+        """Whether it works as a whole."""
+        return self.whole is not None and self.whole.verb == "works"
+
+    @property
+    def in_part(self) -> str:
+        """Say how much of it is shown where not the whole is."""
+        return "works in part" if self.best is not None and self.best.verb == "works" else "loads"
 
     @property
     def only(self) -> str:
-        """Say that it works on its one system."""
-        how = "proven" if self.whole else "works in part"
+        """Say that it works, or loads, on its one system."""
+        how = "proven" if self.proven else self.in_part
         return f"{how} on {NAME_OF_OS.get(self.os, self.os)} only: {self.stack}"
 
 
@@ -132,7 +148,7 @@ class GpuAdvice(JsonRecord, frozen=True, kw_only=True):
     @property
     def proven(self) -> bool:
         """Whether a pinned stack for the system passed as a whole."""
-        return not self.refusal and any(each.pinned and each.whole for each in self.stacks)
+        return not self.refusal and any(each.pinned and each.proven for each in self.stacks)
 
     @property
     def verdict(self) -> str:
@@ -142,7 +158,9 @@ class GpuAdvice(JsonRecord, frozen=True, kw_only=True):
         first = next((each for each in self.stacks if each.pinned and each.best), None)
         if first is not None and first.best is not None:
             shown = f"{first.best.word} ({first.best.what}), {first.best.who}"
-            return f"use {first.stack}: {shown}" if first.whole else f"{first.stack} works in part: {shown}"
+            return (
+                f"use {first.stack}: {shown}" if first.proven else f"{first.stack} {first.in_part}: {shown}"
+            )
         here = NAME_OF_OS.get(self.os, self.os)
         if self.untried:
             none = f"no pinned stack for {here} has a pass on {self.gfx}; untried: {', '.join(self.untried)}"

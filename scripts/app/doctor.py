@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from scripts.app.context import Workspace, host_of
 from scripts.app.doctor_look import (
     facts_of,
+    is_lacking,
     kernel_lines,
     libraries_of,
     library_lines,
@@ -102,6 +104,9 @@ def _end_of(path: Path) -> bytes:
 #: Of a longer log, so much of its start and of its end is read.
 HALF: Final = 32 * 1024 * 1024
 
+#: Ids of our stacks: a text with one of them shows what ran the program. No lock has to be there for it.
+_OUR_STACK: Final = re.compile(r"\b(?:cpu-reference|overlay-hip\d+|zluda-v\d\w*-\w+)")
+
 
 class DoctorResult(JsonRecord, frozen=True, kw_only=True):
     """What the doctor found.
@@ -168,10 +173,20 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "", code: str = "") -> Do
     if not log:
         return DoctorResult(lines=lines, program=program)
     found = examine_log(text, facts)
-    lines = (*lines, *library_lines(ws, [thing.name for thing in _not_found(found.event)], host))
+    absent = [thing.name for thing in _not_found(found.event)]
+    lines = (*lines, *library_lines(ws, absent, host))
+    in_vain = bool(_OUR_STACK.search(found.event.sample.text)) or is_lacking(ws, absent, host)
+    findings = tuple(map(_without_wrap, found.findings)) if in_vain else found.findings
     return DoctorResult(
-        lines=lines, findings=found.findings, event=found.event, program=program, is_empty=not text.strip()
+        lines=lines, findings=findings, event=found.event, program=program, is_empty=not text.strip()
     )
+
+
+def _without_wrap(finding: Finding) -> Finding:
+    """Leave out the advice to use a stack where one was in use and a library is missing all the same."""
+    if not finding.rule.startswith("absent-nvidia"):
+        return finding
+    return replace(finding, fix=tuple(step for step in finding.fix if "invoke wrap" not in step))
 
 
 def _codes(word: str, *, beside: str) -> tuple[CodeMeaning, ...]:

@@ -39,7 +39,7 @@ from scripts.placement.state import load
 from scripts.preflight.coverage import StackFacts
 from scripts.preflight.examine import examine
 from scripts.preflight.kernels import KernelReport
-from scripts.preflight.loading import missing_cuda_library
+from scripts.preflight.loading import MissingCudaLibrary, missing_cuda_library
 from scripts.preflight.packaging import environments, list_folder
 from scripts.preflight.unusable import BASIS, kernel_fate, kernels_of, missing_sentence
 from scripts.staging.runtimes import load_runtime, read_history
@@ -342,6 +342,20 @@ def _named_kernels(text: bytes, files: list[tuple[str, KernelReport]], stack: St
 
 def library_lines(ws: Workspace, names: Iterable[str], host: Host) -> tuple[Line, ...]:
     """Say of each library of NVIDIA's that was not found what brings it; nothing about others."""
+    return tuple(
+        Line(status=Status.FAIL, topic="program", text=one.outside, looked_at=_STACK_LOOKED_AT)
+        for one in _libraries_not_found(ws, names, host)
+    )
+
+
+def is_lacking(ws: Workspace, names: Iterable[str], host: Host) -> bool:
+    """Whether the active stack has none of these libraries of NVIDIA's, so that it does not help."""
+    found = _libraries_not_found(ws, names, host)
+    return bool(found) and all(one.stack and not one.served for one in found)
+
+
+def _libraries_not_found(ws: Workspace, names: Iterable[str], host: Host) -> tuple[MissingCudaLibrary, ...]:
+    """Compare libraries of NVIDIA's with what the active stack has; others are left out."""
     names = [name for name in dict.fromkeys(names) if missing_cuda_library(name, stack="", provided=())]
     if not names:
         return ()
@@ -352,8 +366,4 @@ def library_lines(ws: Workspace, names: Iterable[str], host: Host) -> tuple[Line
         facts = stack_facts(lock, find_stack(lock, now.stack), host, newest(ws, now.stack))
         stack, provided = now.stack, frozenset(facts.providers)
     found = (missing_cuda_library(name, stack=stack, provided=provided) for name in names)
-    return tuple(
-        Line(status=Status.FAIL, topic="program", text=one.outside, looked_at=_STACK_LOOKED_AT)
-        for one in found
-        if one is not None
-    )
+    return tuple(one for one in found if one is not None)

@@ -219,7 +219,7 @@ def _status(wanted: object, event: Event) -> Lines | None:
 
 
 def _call(wanted: object, event: Event) -> Lines | None:
-    lines = [seen.line for seen in event.statuses if re.match(str(wanted), seen.call)]
+    lines = [seen.line for seen in event.statuses if re.match(str(wanted), seen.call, re.IGNORECASE)]
     return tuple(lines) or None
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from scripts.doctor.log_sampling import LogSample
 from scripts.serialize import data_table
@@ -25,7 +26,7 @@ class StatusSighting(msgspec.Struct, frozen=True, kw_only=True):
         code: what it means.
         line: the position of its line in the sample.
         spelling: how it stands there.
-        call: the call that answered with it; empty where none is named.
+        call: the call that answered with it, as the log spells it; empty where none is named.
         others: codes that the same spelling may mean as well.
     """
 
@@ -42,7 +43,7 @@ _LISTED: Final = (
     "out of memory|encountered|not supported|not found|kernel image|device function|not permitted|"
     "segmentation|core dumped|illegal|access violation|bus|blue screen|bugcheck|livekernel|nccl|"
     "vk_|cl_|video_|miopenstatus|abort|busy|capable device|device ordinal|resource handle|"
-    'timed out|insufficient|is invalid|killed|"cu|"hip'
+    'timed out|insufficient|is invalid|killed|"cu|"hip|cuinit|hipinit'
 )
 _WORDS: Final = tuple(_LISTED.split("|"))
 #: Calls by the begin of their names, words that say whose number follows, and texts without a number.
@@ -53,9 +54,13 @@ _LINK: Final = (
 )
 _NUMBER: Final = r"(-?\d{1,4}|0x[0-9a-f]{1,8})(?![\w.%])"
 _CALL: Final = re.compile(
-    rf"(?<![\w/.-])({'|'.join(_CALLS)})(\w{{0,40}})\b[^\n]{{0,80}}?"
+    rf"(?<![\w/.-])({'|'.join(_CALLS)})(\w{{0,40}})\b([^\n]{{0,80}}?)"
     rf"(?:failed|failure|error|returned|returns|answered|gave|status|result|->|\bcode|exited){_LINK}{_NUMBER}"
 )
+#: A call in the middle of what stands between a label (``CUDA error:``) and the number.
+_INNER: Final = re.compile(rf"(?<![\w/.-])(?!\w{{2,8}}\b(?<!init))({'|'.join(_CALLS)})(\w{{0,40}})\b")
+#: These answer with nothing but a status; a small number may be how often they were called.
+_INIT: Final = re.compile(r"(?<![\w/.-])(cu|hip)(init)\b ?(?:\(\d?\))? ?(?:=|:|==) ?(\d{2,3})(?![\w.%])")
 _QUOTED: Final = re.compile(r"\"(cu|hip)(\w{3,40})\", ?(\d{1,4})\b")
 _LABEL: Final = re.compile(
     rf"\b({'|'.join(_LABELS)}) (?:api |runtime |driver |internal |call |rtc )?"
@@ -118,8 +123,15 @@ def read_statuses(sample: LogSample, *, windows: bool | None = None) -> tuple[St
         text = sample.plain[line]
         for sighting in _in_line(text, line, windows=windows, hip=hip):
             if not sighting.code.harmless:
-                found.setdefault((sighting.code.enumeration, sighting.code.value), sighting)
+                seen = replace(sighting, call=_as_written(sighting.call, sample.lines[line]))
+                found.setdefault((seen.code.enumeration, seen.code.value), seen)
     return tuple(sorted(found.values(), key=lambda sighting: sighting.line))
+
+
+def _as_written(call: str, line: str) -> str:
+    """Return a call's name with the capitals that it has in the log."""
+    written = re.search(re.escape(call), line, re.IGNORECASE)
+    return written[0] if written else call
 
 
 def _in_line(text: str, line: int, *, windows: bool | None, hip: bool) -> Iterator[StatusSighting]:
@@ -156,8 +168,10 @@ def _named(text: str) -> Iterator[tuple[StatusCode, str, str]]:
 def _of_calls(text: str) -> Iterator[Found]:
     """Find numbers behind calls and labels."""
     for match in _CALL.finditer(text):
-        yield _one(valued(_owner(match[1], _CALLS), _number(match[3]))), match[3], match[1] + match[2]
-    for match in _QUOTED.finditer(text):
+        inner = None if match[2] else next(_INNER.finditer(match[3]), None)
+        begin, rest = (inner or match)[1], (inner or match)[2]
+        yield _one(valued(_owner(begin, _CALLS), _number(match[4]))), match[4], begin + rest
+    for match in (*_QUOTED.finditer(text), *_INIT.finditer(text)):
         table = "hip" if match[1] == "hip" else "cuda-driver"
         yield _one(valued(table, int(match[3]))), match[3], match[1] + match[2]
     for match in _LABEL.finditer(text):

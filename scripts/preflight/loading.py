@@ -269,7 +269,9 @@ class MissingCudaLibrary(JsonRecord, frozen=True, kw_only=True):
                 f"{self.stack} has no {self.name}; NVIDIA's package {self.package} has it: install that in "
                 "the program's environment, and put the folder with the library on the search path"
             )
-        return f"{self.stack} has no {self.name}, and no package of it is known to work here"
+        return (
+            f"{self.stack} has no {self.name}, and no package that brings it is known to work with this stack"
+        )
 
 
 def missing_cuda_library(name: str, *, stack: str, provided: Collection[str]) -> MissingCudaLibrary | None:

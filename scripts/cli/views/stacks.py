@@ -60,7 +60,8 @@ def _advice(advice: GpuAdvice, out: Out) -> None:
     for each in advice.stacks:
         pinned = "" if each.pinned else ", which no stack here pins"
         out.line(f"{each.stack or 'A combination that the report does not name'}{pinned}")
-        _shown("works", each.passed, out)
+        for verb in ("works", "loads"):
+            _shown(verb, [shown for shown in each.passed if shown.verb == verb], out)
         _shown("fails", each.failed, out)
     for each in advice.elsewhere:
         if each.only not in advice.verdict:
