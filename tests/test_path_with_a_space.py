@@ -61,7 +61,7 @@ def test_the_tests_are_green_in_a_path_with_a_space(tmp_path: Path) -> None:
     )
     said = done.stdout[-6000:] + done.stderr
     assert done.returncode == 0, said
-    announced = "Running the tests but for the slow proofs (--all runs those, too); that takes minutes."
+    announced = "Running the quick tests (--all runs the slow ones, too); that takes minutes."
     assert announced in done.stderr
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed, said
