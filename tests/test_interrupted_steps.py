@@ -136,8 +136,8 @@ def until(true: Callable[[], bool], what: str) -> None:
 @pytest.fixture
 def tag(tmp_path: Path) -> Iterator[str]:
     """A tag of this test alone; what bears it at the end is killed."""
-    yield tmp_path.name
-    for pid in tagged(tmp_path.name):
+    yield str(tmp_path)  # its name alone may be another worker's, too
+    for pid in tagged(str(tmp_path)):
         os.kill(pid, signal.SIGKILL)
 
 

@@ -28,7 +28,6 @@ from scripts.osal.fs import (
     read_bounded,
     write_atomic,
 )
-from scripts.osal.parallel import parallel_map
 from scripts.osal.text import utc_now
 from scripts.serialize import parse_json, plain
 from scripts.store.cache import Cache, is_digest, read_manifest
@@ -78,9 +77,12 @@ def verify_runtime(runtime: Runtime, *, progress: Progress) -> None:
     root = runtime.path
     size = sum(f.size for f in runtime.files)
     with progress.task(f"verify {runtime.stack}", size) as advance:
-        states = parallel_map(
-            lambda f: _state(root / f.name, f, advance), runtime.files, threads=2 if size > SMALL else 1
-        )
+        if size > SMALL:
+            from scripts.osal.parallel import parallel_map  # noqa: PLC0415 - the CPU reference is small
+
+            states = parallel_map(lambda f: _state(root / f.name, f, advance), runtime.files, threads=2)
+        else:
+            states = [_state(root / f.name, f, advance) for f in runtime.files]
     missing = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "missing"]
     changed = [f.name for f, state in zip(runtime.files, states, strict=True) if state == "changed"]
     listed = {f.name for f in runtime.files}

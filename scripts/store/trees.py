@@ -15,7 +15,6 @@ from scripts.errors import IntegrityError, StagedFileError
 from scripts.model import Artifact, Member, NoProgress, Progress
 from scripts.osal import fs as files
 from scripts.osal.fs import paths_below
-from scripts.osal.parallel import parallel_map
 from scripts.osal.paths import refusal
 from scripts.store.cache import Cache, read_manifest, write_manifest
 
@@ -99,6 +98,8 @@ def verify_tree(
 
     Files that are not listed are findings as well: a program would load a library that was slipped in.
     """
+    from scripts.osal.parallel import parallel_map  # noqa: PLC0415 - most runs verify no tree
+
     say = progress or NoProgress()
     threads = min(_MOST_THREADS, os.cpu_count() or 1) if deep else 1  # looking is too quick to be shared
     with say.task(f"verify {tree.path.name[:16]}", sum(file.size for file in tree.files)) as advance:
