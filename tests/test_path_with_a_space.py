@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.proof, pytest.mark.posix_only]
 #: The quick tests that start programs: fake ones, scripts, our own front door, and the shells of a user.
 STARTING = (
     *("launch_wrap", "launch_posix", "launch_profiles", "wrap_trace", "wrap_gpu_use", "host_linux"),
-    *("guards", "kept_cc", "lines_to_paste", "thirty_two_bits", "system_process"),
+    *("guards", "kept_cc", "lines_to_paste", "thirty_two_bits", "system_process", "cli_streams"),
 )
 
 
