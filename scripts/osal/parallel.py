@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 def parallel_map(work: Callable[[Item], Answer], items: Iterable[Item], *, threads: int) -> list[Answer]:
-    """Return what ``work`` answers for each item, in order; the first exception ends it and is raised.
+    """Return the result of ``work`` for each item, in order; the first exception ends it and is raised.
 
     With one thread none is started: that, and loading what starts them, costs more than small work does.
     """
