@@ -176,5 +176,5 @@ def test_the_worst_result_decides() -> None:
 
 def test_the_record_is_plain_json() -> None:
     done = workload(*SMALL)
-    line = next(line for line in done.stderr.splitlines() if line.startswith(gemm.MARK))
-    assert json.loads(line.removeprefix(gemm.MARK))["workload"] == "gemm"
+    line = next(line for line in done.stderr.splitlines() if line.startswith(cuda_calls.MARK))
+    assert json.loads(line.removeprefix(cuda_calls.MARK))["workload"] == "gemm"

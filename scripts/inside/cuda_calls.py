@@ -14,7 +14,7 @@ import math
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -236,6 +236,11 @@ def finish(report: Dict[str, Any], line: str) -> int:
     right = report["outcome"] == "pass"
     why = report.get("wrong") or report.get("error")
     print("%s: %s" % (report["workload"], line if right else "%s: %s" % (report["outcome"].upper(), why)))
+    return print_marked(report)
+
+
+def print_marked(report: Dict[str, Any]) -> int:
+    """Print the marked line for programs; return the exit code."""
     sys.stdout.flush()
     sys.stderr.write("%s %s\n" % (MARK, json.dumps(report)))
     sys.stderr.flush()
@@ -272,6 +277,38 @@ def settle(wait: Callable[[], None], act: Callable[[], object]) -> None:
     while time.perf_counter() - start < SETTLE:
         act()
         wait()
+
+
+# ---- asking ----
+
+
+def options_parser(
+    prog: str, text: str, *, size: int, iterations: int = 0, seed: bool = True, meaning: str = ""
+) -> argparse.ArgumentParser:
+    """Begin a workload's options; ``meaning`` is what its size counts, and without iterations it has none."""
+    parser = argparse.ArgumentParser(prog=prog, description=text)
+    parser.add_argument("--size", type=int, default=size, help=meaning)
+    if iterations:
+        parser.add_argument("--iterations", type=int, default=iterations)
+    if seed:
+        parser.add_argument("--seed", type=int, default=20260101)
+    slowdown_option(parser)
+    return parser
+
+
+def read_options(parser: argparse.ArgumentParser, words: Optional[Sequence[str]]) -> argparse.Namespace:
+    """Read a command line, whose numbers must be in their ranges."""
+    options = parser.parse_args(words)
+    if options.size < 1 or getattr(options, "iterations", 1) < 1 or getattr(options, "seed", 0) < 0:
+        parser.error("--size and --iterations start at 1, --seed at 0")
+    return options
+
+
+def new_report(workload: str, options: argparse.Namespace) -> Dict[str, Any]:
+    """Begin the report of one run."""
+    asked = {name: getattr(options, name) for name in ("iterations", "seed") if hasattr(options, name)}
+    conditions = {**asked, "numpy": np.__version__}
+    return {"workload": workload, "size": options.size, "libraries": {}, "conditions": conditions}
 
 
 def slowdown_option(parser: argparse.ArgumentParser) -> None:

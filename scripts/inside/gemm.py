@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import math
 import statistics
 import sys
@@ -21,14 +20,16 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
     EXIT,
-    MARK,
     Array,
     CallFailed,
     Machine,
-    NotFound,
     conclude,
+    guarded,
+    new_report,
+    options_parser,
+    print_marked,
+    read_options,
     settle,
-    slowdown_option,
     timed,
 )
 
@@ -182,8 +183,8 @@ def worst(results: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
     return max(results, key=lambda result: (result["outcome"] == "incorrect", EXIT[result["outcome"]]))
 
 
-def tell(report: Dict[str, Any]) -> None:
-    """Print the lines for people and the marked line for programs."""
+def tell(report: Dict[str, Any]) -> int:
+    """Print the lines for people and the marked line for programs; return the exit code."""
     for result in report["results"]:
         if result["outcome"] == "pass":
             text = "gemm %s %d: right, %.1f GFLOP/s (error %.2g of the tolerance) on %s"
@@ -195,53 +196,39 @@ def tell(report: Dict[str, Any]) -> None:
         print("gemm: %s: %s" % (report["outcome"].upper(), report["error"]))
     for role, path in sorted(report["libraries"].items()):
         print("  %s: %s" % (role, path))
-    sys.stdout.flush()
-    sys.stderr.write("%s %s\n" % (MARK, json.dumps(report)))
-    sys.stderr.flush()
+    return int(print_marked(report))
 
 
-def run(report: Dict[str, Any], dtypes: Sequence[str], options: argparse.Namespace) -> None:
-    """Fill the report; whatever fails is in it."""
-    try:
-        machine = Machine()
-        report["device"] = machine.device
-        report["libraries"].update(machine.files)
-        report["conditions"].update(driver=machine.driver_version, cublas=machine.blas_version)
-        for dtype in dtypes:
-            result = examine(machine, dtype, options)
-            report["results"].append(result)
-            if "gflops" in result:
-                report["gflops_" + dtype] = result["gflops"]
-                add_iterations(report, dtype, result["seconds"])
-                first = 2.0 * options.size**3 / result["seconds_first"] / 1e9
-                report.setdefault("first", {})["gflops_" + dtype] = first
-        machine.close()
-    except (CallFailed, NotFound) as error:
-        conclude(report, error.outcome, str(error))
-    else:
-        decides = worst(report["results"])
-        conclude(report, decides["outcome"], decides["detail"])
+def measure(report: Dict[str, Any], dtypes: Sequence[str], options: argparse.Namespace) -> None:
+    """Ask every type; the worst result decides."""
+    machine = Machine()
+    report["device"] = machine.device
+    report["libraries"].update(machine.files)
+    report["conditions"].update(driver=machine.driver_version, cublas=machine.blas_version)
+    for dtype in dtypes:
+        result = examine(machine, dtype, options)
+        report["results"].append(result)
+        if "gflops" in result:
+            report["gflops_" + dtype] = result["gflops"]
+            add_iterations(report, dtype, result["seconds"])
+            first = 2.0 * options.size**3 / result["seconds_first"] / 1e9
+            report.setdefault("first", {})["gflops_" + dtype] = first
+    machine.close()
+    decides = worst(report["results"])
+    conclude(report, decides["outcome"], decides["detail"])
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the workload and return its exit code."""
-    parser = argparse.ArgumentParser(prog="gemm.py", description="matrix products through cuBLAS")
-    parser.add_argument("--size", type=int, default=1024, help="rows and columns of the timed product")
+    text, meaning = "matrix products through cuBLAS", "rows and columns of the timed product"
+    parser = options_parser("gemm.py", text, size=1024, iterations=7, meaning=meaning)
     parser.add_argument("--dtype", choices=("float32", "float64", "both"), default="float32")
-    parser.add_argument("--iterations", type=int, default=7, help="timed products; the median counts")
-    parser.add_argument("--seed", type=int, default=20260101)
-    slowdown_option(parser)
-    options = parser.parse_args(argv)
-    if options.size < 1 or options.iterations < 1 or options.seed < 0:
-        parser.error("--size and --iterations start at 1, --seed at 0")
-    conditions = {"iterations": options.iterations, "seed": options.seed, "numpy": np.__version__}
-    conditions["tolerance"] = REASON
-    report: Dict[str, Any] = {"workload": "gemm", "size": options.size}
-    report.update(results=[], libraries={}, conditions=conditions)
-    run(report, ("float32", "float64") if options.dtype == "both" else (options.dtype,), options)
-    tell(report)
-    code: int = EXIT[report["outcome"]]
-    return code
+    options = read_options(parser, argv)
+    report = {**new_report("gemm", options), "results": []}
+    report["conditions"]["tolerance"] = REASON
+    dtypes = ("float32", "float64") if options.dtype == "both" else (options.dtype,)
+    guarded(report, lambda: measure(report, dtypes, options))
+    return tell(report)
 
 
 if __name__ == "__main__":

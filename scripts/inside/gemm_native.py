@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import statistics
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from cuda_calls import (
-    EXIT,
-    MARK,
-    CallFailed,
-    NotFound,
     conclude,
+    guarded,
+    print_marked,
+    read_options,
     settle,
     timed,
 )
@@ -84,24 +82,21 @@ class NumpyBlas(Cpu):
         return got, first, [timed(self.wait, act) for _ in range(iterations)]
 
 
-def run(report: Dict[str, Any], options: argparse.Namespace) -> None:
-    """Fill the report; whatever fails is in it."""
-    try:
-        machine: Any = RocBlas() if options.backend == "hip" else NumpyBlas()
-        report["device"], report["library"] = machine.device, machine.library_name
-        report["libraries"].update(machine.files)
-        shape = (options.size, options.size, options.size)
-        problem = Problem(np.random.default_rng(options.seed), options.dtype, shape)
-        got, first, seconds = machine.multiply(problem, options.iterations)
-        error = problem.judge(got)
-        right = error <= 1
-        conclude(report, "pass" if right else "incorrect", "" if right else "error %.3g" % error)
-        if right:
-            name, work = "gflops_" + options.dtype, 2.0 * options.size**3 / 1e9
-            report["first"], report["iterations"] = {name: work / first}, [{name: work / s} for s in seconds]
-            report[name] = work / statistics.median(seconds)
-    except (CallFailed, NotFound) as error:
-        conclude(report, error.outcome, str(error))
+def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
+    """Multiply, and judge the answer."""
+    machine: Any = RocBlas() if options.backend == "hip" else NumpyBlas()
+    report["device"], report["library"] = machine.device, machine.library_name
+    report["libraries"].update(machine.files)
+    shape = (options.size, options.size, options.size)
+    problem = Problem(np.random.default_rng(options.seed), options.dtype, shape)
+    got, first, seconds = machine.multiply(problem, options.iterations)
+    error = problem.judge(got)
+    right = error <= 1
+    conclude(report, "pass" if right else "incorrect", "" if right else "error %.3g" % error)
+    if right:
+        name, work = "gflops_" + options.dtype, 2.0 * options.size**3 / 1e9
+        report["first"], report["iterations"] = {name: work / first}, [{name: work / s} for s in seconds]
+        report[name] = work / statistics.median(seconds)
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -112,14 +107,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--iterations", type=int, default=7)
     parser.add_argument("--seed", type=int, default=20260101)
-    options = parser.parse_args(argv)
-    if options.size < 1 or options.iterations < 1 or options.seed < 0:
-        parser.error("--size and --iterations start at 1, --seed at 0")
+    options = read_options(parser, argv)
     report: Dict[str, Any] = {"workload": "gemm-native", "size": options.size, "libraries": {}}
-    run(report, options)
-    sys.stderr.write("%s %s\n" % (MARK, json.dumps(report)))
-    sys.stderr.flush()
-    return int(EXIT[report["outcome"]])
+    guarded(report, lambda: measure(report, options))
+    return print_marked(report)
 
 
 if __name__ == "__main__":

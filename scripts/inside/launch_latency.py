@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import sys
 from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
 from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
-    EXIT,
-    MARK,
-    CallFailed,
     Driver,
-    NotFound,
     conclude,
-    slowdown_option,
+    finish,
+    guarded,
+    new_report,
+    options_parser,
+    read_options,
     timed,
 )
 
@@ -86,8 +85,12 @@ def iteration(kernel: Kernel, batch: int, slowdown: float) -> Dict[str, float]:
     return {name: timed(kernel.machine.wait, way, slowdown) / batch * 1e6 for name, way in ways.items()}
 
 
-def measure(report: Dict[str, Any], machine: Driver, options: argparse.Namespace) -> None:
+def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
     """Keep the first iteration apart from the others, then count what was done."""
+    machine = Driver()
+    report["device"] = machine.device
+    report["libraries"].update(machine.files)
+    report["conditions"]["driver"] = machine.driver_version
     kernel = Kernel(machine)
     every = [iteration(kernel, options.size, options.slowdown) for _ in range(options.iterations + 1)]
     report["first"], rows = every[0], every[1:]
@@ -100,50 +103,21 @@ def measure(report: Dict[str, Any], machine: Driver, options: argparse.Namespace
     for name in rows[0]:
         report[name] = float(np.median([row[name] for row in rows]))
     machine.free([kernel.counter])
-
-
-def run(report: Dict[str, Any], options: argparse.Namespace) -> None:
-    """Fill the report; whatever fails is in it."""
-    try:
-        machine = Driver()
-        report["device"] = machine.device
-        report["libraries"].update(machine.files)
-        report["conditions"]["driver"] = machine.driver_version
-        measure(report, machine, options)
-        machine.close()
-    except (CallFailed, NotFound) as error:
-        conclude(report, error.outcome, str(error))
+    machine.close()
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the workload and return its exit code."""
-    parser = argparse.ArgumentParser(prog="launch_latency.py", description="kernel starts through the driver")
-    parser.add_argument("--size", type=int, default=500, help="launches an iteration, of each kind")
-    parser.add_argument("--iterations", type=int, default=9)
-    slowdown_option(parser)
-    options = parser.parse_args(argv)
-    if options.size < 1 or options.iterations < 1:
-        parser.error("--size and --iterations start at 1")
-    conditions = {"iterations": options.iterations, "numpy": np.__version__}
-    report: Dict[str, Any] = {"workload": "launch-latency", "size": options.size, "libraries": {}}
-    report["conditions"] = conditions
-    run(report, options)
-    tell(report)
-    return int(EXIT[report["outcome"]])
-
-
-def tell(report: Dict[str, Any]) -> None:
-    """Print the line for people and the marked line for programs."""
+    text, meaning = "kernel starts through the driver", "launches an iteration, of each kind"
+    parser = options_parser("launch_latency.py", text, size=500, iterations=9, seed=False, meaning=meaning)
+    options = read_options(parser, argv)
+    report = new_report("launch-latency", options)
+    guarded(report, lambda: measure(report, options))
+    line = ""
     if report["outcome"] == "pass":
-        text = "launch-latency: right, %.2f us there and back, %.2f us in a stream, on %s"
-        print(text % (report["roundtrip_us"], report["stream_us"], report["device"]))
-    else:
-        print(
-            "launch-latency: %s: %s" % (report["outcome"].upper(), report.get("wrong") or report.get("error"))
-        )
-    sys.stdout.flush()
-    sys.stderr.write("%s %s\n" % (MARK, json.dumps(report)))
-    sys.stderr.flush()
+        words = (report["roundtrip_us"], report["stream_us"], report["device"])
+        line = "right, %.2f us there and back, %.2f us in a stream, on %s" % words
+    return int(finish(report, line))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ from cuda_calls import (
     finish,
     guarded,
     linger,
-    slowdown_option,
+    new_report,
+    options_parser,
+    read_options,
 )
 from gemm import Problem
 
@@ -98,15 +100,9 @@ def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the workload and return its exit code."""
-    parser = argparse.ArgumentParser(prog="long_run.py", description="matrix products for a long time")
-    parser.add_argument("--size", type=int, default=60, help="seconds")
-    parser.add_argument("--seed", type=int, default=20260101)
-    slowdown_option(parser)
-    options = parser.parse_args(argv)
-    if options.size < 1 or options.seed < 0:
-        parser.error("--size starts at 1, --seed at 0")
-    report: Dict[str, Any] = {"workload": "long-run", "size": options.size, "libraries": {}}
-    report["conditions"] = {"seed": options.seed, "numpy": np.__version__}
+    parser = options_parser("long_run.py", "matrix products for a long time", size=60, meaning="seconds")
+    options = read_options(parser, argv)
+    report = new_report("long-run", options)
     guarded(report, lambda: measure(report, options))
     line = ""
     if report["outcome"] == "pass":

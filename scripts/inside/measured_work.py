@@ -23,9 +23,11 @@ from cuda_calls import (
     finish,
     guarded,
     load_first,
+    new_report,
+    options_parser,
     path_of,
+    read_options,
     settle,
-    slowdown_option,
     timed,
 )
 from cuda_libraries import REFUSALS, files
@@ -133,19 +135,11 @@ def run(
     argv: Optional[Sequence[str]] = None,
 ) -> int:
     """Read the command line, measure, tell; return the exit code."""
-    parser = argparse.ArgumentParser(prog=name, description=text)
+    parser = options_parser(name, text, size=size, iterations=9)
     parser.add_argument("--backend", choices=backends, default="cuda")
-    parser.add_argument("--size", type=int, default=size)
-    parser.add_argument("--iterations", type=int, default=9)
-    parser.add_argument("--seed", type=int, default=20260101)
-    slowdown_option(parser)
-    options = parser.parse_args(argv)
-    if options.size < 1 or options.iterations < 1 or options.seed < 0:
-        parser.error("--size and --iterations start at 1, --seed at 0")
-    conditions = {"iterations": options.iterations, "seed": options.seed, "numpy": np.__version__}
+    options = read_options(parser, argv)
     label = name if options.backend == "cuda" else "%s-%s" % (name, options.backend)
-    report: Dict[str, Any] = {"workload": label, "size": options.size, "metric": metric, "libraries": {}}
-    report["conditions"] = conditions
+    report = {**new_report(label, options), "metric": metric}
     guarded(report, lambda: measure(report, make, options))
     line = ""
     if report["outcome"] == "pass":

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from cuda_calls import (  # type: ignore[import-not-found]  # its sibling: this file runs as a program
-    EXIT,
-    MARK,
     CallFailed,
     Driver,
     NotFound,
     conclude,
-    slowdown_option,
+    finish,
+    guarded,
+    new_report,
+    options_parser,
+    read_options,
     timed,
 )
 
@@ -71,9 +72,12 @@ def host_buffers(machine: Driver, size: int) -> Tuple[str, List[np.ndarray]]:
     return "page-locked", arrays
 
 
-def measure(report: Dict[str, Any], machine: Driver, options: argparse.Namespace) -> None:
+def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
     """Make the whole way once and compare, then again and again, and compare again."""
-    size = options.size * MEBIBYTE
+    machine, size = Driver(), options.size * MEBIBYTE
+    report["device"] = machine.device
+    report["libraries"].update(machine.files)
+    report["conditions"]["driver"] = machine.driver_version
     ways = Ways(machine, size, options.seed)
     report["conditions"]["host_memory"] = ways.memory
     every = (("h2d_gbps", ways.to_device), ("d2d_gbps", ways.inside), ("d2h_gbps", ways.to_host))
@@ -90,49 +94,21 @@ def measure(report: Dict[str, Any], machine: Driver, options: argparse.Namespace
         for name, _way in every:
             report[name] = float(np.median([row[name] for row in report["iterations"]]))
     machine.free([ways.first, ways.second])
-
-
-def run(report: Dict[str, Any], options: argparse.Namespace) -> None:
-    """Fill the report; whatever fails is in it."""
-    try:
-        machine = Driver()
-        report["device"] = machine.device
-        report["libraries"].update(machine.files)
-        report["conditions"]["driver"] = machine.driver_version
-        measure(report, machine, options)
-        machine.close()
-    except (CallFailed, NotFound) as error:
-        conclude(report, error.outcome, str(error))
+    machine.close()
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the workload and return its exit code."""
-    parser = argparse.ArgumentParser(prog="memory_copy.py", description="copies through the CUDA driver")
-    parser.add_argument("--size", type=int, default=64, help="MiB a copy")
-    parser.add_argument("--iterations", type=int, default=9)
-    parser.add_argument("--seed", type=int, default=20260101)
-    slowdown_option(parser)
-    options = parser.parse_args(argv)
-    if options.size < 1 or options.iterations < 1 or options.seed < 0:
-        parser.error("--size and --iterations start at 1, --seed at 0")
-    conditions = {"iterations": options.iterations, "seed": options.seed, "numpy": np.__version__}
-    report: Dict[str, Any] = {"workload": "copy", "size": options.size, "libraries": {}}
-    report["conditions"] = conditions
-    run(report, options)
-    tell(report)
-    return int(EXIT[report["outcome"]])
-
-
-def tell(report: Dict[str, Any]) -> None:
-    """Print the lines for people and the marked line for programs."""
+    text = "copies through the CUDA driver"
+    parser = options_parser("memory_copy.py", text, size=64, iterations=9, meaning="MiB a copy")
+    options = read_options(parser, argv)
+    report = new_report("copy", options)
+    guarded(report, lambda: measure(report, options))
+    line = ""
     if report["outcome"] == "pass":
         figures = ", ".join("%s %.2f GB/s" % (n[:3], report[n]) for n in sorted(report) if n.endswith("gbps"))
-        print("copy %d MiB: right, %s on %s" % (report["size"], figures, report["device"]))
-    else:
-        print("copy: %s: %s" % (report["outcome"].upper(), report.get("wrong") or report.get("error")))
-    sys.stdout.flush()
-    sys.stderr.write("%s %s\n" % (MARK, json.dumps(report)))
-    sys.stderr.flush()
+        line = "right, %d MiB, %s on %s" % (report["size"], figures, report["device"])
+    return int(finish(report, line))
 
 
 if __name__ == "__main__":

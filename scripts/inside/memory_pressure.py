@@ -29,7 +29,9 @@ from cuda_calls import (
     finish,
     guarded,
     linger,
-    slowdown_option,
+    new_report,
+    options_parser,
+    read_options,
 )
 
 MEBIBYTE = 1 << 20
@@ -183,17 +185,10 @@ def measure(report: Dict[str, Any], options: argparse.Namespace) -> None:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the workload and return its exit code."""
-    parser = argparse.ArgumentParser(prog="memory_pressure.py", description="the device's memory, filled")
-    parser.add_argument(
-        "--size", type=int, default=2048, help="MiB to take, at most nine tenths of what is free"
-    )
-    parser.add_argument("--iterations", type=int, default=3)
-    slowdown_option(parser)
-    options = parser.parse_args(argv)
-    if options.size < 1 or options.iterations < 1:
-        parser.error("--size and --iterations start at 1")
-    report: Dict[str, Any] = {"workload": "memory-pressure", "size": options.size, "libraries": {}}
-    report["conditions"] = {"iterations": options.iterations, "numpy": np.__version__}
+    text, meaning = "the device's memory, filled", "MiB to take, at most nine tenths of what is free"
+    parser = options_parser("memory_pressure.py", text, size=2048, iterations=3, seed=False, meaning=meaning)
+    options = read_options(parser, argv)
+    report = new_report("memory-pressure", options)
     guarded(report, lambda: measure(report, options))
     line = ""
     if report["outcome"] == "pass":
