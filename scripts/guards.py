@@ -57,8 +57,6 @@ class GuardSign(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """The data file, read."""
-
     guards: tuple[Guard, ...]
     any: Guard
     inner: frozenset[str]
@@ -69,7 +67,6 @@ class _Table(NamedTuple):
 
 @cache
 def _table() -> _Table:
-    """Read the data once."""
     data = data_table("guards.toml")
     found = tuple(
         Guard(row["name"], *(tuple(row.get(key, ())) for key in ("begins", "ends"))) for row in data["guard"]

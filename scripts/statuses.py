@@ -113,7 +113,6 @@ def tables() -> StatusTables:
 
 
 def _codes(table: Mapping[str, Any]) -> Iterator[StatusCode]:
-    """Read the lines of one enumeration."""
     for line in table["codes"].strip().splitlines():
         row = _ROW.fullmatch(line.strip())
         if row is None:

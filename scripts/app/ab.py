@@ -185,7 +185,6 @@ class _Session:
         return trial_of(self.ws, self.sides[label], attempted, runtime=label, number=number)
 
     def _compare(self) -> Comparison:
-        """Compare the pairs so far."""
         return compare(
             self.runs,
             baseline=self.a,

@@ -190,7 +190,6 @@ def _without_wrap(finding: Finding) -> Finding:
 
 
 def _codes(word: str, *, beside: str) -> tuple[CodeMeaning, ...]:
-    """Explain a status code."""
     if beside:
         msg = "--code cannot be combined with --log or --exe"
         raise UsageError("code-and-log", msg, hint="ask about the code by itself: invoke doctor --code=700")

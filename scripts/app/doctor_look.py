@@ -255,7 +255,6 @@ def _named(folder: Path) -> Iterator[Path]:
 
 
 def _library(path: Path, base: Path, records: dict[str, str]) -> FoundLibrary:
-    """Read one library."""
     name = path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
     maker = company(path)
     return FoundLibrary(

@@ -110,7 +110,6 @@ def build_site(ws: Workspace, folder: Path) -> BuiltSite:
 
 
 def _content(ws: Workspace) -> SiteContent:
-    """Gather what the site is made from."""
     # Documents speak about the checkout's own stacks, whichever lock is in use.
     lock = lock_of(ws, own=True)
     rows = data_table(TABLE)["model"]

@@ -169,7 +169,6 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
 
 
 def _file_json(file: FileKernels, *, listed: bool) -> dict[str, object]:
-    """Return one file's kernels as plain data."""
     one = file.tally
     named = [*one.missing, *(one.fine if listed else ())]
     mentioned = file.mentioned

@@ -264,7 +264,6 @@ class ProbeRun:
         return made
 
     def _attempt(self, probe: Probe, number: int, limit: float) -> ProbeAttempt:
-        """Run one process and judge it."""
         before = cache_size(self.ws)
         captured = capture(self._command(probe, limit), timeout=limit, stop=self._stop)
         grown = max(0, (cache_size(self.ws) or 0) - (before or 0))

@@ -167,7 +167,6 @@ def _json(value: object) -> bytes:
 
 
 def _zip(entries: Mapping[str, bytes]) -> bytes:
-    """Pack the entries, sorted."""
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(entries.items()):
@@ -321,7 +320,6 @@ def _read(path: Path, now: datetime | None) -> Document:
 
 
 def _newest_of_each(seen: Iterator[MachineSeen]) -> tuple[MachineSeen, ...]:
-    """Keep the newest document of each stack."""
     found: dict[str, MachineSeen] = {}
     for item in seen:
         found.setdefault(item.document.subject.stack, item)

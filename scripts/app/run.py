@@ -191,7 +191,6 @@ def run_staged(ws: Workspace, staged: Staged, workload: Workload, *, size: int, 
 
 
 def _result(staged: Staged, job: TrialJob, attempted: Attempt) -> RunResult:
-    """Turn one attempt into what is shown."""
     return RunResult(
         stack=staged.stack.id,
         simulated=staged.stack.kind is StackKind.REFERENCE,

@@ -123,7 +123,6 @@ def _to_set_up(ws: Workspace, lock: Lock, advice: tuple[GpuAdvice, ...]) -> str:
 
 
 def _sbom(lock: Lock, name: str) -> Mapping[str, object]:
-    """Return a stack's bill of materials."""
     from scripts.lock.sbom import sbom_of  # noqa: PLC0415 - the plain list has no use for it
 
     return sbom_of(lock, find_stack(lock, name))

@@ -124,7 +124,6 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
 
 
 def _listed(ws: Workspace) -> set[Path]:
-    """Return the folders of the list."""
     return {status.target for status in placed_here(ws)}
 
 

@@ -97,7 +97,6 @@ def write_papers(
 def _evidence(
     ws: Workspace, found: Findings, staged: Staged, created: datetime, program: Path | None
 ) -> Document:
-    """Make the evidence document of this validation."""
     return build_document(
         host=staged.host,
         stack=staged.stack,

@@ -78,7 +78,6 @@ def copy_program(program: Path, folder: Path, *, alone: bool) -> Path:
 
 
 def _copied(program: Path, target: Path, *, alone: bool) -> Path:
-    """Copy, and return the copied program."""
     if alone:
         target.mkdir()
         return Path(shutil.copy2(program, target / program.name))
@@ -104,7 +103,6 @@ def _size(paths: Iterable[Path]) -> int:
 
 
 def _node(path: Path) -> CopiedNode:
-    """Look at one name."""
     seen = path.lstat()
     mode = stat.S_IMODE(seen.st_mode)
     if is_link(path):

@@ -89,7 +89,6 @@ def verify_active(ws: Workspace) -> Verified | None:
 
 
 def _parts(lock: Lock, generations: Iterable[Generation]) -> list[str]:
-    """Name the artifacts behind some generations."""
     ids: dict[str, None] = {}
     for generation in generations:
         stack = lock.stacks.get(generation.stack)
@@ -102,7 +101,6 @@ def _parts(lock: Lock, generations: Iterable[Generation]) -> list[str]:
 
 
 def _runtime(ws: Workspace, generation: Generation) -> Verified:
-    """Read every file of one runtime."""
     name, how = f"{generation.stack} {generation.digest[:12]}", "every byte"
     runtime = load_runtime(cache_of(ws), generation.digest, stack=generation.stack)
     if runtime is None:

@@ -89,7 +89,6 @@ class HeldSettings(Struct, frozen=True, kw_only=True):
 
 
 def _lines(one: HeldProcess) -> Iterator[str]:
-    """Yield what one process reports."""
     who = f"PyTorch {one.torch}" if one.torch else "ONNX Runtime"
     held = [name for name, good in one.policies.items() if good]
     lost = [name for name, good in one.policies.items() if not good]
@@ -301,7 +300,6 @@ def _words(output: Path | None) -> GpuUse | None:
 
 
 def _torch(held: HeldSettings | None) -> GpuUse | None:
-    """Ask what PyTorch heard."""
     seen = [one for one in held.processes if one.torch] if held is not None else []
     if any(one.devices.used for one in seen):
         return GpuUse(asked=True, why="PyTorch began to use a device")

@@ -119,7 +119,6 @@ class BesidePlacer:
                 seen.lost = session.lost
 
     def _place(self, staged: Staged, program: Path, chosen: Chosen, *, keep: bool) -> Placing:
-        """Place for this process."""
         placement = place(
             chosen.target,
             chosen.items,
@@ -341,7 +340,6 @@ def digest_of(text: bytes) -> str:
 
 
 def _status(ws: Workspace, entry: RegistryEntry) -> ShimStatus:
-    """Look at one script."""
     facts = entry.facts
     stack, digest = facts.get("stack", ""), facts.get("digest", "")
     try:

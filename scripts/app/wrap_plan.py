@@ -264,7 +264,6 @@ def _read(ws: Workspace, request: WrapRequest) -> _Read:
 
 
 def _folder(text: str) -> Path:
-    """Return the folder to start in."""
     folder = user_path(text, "--cwd")
     if not long_path(folder).is_dir():
         msg = f"the folder to start in does not exist: {folder}"

@@ -188,7 +188,6 @@ class WrapResult(Struct, frozen=True, kw_only=True):
 
     @property
     def _gpu_missed(self) -> bool:
-        """Whether a GPU was expected and not used."""
         return self.expect_gpu and self.gpu is not None and self.gpu.asked is False
 
     def _tells_gpu(self, use: GpuUse) -> bool:
@@ -240,7 +239,6 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         }
 
     def _name_of(self, ended: ProcessResult) -> str:
-        """Return the words of an exit code."""
         from scripts.osal.process import name_exit  # noqa: PLC0415 - only what ran has an end
 
         return name_exit(ended.code, platform=self.platform)

@@ -236,7 +236,6 @@ def _usable(runs: Runs, label: str, warmup: int) -> tuple[Trial, ...]:
 def _finding(
     runs: Runs, name: str, sides: Sequence[tuple[Trial, ...]], warmup: int, margin: float
 ) -> PairFinding:
-    """Judge one metric."""
     metric = runs.metrics[name]
     figures = [{t.number: summary(t, name, warmup) for t in side} for side in sides]
     pairs = [(figures[0][n], figures[1][n]) for n in sorted(figures[0].keys() & figures[1].keys())]

@@ -96,7 +96,6 @@ def headings(comparison: Comparison) -> tuple[str, str, str]:
 
 
 def _title(comparison: Comparison) -> Iterator[Shape]:
-    """Write the headings."""
     first, second, third = headings(comparison)
     yield Text(x=20, y=28, text=first, size=17, bold=True)
     yield Text(x=20, y=50, text=second)

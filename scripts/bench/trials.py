@@ -253,7 +253,6 @@ def read_table(path: Path) -> Runs:
 def _row(
     path: Path, line: int, row: Mapping[str, str], names: Sequence[str]
 ) -> tuple[str, int, int, dict[str, float]]:
-    """Read one line."""
     if None in row or None in row.values():
         _refuse_table(path, line, "it has another number of columns than the first line")
     numbers = [row["trial"].strip(), row["iteration"].strip()]

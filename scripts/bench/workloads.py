@@ -233,7 +233,6 @@ def read_own_workload(path: Path) -> OwnWorkload:
 
 
 def _metrics(path: Path, data: object) -> tuple[dict[str, Metric], dict[str, Finder]]:
-    """Read the metrics' tables."""
     if not isinstance(data, dict) or not data:
         _refuse(path, "metrics", "at least one table [metrics.NAME]")
     metrics, finders = {}, {}
@@ -248,7 +247,6 @@ def _metrics(path: Path, data: object) -> tuple[dict[str, Metric], dict[str, Fin
 
 
 def _answer(path: Path, table: object) -> WorkloadAnswer:
-    """Read the table of the known answer."""
     if not isinstance(table, dict):
         _refuse(path, "answer", "a table: how the known answer is found, and what it is")
     _only(path, "answer", table, {"regex", "json", "equals", "value", "tolerance"})
@@ -290,7 +288,6 @@ def _only(path: Path, where: str, table: object, known: set[str]) -> None:
 
 
 def _number(path: Path, where: str, value: Any, *, above: float = -math.inf) -> float:  # noqa: ANN401 - TOML
-    """Read a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         _refuse(path, where, "a number")
     if not above < value <= MAX_NUMBER:

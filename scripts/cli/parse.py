@@ -361,7 +361,6 @@ class _Reader:
 
 
 def _unreadable(words: Sequence[str], message: str, hint: str) -> LineError:
-    """Make the error of a line that cannot be read."""
     error = UsageError("unreadable-line", message, hint=hint)
     code = WRAP_USAGE if WRAP in words[:1] else int(error.code)
     return LineError(error, code=code, as_json=_wants_json(words))

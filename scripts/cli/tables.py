@@ -75,7 +75,6 @@ def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _blocks(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Yield each row as a block."""
     column = max(map(len, columns[1:]), default=0) + GAP
     for row in cells:
         yield row[0]

@@ -251,7 +251,6 @@ def _observation(observation: Observation) -> list[object]:
 
 
 def _document(fact: DocumentFact) -> dict[str, object]:
-    """Return what is shown of a document."""
     return {
         "hash": fact.document,
         "paths": list(fact.paths),

@@ -136,7 +136,6 @@ def _sum_word(cell: Cell) -> str:
 
 
 def _cell_row(cell: Cell) -> str:
-    """Return the row of one cell."""
     link = f'<a href="{_route("cell", *cell.key)}">{count_of(cell.count, "document")}</a>'
     return _row(
         (

@@ -72,7 +72,6 @@ def note_finding(finding: Finding, out: Out) -> None:
 
 
 def _now(result: DoctorResult) -> str:
-    """Say what a person would do next."""
     if result.findings:
         return f"all kinds of failure are described in {result.findings[0].docs.partition('#')[0]}"
     if result.codes:

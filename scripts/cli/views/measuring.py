@@ -314,7 +314,6 @@ def _figure(value: float) -> str:
 
 
 def _ends(finding: PairFinding) -> str:
-    """Write the interval."""
     ends = [percent(finding.interval.low), percent(finding.interval.high)]
     return " and ".join(signed(end) for end in ends if end is not None) if None not in ends else "unknown"
 

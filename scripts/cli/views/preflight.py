@@ -201,7 +201,6 @@ def _needs(result: PreflightResult, out: Out) -> None:
 
 
 def _need(item: Covered) -> str:
-    """Say one need in a line."""
     need = item.need
     words = [f"{need.named.title} ({need.file}, {need.how})", _functions(item)]
     words.append(f"by {item.provided_by}" if item.provided_by else "the stack has no file for it")
@@ -244,13 +243,11 @@ def _code(result: PreflightResult, out: Out) -> None:
 
 
 def _ptx(code: Code) -> str:
-    """Say which PTX there is, and where it cannot be used."""
     text = ", ".join(f"sm_{sm}{letter} (ISA {isa}) x{count}" for sm, letter, isa, count in code.ptx)
     return f"{text}, only for linking" if text and code.relocatable else text or "none"
 
 
 def _sass(code: Code) -> str:
-    """Say which machine code there is."""
     return ", ".join(f"sm_{sm}{letter} x{count}" for sm, letter, count in code.sass) or "none"
 
 

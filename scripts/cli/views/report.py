@@ -110,7 +110,6 @@ def _worth(seen: MachineSeen) -> str:
 
 
 def _close(result: ReportResult, out: Out) -> None:
-    """Say what a person would do next."""
     if result.bundle is not None:
         out.now("look through the bundle, then attach it to your report")
     elif not result.own:

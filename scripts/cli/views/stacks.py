@@ -91,7 +91,6 @@ def _name(row: StackRow) -> str:
 
 
 def _fits(row: StackRow, gfx: str) -> str:
-    """Say what stands in the way."""
     if gfx:
         if row.stack.kind is StackKind.REFERENCE:
             return "needs no GPU"

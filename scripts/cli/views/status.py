@@ -167,7 +167,6 @@ def show_scan(result: ScanResult, out: Out) -> None:
 
 
 def _show_gpus(result: ScanResult, out: Out) -> None:
-    """Show the GPUs, or that there are none."""
     host = result.host
     rows = [_gpu_row(gpu, chosen=gpu.index == host.selected) for gpu in host.gpus]
     if rows:
@@ -199,12 +198,10 @@ def _gpu_row(gpu: Gpu, *, chosen: bool) -> tuple[str, ...]:
 
 
 def _root_row(root: HipRoot) -> tuple[str, ...]:
-    """Return the cells of one HIP runtime."""
     return (str(root.path), root.version or "?", root.source, ", ".join(root.libraries))
 
 
 def _now(result: ScanResult) -> str:
-    """Say what a person would do next."""
     gpu = result.host.selected_gpu
     if not result.from_hipinfo:
         if gpu is None:

@@ -222,12 +222,10 @@ def show_unwrap(result: UnwrapResult, out: Out) -> None:
 
 
 def _untouched(report: UndoReport) -> bool:
-    """Whether there was nothing to do."""
     return not (report.restored or report.removed or report.kept or report.aside or report.pending)
 
 
 def _target(report: UndoReport, out: Out) -> None:
-    """Show one target."""
     nothing = ": nothing was placed" if _untouched(report) else ""
     out.mark("ok" if report.complete else "warn", f"{visible(str(report.target))}{nothing}")
     for path in report.restored:
