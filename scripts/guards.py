@@ -96,9 +96,7 @@ def guard_of(program: Path) -> GuardSign | None:
 def guard_near(folders: Iterable[Folder], names: Callable[[Folder], Iterable[str]]) -> GuardSign | None:
     """Look for a sign in folders that hold a program's files, above them and below.
 
-    Args:
-        folders: absolute paths.
-        names: lists a folder; what cannot be listed has no names.
+    Folders are absolute paths; ``names`` lists one, and what cannot be listed has no names.
     """
     known, seen, starts = _table().any, set[str](), set[str]()
     for start in dict.fromkeys(folders):
@@ -120,10 +118,7 @@ def guard_near(folders: Iterable[Folder], names: Callable[[Folder], Iterable[str
 def refuse_guarded(program: Path, words: Sequence[str] = (), *, cwd: Path | None = None) -> None:
     """Refuse a program that an anti-cheat system guards, also where another one is to start it.
 
-    Args:
-        program: what is started.
-        words: its arguments; the first of them may name a program (``wine game.exe``).
-        cwd: the folder that relative names in ``words`` start from.
+    The first of ``words``, its arguments, may name a program (``wine game.exe``), relative to ``cwd``.
 
     Raises:
         TargetError: ``anti-cheat``.

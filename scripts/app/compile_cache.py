@@ -81,10 +81,7 @@ def say_when_compiling(
 ) -> Iterator[None]:
     """Say now and then that the compile cache grows, while something runs that may look like a hang.
 
-    Args:
-        note: says a line; called from another thread.
-        size: the cache's size in bytes.
-        interval: seconds between looks.
+    ``note`` says a line, from another thread; ``size`` gives the cache's bytes every ``interval`` seconds.
     """
     done = threading.Event()
 

@@ -144,11 +144,7 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "", code: str = "") -> Do
     With ``log`` alone only the text is explained, with the machine's facts in mind; with ``exe`` the machine
     and the program's folder are examined as well. With ``code`` only the code is explained.
 
-    Args:
-        ws: where we are.
-        log: a file with a program's output, ``-`` for standard input.
-        exe: the program that fails.
-        code: a status code: a name, a number in any spelling, or the text that goes with it.
+    ``log`` may be ``-`` for standard input. A status code is a name, a number in any spelling, or its text.
 
     Raises:
         UsageError: the log cannot be read, no such code is known, or more than a code is asked about.

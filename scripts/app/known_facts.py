@@ -267,10 +267,8 @@ def reported_versions(
 ) -> ReportedVersions | None:
     """Return what a stack reports in an environment; ``None`` where that is not known.
 
-    Args:
-        stack: its id.
-        releases: the releases whose tables describe it, the nearest first.
-        environ: what its driver will see.
+    ``releases`` are those whose tables describe it, the nearest first; ``environ`` is what its driver will
+    see.
     """
     rows = data_table("reported.toml")["reported"]
     keys = [("release", release) for release in releases] + [("stack", stack)]

@@ -32,12 +32,7 @@ def missing_at_start(
 
     On Linux only libraries of NVIDIA's are named: where else its loader looks is not all known here.
 
-    Args:
-        program: its path.
-        environ: the environment it starts in.
-        platform: as ``sys.platform`` says it.
-        more: folders that count besides.
-        later: libraries that it loads while it runs.
+    ``more`` are folders that count besides, ``later`` libraries that it loads while it runs.
     """
     look = _Windows if platform == "win32" else _Linux
     loader = look(program, environ, tuple(more))

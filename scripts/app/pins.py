@@ -66,11 +66,8 @@ def pins_check(
 ) -> PinsCheckResult:
     """Stream every pinned URL through the hasher; nothing is stored and the lock is not written.
 
-    Args:
-        ws: the workspace.
-        only: artifact ids, comma separated; empty for all.
-        offline: refused, because there would be nothing to check.
-        stale: ask for names of newer versions instead, and download no file.
+    ``only`` names artifacts, comma separated (empty: all). ``stale`` asks for names of newer versions
+    instead, and downloads no file. ``offline`` is refused, because there would be nothing to check.
 
     Raises:
         LockError: the lock is wrong.
@@ -208,12 +205,8 @@ def pins_add(
 ) -> PinsAddResult:
     """Download a file, keep nothing but its hash, compare it with the release's digest, propose the pin.
 
-    Args:
-        ws: the workspace.
-        url: the https address of one unchanging file.
-        id: the new artifact's id; empty to derive it from the address.
-        license: the licence of what is downloaded.
-        write: add it to the lock file; otherwise only the difference is returned.
+    ``url`` is the https address of one unchanging file, ``license`` that of what is downloaded; an empty
+    ``id`` is derived from the address. Without ``write`` only the difference is returned.
 
     Raises:
         UsageError: no URL, one that cannot be pinned, or no licence.

@@ -50,11 +50,7 @@ class AgedPin(Struct, frozen=True, kw_only=True):
 def ages(ws: Workspace, server: GitHub, way: Transport, artifacts: Sequence[Artifact]) -> tuple[AgedPin, ...]:
     """Ask releases and package indexes for newer versions, once for each family of files.
 
-    Args:
-        ws: reports how much was asked.
-        server: asked for releases.
-        way: how package indexes are asked.
-        artifacts: what is pinned; a family's older pins count as replaced by its newest one.
+    ``way`` is how package indexes are asked. A family's older pins count as replaced by its newest one.
     """
     releases: dict[tuple[str, str, str], list[tuple[Artifact, AssetRef]]] = defaultdict(list)
     wheels: dict[str, list[Artifact]] = defaultdict(list)

@@ -85,13 +85,10 @@ def pins_update(
     A pin that upstream contradicts is reported and never changed. A newer release becomes a new artifact
     and new stacks; the old ones stay.
 
-    Args:
-        ws: the workspace.
-        artifact: artifact ids, comma separated; empty for all.
-        tag: the release to bring in; empty for the newest.
-        gpu: complete the stack that is proposed for this architecture (``all``: every one) and nothing else.
-        for_: the system of the machine that is meant with ``gpu``; empty for this one's.
-        write: change the lock file; otherwise only the difference is returned.
+    ``artifact`` names artifacts, comma separated (empty: all), ``tag`` the release to bring in (empty: the
+    newest). With ``gpu`` the stack that is proposed for this architecture (``all``: every one) is completed,
+    on the system ``for_`` (empty: this one's), and nothing else. Without ``write`` only the difference is
+    returned.
 
     Raises:
         LockError: the lock is wrong, or a change would make it so.

@@ -52,11 +52,8 @@ def probe_warnings(ws: Workspace, stack: str, gfx: str, examined: Examined) -> t
 def measured_profile(ws: Workspace, staged: Staged, *, taken: AbstractSet[str], torch: bool) -> Applied:
     """Return the settings for PyTorch that go around what failed with this stack on this GPU.
 
-    Args:
-        ws: whose documents count.
-        staged: the stack, and the machine with its GPU.
-        taken: policies that are in force already, or are left out on purpose.
-        torch: whether the program's environment has PyTorch.
+    ``taken`` are policies that are in force already, or are left out on purpose; ``torch`` says whether the
+    program's environment has PyTorch.
     """
     gpu = staged.host.selected_gpu
     gfx = (gpu.gfx or "") if gpu is not None else ""

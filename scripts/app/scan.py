@@ -54,11 +54,8 @@ class ScanResult(JsonRecord, frozen=True, kw_only=True):
 def scan(ws: Workspace, *, gpu: str = "", hip_root: str = "", from_hipinfo: str = "") -> ScanResult:
     """Look at this machine, or read what ``hipInfo`` printed on another.
 
-    Args:
-        ws: where we are.
-        gpu: the number of the GPU to use, as the scan lists it.
-        hip_root: a HIP runtime's folder that is listed before all others.
-        from_hipinfo: a file with hipInfo's output, ``-`` for standard input.
+    ``gpu`` is the number of the GPU to use, as the scan lists it; the HIP runtime in ``hip_root`` is listed
+    before all others; ``from_hipinfo`` names a file with hipInfo's output, ``-`` standard input.
 
     Raises:
         UsageError: there is no such GPU, no HIP runtime, or no hipInfo output there.
@@ -150,10 +147,8 @@ class NativeResult(JsonRecord, frozen=True, kw_only=True):
 def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:
     """Name the ways without translation. Nothing is started or installed.
 
-    Args:
-        ws: where we are.
-        exe: the program; without it what serves the usual ones is named.
-        gpu: a GPU's number in ``scan``, or a product or architecture that need not be in this machine.
+    Without ``exe`` what serves the usual programs is named. ``gpu`` is a GPU's number in ``scan``, or a
+    product or architecture that need not be in this machine.
 
     Raises:
         UsageError: there is no such GPU.

@@ -382,10 +382,7 @@ def _earlier(ws: Workspace, artifact: Artifact, stack: Stack) -> list[Path]:
 def kernel_notes(stack: Stack, host: Host, home: Path | None = None) -> tuple[str, ...]:
     """Say which libraries have kernels for other GPUs only; nothing where it cannot be seen.
 
-    Args:
-        stack: its HIP is looked at.
-        host: its selected GPU is meant.
-        home: the HIP runtime that came with the stack; else the installed one.
+    ``home`` is the HIP runtime that came with the stack; without it the installed one is looked at.
     """
     gpu = host.selected_gpu
     root = fitting_root(stack, host) if stack.hip.source is HipSource.SDK else None

@@ -78,11 +78,8 @@ class StacksResult(JsonRecord, frozen=True, kw_only=True):
 def stacks(ws: Workspace, *, for_gpu: str = "", sbom: str = "") -> StacksResult:
     """List the stacks; with ``for_gpu`` those for that GPU, whatever is in this machine, and what to use.
 
-    Args:
-        ws: where we are.
-        sbom: the stack whose bill of materials is wanted instead.
-        for_gpu: a product's name, an architecture, what hipInfo printed, a file with it, or ``-`` for
-            standard input.
+    ``for_gpu`` is a product's name, an architecture, what hipInfo printed, a file with it, or ``-`` for
+    standard input. With ``sbom`` that stack's bill of materials is the result instead.
 
     Raises:
         UsageError: it names no GPU, or too many; or there is no such stack.

@@ -93,13 +93,10 @@ def validate(
 ) -> ValidateResult:
     """Verify, assemble, check, run, wrap by every way, undo and prove the undo; nothing is made active.
 
-    Args:
-        ws: the workspace.
-        require: stacks and architectures, comma separated; each must have been run, else it is a failure.
-        exe: a program of the user's, of whose folder a throw-away copy is used; empty: the stack's own check.
-        report: also write the result as JSON to this file.
-        supplied: the folder with files that are not published.
-        words: which stack (the one that ``setup`` would choose where none is named), and how to download it.
+    ``require`` names stacks and architectures, comma separated; each must have been run, else it is a
+    failure. Of the folder of ``exe``, a program of the user's, a throw-away copy is used; without it the
+    stack's own check runs. ``report`` is a file for the result as JSON. Without a stack in ``words`` it is
+    the one that ``setup`` would choose.
 
     Raises:
         UsageError: there is no such stack or program, ``require`` names neither a stack nor an architecture,
@@ -249,10 +246,7 @@ class RoundResult(JsonRecord, frozen=True, kw_only=True):
 def validate_round(ws: Workspace, *, folder: str = "", require: str = "") -> RoundResult:
     """Read a round's documents, write its page, and judge it.
 
-    Args:
-        ws: the workspace.
-        folder: holds one document for each stack.
-        require: stacks and architectures, comma separated, that must really have been run.
+    ``require`` names stacks and architectures, comma separated, that must really have been run.
 
     Raises:
         UsageError: no folder is named, or ``require`` names neither a stack nor an architecture.

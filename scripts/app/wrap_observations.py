@@ -197,11 +197,7 @@ def loaded_libraries(
 ) -> LoadedLibraries:
     """Tell the stack's libraries from others.
 
-    Args:
-        mapped: what was seen.
-        staged: the stack that ran.
-        placement: what lay beside the program meanwhile.
-        hashes: whether files from elsewhere are read for their hashes, which takes time.
+    With ``hashes`` files from elsewhere are read for their hashes, which takes time.
     """
     runtime = staged.runtime
     known = {}

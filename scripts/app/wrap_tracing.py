@@ -160,14 +160,8 @@ def check_table(
 ) -> TableCheck | None:
     """Compare what the layer did with each text with what the table says, and keep a document of differences.
 
-    Args:
-        folder: the trace's.
-        loads: what was handed over.
-        errors: by log, the sentences of the layer's parser.
-        table: the name of the table of the stack's release.
-
-    Returns:
-        ``None`` where the release has no table, or no text was saved.
+    ``errors`` holds, by log, the sentences of the layer's parser; ``table`` names the table of the stack's
+    release. ``None`` where the release has no table, or no text was saved.
     """
     release = next((one for one in ptx_tables() if one.name == table), None)
     if release is None:

@@ -73,13 +73,8 @@ def judge_run(
 ) -> CapabilityResult:
     """Judge one run of a workload by the rules above.
 
-    Args:
-        record: what it reported.
-        capability: the call family or application the run stands for.
-        exit_code: the process's exit code, ``None`` if we ended it.
-        timed_out: whether we ended it.
-        application: whether it is a real program, so that it can show ``integrated``.
-        folders: where its libraries must come from, as the system resolves them; empty: from anywhere.
+    ``exit_code`` is ``None`` if we ended it. An ``application``, a real program, can show ``integrated``. Its
+    libraries must come from ``folders``, as the system resolves them; empty: from anywhere.
     """
     outcome, level, detail = _answer(record, tuple(folders))
     if outcome is Outcome.PASS:

@@ -27,10 +27,8 @@ def terminal_width() -> int:
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> Iterator[str]:
     """Yield the lines of a table.
 
-    Args:
-        columns: the headings.
-        rows: the cells; a line feed in one, as of a file's name, is spelled.
-        width: of the terminal; ``None`` where nothing folds.
+    A line feed in a cell, as of a file's name, is spelled. Without a ``width`` (the terminal's) nothing
+    folds.
     """
     cells = [[" ".join(visible(cell).split()) for cell in row] for row in rows]
     natural = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]

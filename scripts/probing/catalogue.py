@@ -82,10 +82,8 @@ def probes() -> Mapping[str, Probe]:
 def choose(only: str, *, quick: bool = False) -> tuple[Probe, ...]:
     """Return the probes that are meant.
 
-    Args:
-        only: names and patterns such as ``cufft-*``, comma separated; one that begins with ``!`` leaves out.
-            Empty: all.
-        quick: only those of the quick subset.
+    ``only`` holds names and patterns such as ``cufft-*``, comma separated; one that begins with ``!`` leaves
+    out. Empty: all. ``quick``: only those of the quick subset.
 
     Raises:
         UsageError: ``no-such-probe``: a name or pattern fits none.

@@ -116,10 +116,7 @@ def warnings_for(
 ) -> tuple[ProbeWarning, ...]:
     """Pick the failed probes that concern a program.
 
-    Args:
-        failed: what a stack failed.
-        needs: the libraries that the program asks for.
-        torch: whether the program's environment has PyTorch.
+    ``needs`` are the libraries that it asks for; ``torch`` says whether its environment has PyTorch.
     """
     asked = {_plain(name) for need in needs if not need.spelled for name in need.functions}
     found = (_warning(one, asked, needs, torch=torch) for one in failed)
