@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -37,11 +36,13 @@ from scripts.preflight.verdict import (
     held_against,
     static_runtime_refusal,
 )
+from scripts.serialize import pick, plain
 from scripts.staging.runtimes import read_history
 
 if TYPE_CHECKING:
     from scripts.host.support import NativeWay
     from scripts.preflight.kernel_advice import Avoidance
+    from scripts.preflight.needs import Code
     from scripts.preflight.unusable import FileKernels
     from scripts.probing.known_failures import ProbeWarning
 
@@ -102,52 +103,24 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
         """Return plain data; paths are not redacted."""
         from scripts.preflight.coverage import versions_json, wanted_versions  # noqa: PLC0415 - as below
 
+        closure = self.examined.closure
+        head = "program machine=examined.closure.program.facts.machine stack=stack.id gfx=stack.gfx?"
+        end = "evidence=level failed_probes=warnings reasons=judged.reasons better_stacks=better native"
         return {
-            "program": str(self.program),
-            "machine": self.examined.closure.program.facts.machine,
-            "stack": self.stack.id,
-            "gfx": self.stack.gfx or None,
-            "needs": [item.to_json() for item in self.covered],
-            "device_code": [
-                {
-                    "file": str(visited.path),
-                    "section": code.section,
-                    "ptx": [
-                        {"sm": sm, "target": f"sm_{sm}{letter}", "isa": isa, "count": n}
-                        for sm, letter, isa, n in code.ptx
-                    ],
-                    "sass": [
-                        {"sm": sm, "target": f"sm_{sm}{letter}", "count": n} for sm, letter, n in code.sass
-                    ],
-                    "relocatable": code.relocatable,
-                    "modules": code.modules,
-                    "sass_only": code.sass_only,
-                    "stubs": code.stubs,
-                    "special": code.special,
-                    "unknown": code.unknown,
-                    "kernels_lost": code.kernels_lost,
-                    "why": code.why or code.uncounted or None,
-                    "complete": code.complete,
-                    "limit": code.limit or None,
-                }
-                for visited in self.examined.closure.visited
-                for code in visited.facts.code
-            ],
+            **pick(self, head),
+            **pick(self, "needs=covered"),
+            "device_code": [_code_json(v.path, code) for v in closure.visited for code in v.facts.code],
             "kernels": self._kernels_json(),
-            "versions": versions_json(wanted_versions(self.examined.closure), self.stack.reported),
-            "kinds": [kind.to_json() for kind in self.examined.kinds],
-            "packages": [{"name": p.name, "version": p.version} for p in self.examined.packages],
-            "verdict": self.judged.verdict.value,
+            "versions": versions_json(wanted_versions(closure), self.stack.reported),
+            **pick(self, "kinds=examined.kinds"),
+            "packages": [pick(package, "name version") for package in self.examined.packages],
+            **pick(self, "verdict=judged.verdict"),
             "rests_on": "static reading",
-            "evidence": self.level,
-            "failed_probes": [warning.to_json() for warning in self.warnings],
-            "reasons": [reason.to_json() for reason in self.judged.reasons],
-            "better_stacks": [other.to_json() for other in self.better],
-            "native": [msgspec.to_builtins(way) for way in self.native],
-            "avoid": [way.to_json() for way in self.avoid],
-            "alternatives": [{"id": a.id, "what": a.what, "source": a.source} for a in self.alternatives],
-            "stacks": [msgspec.to_builtins(other) for other in self.compared],
-            "files_read": len(self.examined.closure.visited),
+            **pick(self, end),
+            **pick(self, "avoid"),
+            "alternatives": [pick(other, "id what source") for other in self.alternatives],
+            **pick(self, "stacks=compared"),
+            "files_read": len(closure.visited),
         }
 
     def _kernels_json(self) -> dict[str, object]:
@@ -176,23 +149,29 @@ def _file_json(file: FileKernels, *, listed: bool) -> dict[str, object]:
         "file": str(file.path),
         "total": one.total,
         "missing": len(one.missing),
-        "for_linking": one.linking,
-        "causes": dict(one.causes),
-        "differs": one.differs,
-        "instructions": one.instructions,
-        "refused_instructions": one.refused,
+        **pick(one, "for_linking=linking causes differs instructions refused_instructions=refused"),
         "operand_types_checked": False,
-        "operand_types_unchecked": one.types_unchecked,
-        "unread": list(one.unread),
+        **pick(one, "operand_types_unchecked=types_unchecked unread"),
         "mentioned": len(mentioned),
         "kernels": [
-            {
-                **msgspec.to_builtins(fate),
-                "demangled": demangled(fate.name),
-                "mentioned": fate.name in mentioned,
-            }
+            {**plain(fate), "demangled": demangled(fate.name), "mentioned": fate.name in mentioned}
             for fate in named
         ],
+    }
+
+
+def _code_json(path: Path, code: Code) -> dict[str, object]:
+    return {
+        "file": str(path),
+        "section": code.section,
+        "ptx": [
+            {"sm": sm, "target": f"sm_{sm}{letter}", "isa": isa, "count": n}
+            for sm, letter, isa, n in code.ptx
+        ],
+        "sass": [{"sm": sm, "target": f"sm_{sm}{letter}", "count": n} for sm, letter, n in code.sass],
+        **pick(code, "relocatable modules sass_only stubs special unknown kernels_lost"),
+        "why": code.why or code.uncounted or None,
+        **pick(code, "complete limit?"),
     }
 
 
