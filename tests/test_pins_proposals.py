@@ -67,7 +67,7 @@ def test_one_command_makes_a_stack_that_the_gpu_is_then_given(
         asked.append(url)
         return f'<a href="{FILE}#sha256={SHA}">{FILE}</a>'
 
-    monkeypatch.setattr(pins_updating, "_page", page)
+    monkeypatch.setattr(pins_updating, "read_page", page)
     lock = tmp_path / "pins.lock"
     lock.write_bytes((ROOT / "pins.lock").read_bytes())
     ws = workspace(ROOT, lock_path=lock)
@@ -93,7 +93,7 @@ def test_an_index_that_does_not_answer_or_list_changes_nothing(monkeypatch: pyte
             raise FetchError("upstream-refused", "the server answers 404")
         return "<html></html>"
 
-    monkeypatch.setattr(pins_updating, "_page", gone)
+    monkeypatch.setattr(pins_updating, "read_page", gone)
     result = pins_update(workspace(ROOT), gpu="all", for_="windows")
     assert not result.diff
     assert result.exit_code == ExitCode.FETCH
@@ -116,7 +116,7 @@ def test_without_a_system_this_machines_is_meant(
         asked.append(url)
         return ""
 
-    monkeypatch.setattr(pins_updating, "_page", page)
+    monkeypatch.setattr(pins_updating, "read_page", page)
     result = pins_update(workspace(ROOT, platform=platform), gpu="gfx1031")
     assert [row.artifact.endswith(system) for row in result.asked] == [True]
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from scripts.app.context import Staged, Workspace, staged_runtime
-from scripts.app.stack_process import backend_notes, check_environment, read_seconds, redactor_of, run_ours
+from scripts.app.stack_process import (
+    backend_notes,
+    check_environment,
+    file_called,
+    read_seconds,
+    redactor_of,
+    run_ours,
+)
 from scripts.errors import ExitCode, StagedFileError
 from scripts.evidence.cuda_check import CORE, OPTIONAL, CheckVerdict, group_of, judge, parse_output
 from scripts.model import Runtime, StackKind
@@ -127,12 +134,11 @@ def check_program(runtime: Runtime) -> Path:
     Raises:
         StagedFileError: ``no-cuda-check``.
     """
-    names = [PurePosixPath(file.name) for file in runtime.files]
-    found = sorted((name for name in names if name.stem == PROGRAM), key=lambda name: len(name.parts))
-    if runtime.path is None or not found:
+    found = file_called(runtime, PROGRAM)
+    if found is None:
         raise StagedFileError(
             "no-cuda-check",
             f"the files of {runtime.stack} hold no cuda_check",
             hint=f"assemble it again: invoke stage --stack={runtime.stack}",
         )
-    return runtime.path / found[0]
+    return found

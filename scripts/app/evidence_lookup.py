@@ -36,8 +36,7 @@ class Proof(JsonRecord, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """Say it in a few words."""
-        word = self.level.value if self.level is not None and self.outcome == "pass" else self.outcome
-        return f"{self.gfx}: {word} ({self.provenance})"
+        return f"{self.gfx}: {_word(self)} ({self.provenance})"
 
 
 class Worth(JsonRecord, frozen=True, kw_only=True):
@@ -62,8 +61,11 @@ class Worth(JsonRecord, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """Say it in a few words."""
-        word = self.level.value if self.level is not None and self.outcome == "pass" else self.outcome
-        return f"{self.gfx}: {word} ({self.provenance}{', contested' if self.against else ''})"
+        return f"{self.gfx}: {_word(self)} ({self.provenance}{', contested' if self.against else ''})"
+
+
+def _word(shown: Proof | Worth) -> str:
+    return shown.level.value if shown.level is not None and shown.outcome == "pass" else shown.outcome
 
 
 def evidence_store(ws: Workspace) -> EvidenceStore:

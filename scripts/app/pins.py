@@ -184,11 +184,7 @@ class PinsAddResult(Struct, frozen=True, kw_only=True):
     artifact: Artifact
     diff: LockDiff
     written: bool
-
-    @property
-    def exit_code(self) -> int:
-        """Always 0: everything else is an error."""
-        return int(ExitCode.OK)
+    exit_code: int = ExitCode.OK
 
     def to_json(self) -> dict[str, object]:
         """Return the pin, the diff and whether it was written."""

@@ -101,9 +101,7 @@ def _has(server: GitHub, ref: AssetRef, tag: str) -> bool:
 def _of_index(way: Transport, family: list[Artifact]) -> dict[str, AgedPin]:
     """Compare wheels of one project for one system with what its index page lists."""
     try:
-        page = read_url(
-            index_of(family[0].urls[0]), way, most=MOST_PAGE, headers={"Accept": "text/html"}
-        ).decode("utf-8", "replace")
+        page = read_page(way, index_of(family[0].urls[0]))
     except FetchError as error:
         return _silent(family, error)
     listed = versions(page, urls=[item.urls[0] for item in family])
@@ -114,6 +112,15 @@ def _of_index(way: Transport, family: list[Artifact]) -> dict[str, AgedPin]:
     plain = _PLAIN.fullmatch(address) is not None
     how = f"invoke pins.add --url={address}" if plain else f"see {index_of(family[0].urls[0])}"
     return _judged(pinned, order[0], how)
+
+
+def read_page(way: Transport, url: str) -> str:
+    """Read one page of a package index.
+
+    Raises:
+        FetchError: it did not arrive whole, or is longer than any index.
+    """
+    return read_url(url, way, most=MOST_PAGE, headers={"Accept": "text/html"}).decode("utf-8", "replace")
 
 
 def _judged(ordered: list[tuple[Artifact, str]], newest: str, command: str = "") -> dict[str, AgedPin]:

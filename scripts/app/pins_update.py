@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from scripts.app.context import Workspace, lock_of
 from scripts.app.pins import chosen, github, transport
+from scripts.app.pins_stale import read_page
 from scripts.errors import ExitCode, FetchError, UsageError
 from scripts.lock import update
 from scripts.lock.package_index import index_of, indexed
@@ -19,8 +20,6 @@ from scripts.lock.values import url_problem
 from scripts.lock.writer import format_lock, save_lock, with_artifact, with_fields, with_stack
 from scripts.model import Artifact, Lock, Trust
 from scripts.net.github import AssetRef, GitHub, Release
-from scripts.net.request import read_url
-from scripts.net.session import Transport
 from scripts.net.sources import last_component
 from scripts.serialize import JsonRecord
 from scripts.staging.select import check_system
@@ -135,7 +134,7 @@ def _confirm_by_index(ws: Workspace, work: _Work, item: Artifact) -> None:
         work.say(item.id, NO_METADATA, "this host publishes no digests")
         return
     try:
-        page = _page(transport(ws), base)
+        page = read_page(transport(ws), base)
     except FetchError as error:
         work.say(item.id, UNREACHABLE, " ".join((error.message, *error.context)))
         return
@@ -204,8 +203,6 @@ def _finish(ws: Workspace, work: _Work, *, write: bool) -> PinsUpdateResult:
 
 #: Completing a proposed stack from AMD's package index, which names digests.
 ALL: Final = "all"
-#: No index page of one package is longer.
-MOST: Final = 8 << 20
 
 
 def chosen_proposals(gpu: str, system: str, lock: Lock) -> tuple[Proposal, ...]:
@@ -230,7 +227,7 @@ def complete(ws: Workspace, lock: Lock, text: str, proposal: Proposal) -> tuple[
     A file that is not there leaves the text as it is.
     """
     try:
-        page = _page(transport(ws), proposal.index)
+        page = read_page(transport(ws), proposal.index)
     except FetchError as error:
         return text, "unreachable", " ".join((error.message, *error.context))
     found = indexed(page, base=proposal.index, file=proposal.file)
@@ -238,12 +235,3 @@ def complete(ws: Workspace, lock: Lock, text: str, proposal: Proposal) -> tuple[
         return text, "not-listed", f"{proposal.index} does not name {proposal.file} with a SHA-256"
     artifact, stack = completed(proposal, lock, found)
     return with_stack(with_artifact(text, artifact), stack), "new", f"sha256 {found.sha256}; {stack.id}"
-
-
-def _page(way: Transport, url: str) -> str:
-    """Read one page.
-
-    Raises:
-        FetchError: it did not arrive whole, or is longer than any index.
-    """
-    return read_url(url, way, most=MOST, headers={"Accept": "text/html"}).decode("utf-8", "replace")

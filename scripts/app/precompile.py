@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from msgspec import field
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from scripts.app.compile_cache import cache_size, compile_cache
 from scripts.app.context import Staged, Workspace, staged_runtime
-from scripts.app.stack_process import backend_notes, check_environment, read_seconds, run_ours
+from scripts.app.stack_process import backend_notes, check_environment, file_called, read_seconds, run_ours
 from scripts.app.trial import INSIDE, attempt_of, planned
 from scripts.errors import ExitCode, LaunchError, UsageError
 from scripts.model import CapabilityResult, Runtime
@@ -190,14 +190,9 @@ def _target(path: str) -> Path:
 
 
 def _tool(runtime: Runtime) -> Path:
-    """Return the layer's tool.
-
-    Raises:
-        LaunchError: ``no-precompiler``.
-    """
-    found = [file.name for file in runtime.files if PurePosixPath(file.name.lower()).stem == TOOL]
-    if runtime.path is None or not found:
+    found = file_called(runtime, TOOL)
+    if found is None:
         msg = f"{runtime.stack} has no tool that compiles beforehand"
         hint = "start the program: its device code, if any, is compiled in its first run; it may take minutes"
         raise LaunchError("no-precompiler", msg, hint=hint)
-    return runtime.path / min(found, key=lambda name: len(PurePosixPath(name).parts))
+    return found

@@ -20,10 +20,10 @@ from scripts.app.compile_cache import cache_size
 from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import read_seconds, redactor_of, revision_of, write_logs
-from scripts.app.trial import INSIDE, own_folders, transcript
+from scripts.app.trial import INSIDE, judge_captured, own_folders, transcript
 from scripts.app.wrap_plan import WrapRequest, plan_run
 from scripts.app.wrap_result import Inspected
-from scripts.bench.workload_record import judge_run, parse_record
+from scripts.bench.workload_record import parse_record
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import AttemptFact, build_document
 from scripts.evidence.evidence_io import read_document, report_folder, write_document
@@ -328,13 +328,7 @@ class ProbeRun:
 def read_attempt(probe: Probe, captured: Captured, *, folders: tuple[Path, ...]) -> ProbeAttempt:
     """Judge a finished process; a message box that waited is a hang with its title as the reason."""
     record = parse_record(captured.stderr)
-    result = judge_run(
-        record,
-        capability=probe.name,
-        exit_code=None if captured.timed_out else captured.returncode,
-        timed_out=captured.timed_out,
-        folders=folders,
-    )
+    result = judge_captured(record, captured, probe.name, folders=folders)
     if captured.dialogs:  # without us it would wait for a person, whatever it answered
         box = captured.dialogs[0]
         detail = f"a message box waited: {box.title}: {box.text}"

@@ -60,24 +60,20 @@ class Bundle(Struct, frozen=True, kw_only=True):
     taken_out: Mapping[str, int] = field(default_factory=dict)
 
 
-class Parts(Struct, frozen=True, kw_only=True):
-    """What goes in. ``data`` becomes JSON files; ``logs`` are bytes by name, most important first."""
+def make_bundle(data: Mapping[str, object], logs: Iterable[tuple[str, bytes]], redactor: Redactor) -> Bundle:
+    """Make the zip: ``data`` as JSON files, ``logs`` by name, most important first.
 
-    data: Mapping[str, object] = field(default_factory=dict)
-    logs: Iterable[tuple[str, bytes]] = ()
-
-
-def make_bundle(parts: Parts, redactor: Redactor) -> Bundle:
-    """Make the zip. Logs are cut to their last ``LOG_CAP`` bytes, and end at ``TOTAL_CAP`` together."""
+    Logs are cut to their last ``LOG_CAP`` bytes, and end at ``TOTAL_CAP`` together.
+    """
     entries: dict[str, bytes] = {}
     left_out: list[str] = []
     taken: dict[str, Counter[str]] = {}
-    for name, value in parts.data.items():
+    for name, value in data.items():
         content = _json(redactor.data(value))
         added = _add(entries, f"{redactor.text(name)}.json", content)
         taken[added] = _marks(content) - _marks(_json(value))
     total = 0
-    for name, raw in parts.logs:
+    for name, raw in logs:
         clean = redactor.text(name)
         if total >= TOTAL_CAP:
             left_out.append(f"{clean}: the bundle is full")
@@ -362,7 +358,7 @@ def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tupl
         "findings": [*findings, *_explained(ws, host)],
         "environment": {name: ws.environ[name] for name in sorted(ws.environ) if _telling(name)},
     }
-    made = make_bundle(Parts(data=data, logs=_logs(ws)), redactor_of(ws))
+    made = make_bundle(data, _logs(ws), redactor_of(ws))
     ws.progress.note(f"taken out of {len(made.names) - 1} files: {counted(made.taken_out)}")
     path = _reports(ws) / f"{file_stamp()}-bundle.zip"
     path.parent.mkdir(parents=True, exist_ok=True)

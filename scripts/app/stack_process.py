@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from scripts.app.context import Staged, Workspace
@@ -17,7 +17,7 @@ from scripts.host.hip import fitting_root
 from scripts.launch.environ import EnvPlan, GpuChoice, hip_home, plan_environment
 from scripts.launch.injection import Via
 from scripts.launch.program import parse_timeout
-from scripts.model import HipRoot, HipSource, Host, StackKind
+from scripts.model import HipRoot, HipSource, Host, Runtime, StackKind
 from scripts.osal.paths import home_folder
 from scripts.osal.process import run_captured
 from scripts.osal.processes import Captured, running, this_process
@@ -64,6 +64,15 @@ def run_ours(ws: Workspace, staged: Staged, argv: Sequence[str], *, timeout: flo
     watch = say_when_compiling(ws.progress.note, partial(cache_size, ws))
     with watch if staged.stack.kind is StackKind.TRANSLATION else nullcontext():
         return run_captured(list(argv), env=env, timeout=timeout)
+
+
+def file_called(runtime: Runtime, stem: str) -> Path | None:
+    """Return a runtime's file by its name without the ending; the topmost if there are several."""
+    names = (PurePosixPath(file.name) for file in runtime.files)
+    found = [name for name in names if name.stem.lower() == stem]
+    if runtime.path is None or not found:
+        return None
+    return runtime.path / min(found, key=lambda name: len(name.parts))
 
 
 def read_seconds(text: str, *, default: float) -> float:

@@ -136,7 +136,7 @@ def attempt_of(
     rows = record.data.get("iterations")
     first = record.data.get("first")
     return Attempt(
-        result=_judge(record, captured, capability, application=application, folders=folders),
+        result=judge_captured(record, captured, capability, application=application, folders=folders),
         iterations=tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else (),
         first=first if isinstance(first, dict) else {},
         data=record.data,
@@ -161,7 +161,7 @@ def _attempt_own(ws: Workspace, staged: Staged, workload: OwnWorkload) -> Attemp
     captured = capture(command, timeout=workload.timeout)
     text = captured.stdout.decode("utf-8", "replace") + "\n" + captured.stderr.decode("utf-8", "replace")
     record, iterations = _read_own(ws, workload, text, captured)
-    result = _judge(record, captured, workload.name, application=True)
+    result = judge_captured(record, captured, workload.name, application=True)
     if not captured.timed_out and is_loaders(captured.returncode, ws.platform):
         started = program if program.is_absolute() else command.program
         lacking = lacking_cuda(started, command.env, ws.platform, staged.runtime)
@@ -196,7 +196,7 @@ def _read_own(
     return Record(data={"outcome": "pass", "detail": f"answer: {answer}"}), iterations
 
 
-def _judge(
+def judge_captured(
     record: Record,
     captured: Captured,
     capability: str,

@@ -114,15 +114,11 @@ def validate(
         find_stack(lock, stack)  # an unknown one is refused before anything is written about it
     _refuse_unknown(require, lock.stacks)
     flow, found = Flow(ws, read_request(supplied=supplied, **words)), Findings()
-    with _throw_away_folder() as folder:
-        _run_steps(flow, found, program, folder)
-    papers = write_papers(flow, found, created, program=program, report=copy)
-    return ValidateResult(
-        validation=papers.validation,
-        regressions=papers.regressions,
-        missing=unsatisfied([papers.validation], require),
-        folder=papers.folder,
-    )
+    with _throw_away_folder() as place:
+        _run_steps(flow, found, program, place)
+    validation, worse, folder = write_papers(flow, found, created, program=program, report=copy)
+    missing = unsatisfied([validation], require)
+    return ValidateResult(validation=validation, regressions=worse, missing=missing, folder=folder)
 
 
 def _refuse_unknown(require: str, stacks: Iterable[str]) -> None:

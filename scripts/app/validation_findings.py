@@ -64,18 +64,13 @@ class Findings(Struct):
         return logs | ({f"{self.ran.workload}.log": self.ran.output} if self.ran else {})
 
 
-class Papers(Struct, frozen=True, kw_only=True):
-    """What was written into ``folder``, and what got worse since earlier documents."""
-
-    validation: Validation
-    regressions: tuple[Regression, ...]
-    folder: Path
-
-
 def write_papers(
     flow: Flow, found: Findings, created: datetime, *, program: Path | None, report: Path | None
-) -> Papers:
-    """Write evidence, JUnit file, logs and the validation itself into one new folder."""
+) -> tuple[Validation, tuple[Regression, ...], Path]:
+    """Write evidence, JUnit file, logs and the validation itself into one new folder.
+
+    Return the validation, what got worse since earlier documents, and the folder.
+    """
     ws, staged = flow.ws, found.staged
     name = staged.stack.id if staged else flow.request.stack or "no-stack"
     folder = report_folder(ws.stage / "reports", stack=name, created=created)
@@ -91,7 +86,7 @@ def write_papers(
     if report:
         report.parent.mkdir(parents=True, exist_ok=True)
         write_report(report, validation.to_json())
-    return Papers(validation=validation, regressions=regressions, folder=folder)
+    return validation, regressions, folder
 
 
 def _evidence(

@@ -26,6 +26,7 @@ from scripts.evidence.document import Provenance
 from scripts.evidence.matrix import DocumentFact, FigurePoint, Matrix
 from scripts.evidence.merging import Cell, Observation
 from scripts.model import HipSource, Level, Outcome, Stack
+from scripts.serialize import pick
 
 LEVELS: Final = tuple(Level)
 OUTCOMES: Final = tuple(Outcome)
@@ -198,16 +199,8 @@ def _stack(id_: str, stack: Stack | None, cells: int) -> dict[str, object]:
         return {**base, "pinned": False, "kind": "", "os": "", "hip": "", "gfx": [], "parts": [], "note": ""}
     source = stack.hip.source
     hip = "" if source is HipSource.NONE else f"{source.value} {stack.hip.range}".strip()
-    return {
-        **base,
-        "pinned": True,
-        "kind": stack.kind.value,
-        "os": stack.requires.os or "any",
-        "hip": hip,
-        "gfx": stack.requires.gfx,
-        "parts": stack.parts,
-        "note": stack.note,
-    }
+    facts = {"pinned": True, "kind": stack.kind.value, "os": stack.requires.os or "any", "hip": hip}
+    return {**base, **facts, **pick(stack, "gfx=requires.gfx parts note")}
 
 
 def _details(content: SiteContent, places: _Lookup) -> dict[str, object]:
@@ -242,29 +235,16 @@ def listed_observations(cell: Cell) -> list[Observation]:
 
 
 def _observation(observation: Observation) -> list[object]:
-    return [
-        observation.seen,
-        _level(observation.level),
-        OUTCOMES.index(observation.outcome),
-        observation.detail,
-    ]
+    outcome = OUTCOMES.index(observation.outcome)
+    return [observation.seen, _level(observation.level), outcome, observation.detail]
 
 
 def _document(fact: DocumentFact) -> dict[str, object]:
     return {
-        "hash": fact.document,
-        "paths": list(fact.paths),
-        "who": fact.provenance.value,
-        "reporter": fact.reporter,
-        "url": fact.url,
-        "gpu": fact.gpu_name,
-        "os": fact.os,
-        "driver": fact.driver,
-        "hip": list(fact.hip),
+        **pick(fact, "hash=document paths who=provenance reporter url gpu=gpu_name os driver hip"),
         "level": _level(fact.level),
         "outcome": OUTCOMES.index(fact.outcome),
-        "idle": list(fact.not_exercised),
-        "notes": list(fact.notes),
+        **pick(fact, "idle=not_exercised notes"),
     }
 
 
