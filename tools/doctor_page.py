@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scripts.doctor.knowledge import REFERENCES, Cause, Confidence, knowledge
 from tests.doctor_cases import NONE, Case, cases, first_finding, reports, score
+from tools import keep_page
 from tools.doctor_confidence import at_first_sight, judged, measured_words, wilson
 
 #: Figures of the day on which reports were gathered; the rules know them since.
@@ -25,11 +26,7 @@ _LONGEST = 110
 
 def write(*, check: bool) -> bool:
     """Write the page, or only compare it; true when it was up to date."""
-    text = "\n".join(_page()) + "\n"
-    current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if not check and current != text:
-        PAGE.write_text(text, encoding="utf-8", newline="\n")
-    return current == text
+    return keep_page(PAGE, _page(), check=check)
 
 
 def _page() -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from scripts import ALONE, LAYERS
+from tools import keep_page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "modules.md"
@@ -32,11 +33,7 @@ FOLDERS = (
 
 def write(*, check: bool = False) -> bool:
     """Write the page, or compare it; true when it was up to date."""
-    text = "\n".join(lines()) + "\n"
-    same = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text
-    if not same and not check:
-        PAGE.write_text(text, encoding="utf-8", newline="\n")
-    return same
+    return keep_page(PAGE, lines(), check=check)
 
 
 def lines() -> Iterator[str]:

@@ -10,6 +10,7 @@ from scripts.evidence.evidence_io import read_document
 from scripts.evidence.merging import PROBES
 from scripts.model import Outcome
 from scripts.probing.catalogue import Probe, ProbeGroup, groups
+from tools import keep_page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "probes.md"
@@ -71,11 +72,7 @@ Its `scripts/capability_probe.py` and `scripts/functional_probe.py`
 
 def write(*, check: bool) -> bool:
     """Write the page, or only compare it; true when it was up to date."""
-    text = "\n".join(_page()) + "\n"
-    current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if not check and current != text:
-        PAGE.write_text(text, encoding="utf-8", newline="\n")
-    return current == text
+    return keep_page(PAGE, _page(), check=check)
 
 
 def questions(module: str) -> dict[str, str]:

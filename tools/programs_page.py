@@ -8,6 +8,7 @@ from typing import Any
 
 from scripts.host.support import NativeWay, coverage, native_ways
 from scripts.launch.profiles import document
+from tools import keep_page
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "programs.md"
 
@@ -22,11 +23,7 @@ INTRODUCTION = (
 
 def write(*, check: bool = False) -> bool:
     """Write the page, or compare it; true when it was up to date."""
-    text = "\n".join(lines()) + "\n"
-    same = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text
-    if not same and not check:
-        PAGE.write_text(text, encoding="utf-8", newline="\n")
-    return same
+    return keep_page(PAGE, lines(), check=check)
 
 
 def lines() -> Iterator[str]:

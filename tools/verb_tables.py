@@ -10,12 +10,9 @@ from typing import Final
 
 from scripts.cli.verbs import VERBS
 from scripts.osal.signals import blocked, ending, usual
+from tools.readme_table import between_markers
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "exit-codes.md"
-BEGIN: Final = "<!-- verbs:begin -->"
-END: Final = "<!-- verbs:end -->"
-SIGNALS_BEGIN: Final = "<!-- signals:begin -->"
-SIGNALS_END: Final = "<!-- signals:end -->"
 _USUAL: Final = "every task, from its first moment on"
 _AT_WORK: Final = "every task that is at work"
 _WRAP: Final = "`wrap`, when its program is ended by it"
@@ -62,17 +59,12 @@ def _who(number: int) -> str:
     return _AT_WORK if number in ending() else _WRAP
 
 
-def _between(text: str, begin: str, end: str, made: str) -> str:
-    head, _, rest = text.partition(begin)
-    return f"{head}{begin}\n{made}\n{end}{rest.partition(end)[2]}"
-
-
 def write(*, check: bool) -> bool:
     """Bring the page up to date; with ``check`` only look. Return whether it was."""
     text = PAGE.read_text(encoding="utf-8")
-    made = _between(text, BEGIN, END, codes_table(text))
+    made = between_markers(text, codes_table(text), part="verbs")
     if sys.platform == "linux":
-        made = _between(made, SIGNALS_BEGIN, SIGNALS_END, signals_table())
+        made = between_markers(made, signals_table(), part="signals")
     if made != text and not check:
         PAGE.write_text(made, encoding="utf-8", newline="\n")
     return made == text

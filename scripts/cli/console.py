@@ -96,6 +96,11 @@ class Out:
         """Print one line of result."""
         self.quote(as_typed(text), style=style)
 
+    def lines(self, texts: Iterable[object], start: str = "    ") -> None:
+        """Print a line for each of them; all begin alike."""
+        for text in texts:
+            self.line(f"{start}{text}")
+
     def quote(self, text: str, *, style: str = "") -> None:
         """Print one line that others wrote, or data, as it stands."""
         text = _one_line(text)
@@ -108,6 +113,11 @@ class Out:
         symbol = MARKS[status][0 if self.unicode else 1]
         if not self._written(0, f"{symbol} {text}"):
             self.stdout.print(f"[{STYLES[status]}]{symbol}[/] {_escaped(text)}", soft_wrap=True)
+
+    def marks(self, status: str, texts: Iterable[object], start: str = "") -> None:
+        """Print a line with the same mark for each of them."""
+        for text in texts:
+            self.mark(status, f"{start}{text}")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
         """Print a table; see ``scripts/cli/tables.py``."""

@@ -76,18 +76,27 @@ def _may_install() -> bool:
 def _apt_get() -> None:
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES]
     for command in (["apt-get", "update", "-q"], install):
-        done = subprocess.run(
-            command,
-            check=False,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        if done.returncode != 0:
-            msg = f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stdout[-2000:]}"
-            raise BedError(msg)
+        run_tool(command, DEBIAN_FRONTEND="noninteractive")
+
+
+def run_tool(command: list[str], **variables: str) -> None:
+    """Run a program of the host.
+
+    Raises:
+        BedError: it failed; with the end of what it printed.
+    """
+    done = subprocess.run(
+        command,
+        check=False,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode != 0:
+        msg = f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stdout[-3000:]}"
+        raise BedError(msg)
 
 
 def say(text: str) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from tools.windows_bed.tools import BedError
+from tools.windows_bed.tools import run_tool
 
 #: How Windows CPython 3.11.9 answers the questions that markers ask.
 WINDOWS = {
@@ -53,7 +52,7 @@ class Pip:
     def __init__(self, folder: Path) -> None:
         """Make an environment with the pip and setuptools that the locked virtualenv carries."""
         make = [sys.executable, "-m", "virtualenv", "-q", "--no-periodic-update", "--setuptools", "bundle"]
-        _run([*make, str(folder)])
+        run_tool([*make, str(folder)])
         self._pip = [str(folder / "bin" / "python"), "-m", "pip", "-q", "--disable-pip-version-check"]
 
     def download_wheels(self, requirements: Path, wheels: Path) -> None:
@@ -71,18 +70,4 @@ class Pip:
         self._with_hashes("install", *FOR_WINDOWS, *source, "-r", str(requirements))
 
     def _with_hashes(self, task: str, *arguments: str) -> None:
-        _run([*self._pip, task, "--require-hashes", *arguments])
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(
-        command,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if done.returncode != 0:
-        msg = f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stdout[-3000:]}"
-        raise BedError(msg)
+        run_tool([*self._pip, task, "--require-hashes", *arguments])

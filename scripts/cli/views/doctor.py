@@ -35,20 +35,17 @@ def show_finding(finding: Finding, out: Out) -> None:
     out.line(f"    {finding.cause}")
     for number, step in enumerate(finding.fix, start=1):
         out.line(f"    {number}. {step}")
-    for step in finding.tell:
-        out.line(f"    What would tell: {step}")
+    out.lines(finding.tell, "    What would tell: ")
 
 
 def show_event(event: Event, out: Out, *, explained: bool) -> None:
     """Show what the text tells by itself: the codes and names in it. Without a cause this is the answer."""
     sentences = list(event.sentences())
     if explained:
-        for sentence in sentences:
-            out.line(f"in the text: {sentence}")
+        out.lines(sentences, "in the text: ")
         return
     out.mark("unknown", "no cause is known here for what this text says; this is no diagnosis")
-    for sentence in sentences:
-        out.line(f"    {sentence}")
+    out.lines(sentences)
     if sentences:
         last = event.component or "the program"
         doing = f", while it was to {event.activity}" if event.activity else ""

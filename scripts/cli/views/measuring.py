@@ -51,10 +51,8 @@ def show_check(result: CheckResult, out: Out) -> None:
         out.mark(MARKS.get(item.outcome, "fail"), f"{item.capability} {item.outcome.value}{detail}")
     if absent:
         out.mark("skip", f"not here: {', '.join(absent)}")
-    for note in result.notes:
-        out.mark("warn", note)
-    for line in result.noise[:20]:
-        out.line(f"    {line}")
+    out.marks("warn", result.notes)
+    out.lines(result.noise[:20])
     word = "The libraries load" if result.verdict.loads else "Not all libraries load"
     out.line(f"{word} ({result.stack}, {seconds(result.seconds)}): {result.verdict.reason}.")
     if result.simulated:
@@ -83,8 +81,7 @@ def show_precompile(result: PrecompileResult, out: Out) -> None:
     took = f"{result.path.name} with {result.stack}, {seconds(result.seconds)}"
     if result.code:
         out.mark("fail", f"{took}: the layer's tool failed")
-        for line in result.output.decode("utf-8", "replace").splitlines()[-TAIL:]:
-            out.line(f"    {line}")
+        out.lines(result.output.decode("utf-8", "replace").splitlines()[-TAIL:])
     elif grown > 0:
         out.mark("ok" if result.code == 0 else "warn", f"{took}: the compile cache grew by {size(grown)}")
     else:
@@ -126,10 +123,8 @@ def show_run(result: RunResult, out: Out) -> None:
     line = f"{result.workload} on {result.stack}: {word}, {seconds(result.seconds)}"
     out.mark("ok" if good else "fail", line)
     out.line(f"    {result.result.detail}")
-    for words in result.last_words:
-        out.line(f"    | {words}")
-    for line in cold_and_steady(result.data):
-        out.line(f"    {line}")
+    out.lines(result.last_words, "    | ")
+    out.lines(cold_and_steady(result.data))
     if result.native:
         out.line(f"    beside it, the device's own: {native(result.native)}")
     if result.overhead is not None:

@@ -69,8 +69,7 @@ def show_pins_update(result: PinsUpdateResult, out: Out) -> None:
             "Upstream contradicts a pin. It was left as it is: find out why the file changed, "
             "for example in the project's release notes, and report it."
         )
-    for line in result.diff.lines():
-        out.line(line)
+    out.lines(result.diff.lines(), "")
     if result.written:
         out.now("pins.lock is written; read the difference: git diff pins.lock")
     elif result.diff:
@@ -82,8 +81,7 @@ def show_pins_update(result: PinsUpdateResult, out: Out) -> None:
 def show_pins_add(result: PinsAddResult, out: Out) -> None:
     """Print the new pin, how far it can be trusted, and how to take it over."""
     item = result.artifact
-    for line in result.diff.lines():
-        out.line(line)
+    out.lines(result.diff.lines(), "")
     if item.trust is Trust.UPSTREAM_DIGEST:
         out.mark("ok", "the release's own digest is the same")
     else:

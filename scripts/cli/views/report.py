@@ -29,10 +29,8 @@ def show_report(result: ReportResult, out: Out) -> None:
         out.line("    What is imported was checked for form, not for truth; it was not measured here.")
     if result.bundle is not None:
         out.mark("ok", f"bundle: {result.bundle}")
-        for name in result.bundle_names:
-            out.line(f"    {name}")
-    for fault in result.faults:
-        out.mark("fail", fault)
+        out.lines(result.bundle_names)
+    out.marks("fail", result.faults)
     if result.submission is not None:
         _submission(result.submission, out)
         return
@@ -158,8 +156,7 @@ def show_validate_round(result: RoundResult, out: Out) -> None:
         out.mark("skip", f"skipped: {', '.join(stacks)}")
         out.line(f"    {reason}")
     out.line(f"page: {result.page}")
-    for problem in result.problems:
-        out.mark("fail", f"not a success: {problem}")
+    out.marks("fail", result.problems, "not a success: ")
     if not result.problems:
         out.now("promote a document: commit it in evidence/ (docs/evidence.md)")
 

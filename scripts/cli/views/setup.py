@@ -53,8 +53,7 @@ def show_setup(result: SetupResult, out: Out) -> None:
 def show_fetch(result: FetchResult, out: Out) -> None:
     """Show the steps and what is in the store."""
     show_steps(result.steps, out)
-    for blob in result.blobs:
-        out.line(blob)
+    out.lines(result.blobs, "")
     if result.bundle is not None:
         out.mark("ok", f"{result.bundle}: {size(result.bundle_bytes or 0)}; each archive in it is verified")
         out.line("The other machine needs this project with the same pins.lock besides.")

@@ -70,8 +70,7 @@ def _advice(advice: GpuAdvice, out: Out) -> None:
         out.line("Without translation, which is the better way where a program has one:")
     for way in advice.native:
         out.line(f"    {way.what}{f'; but {way.better}' if way.better else ''}")
-        for command in way.commands:
-            out.line(f"        {command}")
+        out.lines(way.commands, "        ")
 
 
 def _shown(title: str, found: Sequence[Shown], out: Out) -> None:
@@ -122,8 +121,7 @@ def _documents(row: StackRow, out: Out) -> None:
     for worth in row.worth:
         out.line(f"{row.stack.id} on {worth.sentence}")
         out.line(f"    shown by {worth.document}")
-        for document in worth.against:
-            out.line(f"    against it {document}")
+        out.lines(worth.against, "    against it ")
     for proof in row.proofs:
         if proof.failed:
             out.line(f"{row.stack.id} on {proof.gfx}: {', '.join(proof.failed)}")
@@ -159,8 +157,7 @@ def show_verify(result: VerifyResult, out: Out) -> None:
         out.mark("ok", f"the lock is signed by {result.signer}")
     for item in result.items:
         out.mark(MARK[item.status], f"{item.what} {item.name}: {item.status} ({item.how} read)")
-        for detail in item.details:
-            out.line(f"    {detail}")
+        out.lines(item.details)
     if not result.items:
         out.mark("skip", "nothing is staged in this workspace, so nothing was verified")
         out.now("set a stack up: invoke setup")

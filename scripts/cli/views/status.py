@@ -48,8 +48,7 @@ def show_status(result: StatusResult, out: Out) -> None:
     for shim in result.shims:
         what = f"shim for {shim.program.name} with {shim.stack}: {shim.path}"
         out.mark("warn" if shim.advice else "ok", f"{what}. {shim.advice}".rstrip(". "))
-    for path in result.leftovers:
-        out.mark("warn", f"left over from an interrupted run: {path}")
+    out.marks("warn", result.leftovers, "left over from an interrupted run: ")
     ready = active is not None and result.runtime_present
     if unwanted:
         out.now(unwanted[0].advice)
@@ -133,8 +132,7 @@ def show_remove(result: RemoveResult, out: Out) -> None:
             out.mark(mark, f"{what} {path}")
     if compiled:
         out.mark(mark, f"{what} {len(compiled)} folders __pycache__ below {os.path.commonpath(compiled)}")
-    for path in result.kept:
-        out.mark("skip", f"kept {path}")
+    out.marks("skip", result.kept, "kept ")
     if not result.paths:
         out.mark("skip", "there is nothing to remove")
     elif not result.done:
@@ -152,15 +150,13 @@ def show_scan(result: ScanResult, out: Out) -> None:
     host = result.host
     _show_gpus(result, out)
     _show_hip(result, out)
-    for sentence in host.disagreements:
-        out.mark("warn", sentence)
+    out.marks("warn", host.disagreements)
     for gpu in host.gpus:
         for field, what in _ASKED.items():
             obvious = (field == "gfx" and gpu.vendor != "amd") or (field == "driver" and result.from_hipinfo)
             if field in gpu.why_unknown and not obvious:
                 out.mark("unknown", f"GPU {gpu.index}, {what}: {gpu.why_unknown[field]}.")
-    for sentence in result.remarks:
-        out.line(sentence)
+    out.lines(result.remarks, "")
     for note in host.notes:
         out.note(note)
     out.now(_now(result))
@@ -223,8 +219,7 @@ def show_native(result: NativeResult, out: Out) -> None:
         out.mark("warn", result.refusal)
     for way in result.ways:
         out.line(f"{way.what} [{way.source}, {way.date}]")
-        for command in way.commands:
-            out.line(f"    {command}")
+        out.lines(way.commands)
         if way.better:
             out.line(f"    translation is the better way: {way.better}")
     if result.better:

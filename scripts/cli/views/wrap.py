@@ -89,8 +89,7 @@ def _explain(result: WrapResult, out: Out) -> None:
     out.line(f"via      {result.via}: {result.reason}")
     out.line(f"folder   {result.cwd}")
     out.line(f"command  {result.line}")
-    for note in result.notes:
-        out.line(note)
+    out.lines(result.notes, "")
     changes = result.environ.changes
     if changes:
         for change in changes:  # a value is copied from here, so nothing folds it
@@ -228,30 +227,23 @@ def _untouched(report: UndoReport) -> bool:
 def _target(report: UndoReport, out: Out) -> None:
     nothing = ": nothing was placed" if _untouched(report) else ""
     out.mark("ok" if report.complete else "warn", f"{visible(str(report.target))}{nothing}")
-    for path in report.restored:
-        out.line(f"    restored  {path}")
-    for path in report.removed:
-        out.line(f"    removed   {path}")
-    for path in report.aside:
-        out.line(f"    beside    {path}")
-    for path in report.pending:
-        out.line(f"    out of the way, still held by a running program: {path}")
+    out.lines(report.restored, "    restored  ")
+    out.lines(report.removed, "    removed   ")
+    out.lines(report.aside, "    beside    ")
+    out.lines(report.pending, "    out of the way, still held by a running program: ")
     for left in report.kept:
         out.line(f"    left      {left.path}: {left.why}")
 
 
 def show_shim(result: ShimResult, out: Out) -> None:
     """Say where the script is and what it does not do."""
-    for path in result.removed:
-        out.mark("ok", f"removed {path}")
-    for path in result.kept:
-        out.mark("warn", f"left alone, because it was changed since: {path}")
+    out.marks("ok", result.removed, "removed ")
+    out.marks("warn", result.kept, "left alone, because it was changed since: ")
     if result.written is None:
         out.now(f"start it without the script: invoke wrap {option('exe', result.program)}")
         return
     out.mark("ok", f"{result.program.name} with {result.stack} ({result.via}): {result.written}")
-    for note in result.notes:
-        out.mark("warn", note)
+    out.marks("warn", result.notes)
     if result.steam_script:
         out.line(f"Steam's launch option, by this script: {result.steam_script}")
     if result.steam:
