@@ -10,12 +10,12 @@ from scripts.app.stack_process import (
     backend_notes,
     check_environment,
     file_called,
-    read_seconds,
     redactor_of,
     run_ours,
 )
 from scripts.errors import ExitCode, StagedFileError
 from scripts.evidence.cuda_check import CORE, OPTIONAL, CheckVerdict, group_of, judge, parse_output
+from scripts.launch.program import parse_timeout
 from scripts.model import Runtime, StackKind
 from scripts.osal.processes import Captured
 from scripts.serialize import JsonRecord
@@ -73,7 +73,7 @@ def check(ws: Workspace, *, stack: str = "", timeout: str = "") -> CheckResult:
         StagedFileError: files are missing or changed, or the runtime holds no ``cuda_check``.
         LaunchError: the check could not be started.
     """
-    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
+    seconds = parse_timeout(timeout) or DEFAULT_SECONDS
     return check_staged(ws, staged_runtime(ws, stack), seconds=seconds)
 
 

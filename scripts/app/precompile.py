@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from scripts.app.compile_cache import cache_size, compile_cache
 from scripts.app.context import Staged, Workspace, staged_runtime
-from scripts.app.stack_process import backend_notes, check_environment, file_called, read_seconds, run_ours
+from scripts.app.stack_process import backend_notes, check_environment, file_called, run_ours
 from scripts.app.trial import INSIDE, attempt_of, planned
 from scripts.errors import ExitCode, LaunchError, UsageError
+from scripts.launch.program import parse_timeout
 from scripts.model import CapabilityResult, Runtime
 from scripts.osal.fs import long_path
 from scripts.osal.paths import user_path
@@ -128,7 +129,7 @@ def precompile(
         LaunchError: ``no-precompiler``: the stack's layer has no such tool.
         HostError: there is no HIP runtime.
     """
-    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
+    seconds = parse_timeout(timeout) or DEFAULT_SECONDS
     if dynamic or exe:
         return _dynamic(ws, exe, stack=stack, seconds=seconds, unclear=bool(path) or not (dynamic and exe))
     target = _target(path)

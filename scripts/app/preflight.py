@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from scripts.app.context import Staged, Workspace, active, host_of, lock_of, newest
 from scripts.app.known_facts import program_facts, stack_facts
@@ -203,7 +203,7 @@ def preflight(
     from scripts.staging.select import only_when_named  # noqa: PLC0415 - as above
 
     lock = lock_of(ws)
-    wanted = _stack(ws, lock, stack)
+    wanted = find_stack(lock, stack or active(ws).stack)  # it need not be staged
     program = named_program(ws, exe)
     host = host_of(ws)
     runtime = newest(ws, wanted.id)
@@ -281,14 +281,7 @@ def _loading(program: Path, examined: Examined, about: StackFacts, facts: ViaFac
 
     hidden = any(kind.kind.effect == "unknown" for kind in examined.kinds)
     seen = loading_of(examined.closure, about.providers, hidden=hidden)
-    known = replace(
-        facts,
-        at_start=seen.at_start,
-        bare_load=seen.bare_load,
-        system_only=seen.system_only,
-        nvrtc=seen.nvrtc,
-        own_copies=seen.own_copies,
-    )
+    known = replace(facts, **asdict(seen))
     found, unserved = places_of(examined.closure, about.providers, python=is_python(program))
     places = Places(
         found=found,
@@ -336,11 +329,6 @@ def _is_active(ws: Workspace, stack: Stack) -> bool:
     """Whether ``wrap`` takes this stack when none is named."""
     now = read_history(ws.stage).active
     return now is not None and now.stack == stack.id
-
-
-def _stack(ws: Workspace, lock: Lock, stack: str) -> Stack:
-    """Return the stack that was named, or the active one; it need not be staged."""
-    return find_stack(lock, stack or active(ws).stack)
 
 
 def _others(

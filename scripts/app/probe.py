@@ -7,8 +7,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from scripts.app.compile_cache import cache_size
 from scripts.app.context import Staged, Workspace, staged_runtime
 from scripts.app.preflight import inspect_program
-from scripts.app.stack_process import read_seconds, redactor_of, revision_of, write_logs
+from scripts.app.stack_process import redactor_of, revision_of, write_logs
 from scripts.app.trial import INSIDE, judge_captured, own_folders, transcript
 from scripts.app.wrap_plan import WrapRequest, plan_run
 from scripts.app.wrap_result import Inspected
@@ -30,6 +29,7 @@ from scripts.evidence.evidence_io import read_document, report_folder, write_doc
 from scripts.evidence.merging import PROBES
 from scripts.launch.injection import ViaFacts
 from scripts.launch.profiles import torch_policies
+from scripts.launch.program import parse_timeout
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.fs import read_bounded, write_atomic
 from scripts.osal.parallel import stoppable_map
@@ -136,7 +136,7 @@ def probe(
     if device not in DEVICES:
         raise UsageError("no-such-device", f"--device={device} is neither cuda nor cpu")
     chosen = choose(only, quick=quick)
-    limit = read_seconds(timeout, default=0.0)
+    limit = parse_timeout(timeout) or 0.0
     if device == "cpu":
         return _test_probes(ws, [p for p in chosen if p.torch], exe or sys.executable, limit)
     staged = staged_runtime(ws, stack)
@@ -388,22 +388,26 @@ def _threads(kind: StackKind) -> int:
 def _test_probes(ws: Workspace, chosen: Sequence[Probe], program: str, limit: float) -> ProbeResult:
     """Run the PyTorch probes on PyTorch's own CPU device; this says nothing about a stack."""
     made: list[ProbeAttempt] = []
-    script = ws.root.joinpath(*SCRIPT)
-    start: Callable[[Probe], Command] = partial(_plain_command, ws, program, script)
     with ws.progress.task("test the probes", len(chosen), unit="probes") as advance:
         for one in chosen:
-            made.append(read_attempt(one, capture(start(one), timeout=limit or one.seconds), folders=()))
+            made.append(
+                read_attempt(
+                    one, capture(_plain_command(ws, program, one), timeout=limit or one.seconds), folders=()
+                )
+            )
             advance(1)
     results = tuple(attempt.result for attempt in made)
     return ProbeResult(program=program, score=score(results), results=results, attempts=tuple(made))
 
 
-def _plain_command(ws: Workspace, program: str, script: Path, probe: Probe) -> Command:
+def _plain_command(ws: Workspace, program: str, probe: Probe) -> Command:
     path = Path(program)
     if not path.is_file():
         msg = f"{program} is no file"
         raise UsageError("no-such-program", msg, hint="name a Python that has PyTorch: --exe=PYTHON")
-    return Command(program=path, args=(str(script), probe.name, "--device=cpu"), env=ws.environ)
+    return Command(
+        program=path, args=(str(ws.root.joinpath(*SCRIPT)), probe.name, "--device=cpu"), env=ws.environ
+    )
 
 
 def quick_summary(ws: Workspace, staged: Staged) -> tuple[bool, str]:

@@ -21,13 +21,13 @@ from scripts.app.overhead import (
     native_words,
     overhead_of,
 )
-from scripts.app.stack_process import read_seconds
-from scripts.app.trial import Attempt, TrialJob, attempt, conditions_here, new_runs, read_size, trial_of
+from scripts.app.trial import Attempt, TrialJob, attempt, conditions_here, new_runs, trial_of
 from scripts.bench.trials import Runs, write_record
 from scripts.bench.workloads import Workload, find_workload, read_own_workload, workloads
 from scripts.errors import ExitCode, UsageError
 from scripts.evidence.document import FigureFact
 from scripts.evidence.evidence_io import report_folder
+from scripts.launch.program import parse_timeout
 from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.paths import unquoted, user_path
 from scripts.osal.text import printable, utc_now
@@ -218,11 +218,11 @@ def read_job(
             msg = f"--{'exe' if exe else 'slowdown'} is for workloads of ours"
             raise UsageError("own-program", msg, hint="put it into the command of your description")
         own = read_own_workload(user_path(workload, "--workload"))
-        seconds = read_seconds(timeout, default=own.timeout)
+        seconds = parse_timeout(timeout) or own.timeout
         return TrialJob(workload=replace(own, timeout=seconds), seconds=seconds)
     known = find_workload(workload)
-    seconds = read_seconds(timeout, default=DEFAULT_SECONDS)
-    counted = read_size(size, known)
+    seconds = parse_timeout(timeout) or DEFAULT_SECONDS
+    counted = read_count(size, option="size", most=known.largest) if size else known.size
     return TrialJob(workload=known, size=counted, seconds=seconds, exe=exe, slowdown=slowdown)
 
 

@@ -158,12 +158,10 @@ def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:
     programs = USUAL if program is None else recognised(program_facts(program))
     if gpu and not gpu.isdecimal():
         gpu = _architecture(gpu)
-    host = _host(ws, gpu)
-    if ARCHITECTURE.fullmatch(gpu):
-        gfx = gpu
-    else:
-        selected = host.selected_gpu
-        gfx = (selected.gfx or "") if selected is not None else ""
+    named = ARCHITECTURE.fullmatch(gpu) is not None
+    host = host_of(ws, gpu="" if named else gpu)
+    selected = host.selected_gpu
+    gfx = gpu if named else (selected.gfx or "") if selected is not None else ""
     return NativeResult(
         gfx=gfx,
         os=host.os,
@@ -171,7 +169,7 @@ def native(ws: Workspace, *, exe: str = "", gpu: str = "") -> NativeResult:
         programs=programs,
         ways=native_ways(gfx=gfx, os=host.os, programs=programs),
         refusal=no_stack_possible(gfx),
-        found=bool(gfx) or host.selected_gpu is not None,
+        found=bool(gfx) or selected is not None,
     )
 
 
@@ -186,10 +184,3 @@ def _architecture(name: str) -> str:
         msg = f"--gpu={name} is no number in `invoke scan`, and names {len(found) or 'no'} known GPUs"
         raise UsageError("bad-gpu", msg, context=found[:8], hint="write for example --gpu=0 or --gpu=gfx1031")
     return found[0]
-
-
-def _host(ws: Workspace, gpu: str) -> Host:
-    """Look at this machine, with the GPU that was named by its number."""
-    if not gpu or ARCHITECTURE.fullmatch(gpu):
-        return host_of(ws)
-    return scan_host(ws.environ, platform=ws.platform, gpu=gpu, hip_root="")

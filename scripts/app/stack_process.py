@@ -16,7 +16,6 @@ from scripts.errors import LaunchError
 from scripts.host.hip import fitting_root
 from scripts.launch.environ import EnvPlan, GpuChoice, hip_home, plan_environment
 from scripts.launch.injection import Via
-from scripts.launch.program import parse_timeout
 from scripts.model import HipRoot, HipSource, Host, Runtime, StackKind
 from scripts.osal.paths import home_folder
 from scripts.osal.process import run_captured
@@ -73,15 +72,6 @@ def file_called(runtime: Runtime, stem: str) -> Path | None:
     if runtime.path is None or not found:
         return None
     return runtime.path / min(found, key=lambda name: len(name.parts))
-
-
-def read_seconds(text: str, *, default: float) -> float:
-    """Read ``--timeout`` as seconds; empty is the default.
-
-    Raises:
-        UsageError: it is no positive duration.
-    """
-    return parse_timeout(text) or default
 
 
 def redactor_of(ws: Workspace) -> Redactor:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from scripts.app.context import Staged, Workspace, read_count
+from scripts.app.context import Staged, Workspace
 from scripts.app.loader_look import lacking_cuda
 from scripts.app.preflight import inspect_program
 from scripts.app.stack_process import redactor_of, revision_of, run_ours
@@ -25,16 +25,6 @@ from scripts.model import CapabilityResult, Outcome, StackKind
 from scripts.osal.process import capture, is_loaders
 from scripts.osal.processes import Captured, Command
 from scripts.osal.text import time_stamp
-
-
-def read_size(text: str, workload: Workload) -> int:
-    """Read ``--size``.
-
-    Raises:
-        UsageError: it is no whole number from 1 to the largest.
-    """
-    return read_count(text, option="size", most=workload.largest) if text else workload.size
-
 
 SEED: Final = 20260101
 INSIDE: Final = ("scripts", "inside")

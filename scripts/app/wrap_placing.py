@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.app.context import Staged, Workspace, cache_of
 from scripts.app.wrap_result import WrapPlacement
@@ -177,7 +178,11 @@ class Chosen(Struct, frozen=True, kw_only=True):
 def choose(staged: Staged, program: Path, places: Places | None = None) -> Chosen:
     """Choose the files; without ``places`` all that answer for a library, in the program's folder."""
     home = program.resolve().parent
-    found = tuple(_real(place) for place in places.found) if places is not None else ()
+    found = (
+        tuple(replace(place, folder=place.folder.resolve()) for place in places.found)
+        if places is not None
+        else ()
+    )
     target = _target(home, found, places)
     choice = _Choice(staged=staged, target=target, absent=places.absent if places else frozenset())
     for wanted in found:
@@ -193,10 +198,6 @@ def choose(staged: Staged, program: Path, places: Places | None = None) -> Chose
         askers=choice.askers,
         notes=tuple(dict.fromkeys(choice.notes)),
     )
-
-
-def _real(place: Place) -> Place:
-    return Place(library=place.library, name=place.name, folder=place.folder.resolve(), asker=place.asker)
 
 
 def _target(home: Path, found: tuple[Place, ...], places: Places | None) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -25,7 +26,6 @@ from scripts.app.wrap_result import (
     StagedRuntime,
     WrapPlacement,
     WrapResult,
-    command_words,
 )
 from scripts.binary.properties import HEAD, machine_of
 from scripts.errors import LaunchError, UsageError
@@ -138,7 +138,8 @@ def plan_run(
         refuse_guarded(read.program, read.args, cwd=read.cwd)
     seen = _seen(ws, read, ready, inspect, strict=request.strict)
     trace = _tracing(ws, ready, read) if request.trace else None
-    choice = trace.choice if trace else _choice(seen, read)
+    choice = choose_via(seen.facts) if read.way is None else ViaChoice(via=read.way, reason="you chose it")
+    choice = trace.choice if trace else choice
     refuse_foreign_driver(ws, ready, choice.via)
     known = profile_of(
         ws,
@@ -164,7 +165,8 @@ def plan_run(
     )
     begun = read if known.args is None else replace(read, args=known.args)
     command, line = _command(ws, ready, choice.via, begun, environ, trace=trace is not None)
-    log = read.log or (_log_to(_copy_of_output(ws)) if request.expect_gpu else None)
+    copy = ws.stage / "held" / f"output-{os.getpid()}.log"  # of the program's output
+    log = read.log or (_log_to(copy) if request.expect_gpu else None)
     shown = WrapResult(
         platform=ws.platform,
         program=read.program,
@@ -213,16 +215,6 @@ def _log_to(path: Path) -> LogTo:
     from scripts.osal.output_log import LogTo  # noqa: PLC0415 - most runs write none
 
     return LogTo(path=path)
-
-
-def _copy_of_output(ws: Workspace) -> Path:
-    """Name a file for a copy of the program's output that only --expect-gpu reads."""
-    return ws.stage / "held" / f"output-{os.getpid()}.log"
-
-
-def _choice(seen: Inspected, read: _Read) -> ViaChoice:
-    """Take the way that was asked for, or the gentlest that serves."""
-    return choose_via(seen.facts) if read.way is None else ViaChoice(via=read.way, reason="you chose it")
 
 
 def _tracing(ws: Workspace, ready: Staged, read: _Read) -> Tracing:
@@ -350,7 +342,7 @@ def _command(
             msg = "the launcher exists on Windows only"
             raise UsageError("via-unavailable", msg, hint="use --via=env or --via=auto")
         command = Command(program=read.program, args=read.args, env=env, cwd=read.cwd)
-        return command, command_words(read.program, read.args)
+        return command, shlex.join([str(read.program), *read.args])
     program = PureWindowsPath(read.program)
     if via is not Via.LAUNCHER:
         line = direct_line(program, read.args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -281,11 +280,6 @@ class WrapResult(Struct, frozen=True, kw_only=True):
             held = "everything is back, and a running program still holds old files in .cuda-amd"
             ending.append(f"clean-up pending: {held}; later: invoke unwrap {option('target', folder)}")
         return (*ending, ended.log_note) if ended.log_note else tuple(ending)
-
-
-def command_words(program: Path, args: tuple[str, ...]) -> str:
-    """Return a POSIX command as a shell would have to be given it."""
-    return shlex.join([str(program), *args])
 
 
 def write_report(path: Path, body: object) -> None:

@@ -71,8 +71,7 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     _better(result, out)
     _without_translation(result, out)
     proof = f"documents show {result.level} for this stack here" if result.level else "no document shows more"
-    count = len(result.examined.closure.visited)
-    files = "1 file" if count == 1 else f"{count} files"
+    files = count_of(len(result.examined.closure.visited), "file")
     out.note(f"Read {files}; nothing was run, so this predicts; {proof}.")
     out.now(_now(result))
 
@@ -214,22 +213,16 @@ def _need(item: Covered) -> str:
 def _functions(item: Covered) -> str:
     """Say how many functions are asked for and work; a number only where a table has it."""
     count = len(item.need.functions)
+    asked = count_of(count, "function")
     if not count:
         return "no functions are named" if item.need.calls_known else "its functions are hidden"
     if item.need.spelled:
-        return (
-            f"{_functions_word(count)} named in its data, {item.working} of them work; its calls are hidden"
-        )
+        return f"{asked} named in its data, {item.working} of them work; its calls are hidden"
     if item.unknown:
-        return f"{_functions_word(count)}, {len(item.unknown)} of them unknown here"
+        return f"{asked}, {len(item.unknown)} of them unknown here"
     if item.provided_by is None or not item.need.named.library.api:
-        return _functions_word(count)
-    return f"{item.working} of {_functions_word(count)} work"
-
-
-def _functions_word(count: int) -> str:
-    """Say a number of functions."""
-    return f"{count} function{'' if count == 1 else 's'}"
+        return asked
+    return f"{item.working} of {asked} work"
 
 
 def _code(result: PreflightResult, out: Out) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import RUN_ONE, Out, brief, seconds
 from scripts.evidence.document import Provenance
 from scripts.evidence.validation import ValidationVerdict
+from scripts.osal.text import listed
 from scripts.osal.text import size_text as size
 
 if TYPE_CHECKING:
@@ -78,14 +78,8 @@ def _document(seen: MachineSeen, out: Out) -> None:
     if document.lock is not None and document.lock.custom:
         out.loud("Made under another lock: it proves nothing for the stacks of this workspace.")
     if document.not_exercised:
-        out.line(f"Not exercised: {_listed(document.not_exercised)}")
+        out.line(f"Not exercised: {listed(document.not_exercised, MOST_LISTED)}")
     out.line(f"Document: {seen.path}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Name a few; the document has all."""
-    rest = len(names) - MOST_LISTED
-    return ", ".join(names[:MOST_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _title(seen: MachineSeen) -> str:

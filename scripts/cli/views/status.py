@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from scripts.cli.console import RUN_ONE, Out, short
 from scripts.host.gpu import without_gpu
-from scripts.osal.text import option, visible
+from scripts.osal.text import count_of, option, visible
 from scripts.osal.text import size_text as size
 from scripts.placement.status import TargetState
 
@@ -58,12 +58,8 @@ def show_status(result: StatusResult, out: Out) -> None:
 
 def _placed(placed: PlacementStatus, *, advise: bool) -> str:
     """Say in one sentence what lies beside a program, for whom, and what can be done."""
-    count = len(placed.files)
-    files = (
-        f"{count} {'file' if count == 1 else 'files'} of {placed.stack} beside the program in "
-        if placed.stack
-        else ""
-    )
+    count = count_of(len(placed.files), "file")
+    files = f"{count} of {placed.stack} beside the program in " if placed.stack else ""
     users = f" (process {', '.join(map(str, placed.users))})" if placed.users else ""
     advice = f"; {placed.advice}" if placed.advice and advise else ""
     return f"{placed.standing.value}{users}: {files}{visible(str(placed.target))}{advice}"
@@ -115,7 +111,7 @@ def _show_compiled(result: CachePruneResult, out: Out) -> None:
         return
     for path in cache.files:
         out.line(str(path))
-    count = f"{len(cache.files)} file{'s' if len(cache.files) > 1 else ''}"
+    count = count_of(len(cache.files), "file")
     out.line(f"{count} {'would go' if result.dry_run else 'gone'} ({size(cache.bytes)})")
     if result.dry_run:
         out.now("take them away: invoke cache.prune --compile")
