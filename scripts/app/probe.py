@@ -390,11 +390,8 @@ def _test_probes(ws: Workspace, chosen: Sequence[Probe], program: str, limit: fl
     made: list[ProbeAttempt] = []
     with ws.progress.task("test the probes", len(chosen), unit="probes") as advance:
         for one in chosen:
-            made.append(
-                read_attempt(
-                    one, capture(_plain_command(ws, program, one), timeout=limit or one.seconds), folders=()
-                )
-            )
+            captured = capture(_plain_command(ws, program, one), timeout=limit or one.seconds)
+            made.append(read_attempt(one, captured, folders=()))
             advance(1)
     results = tuple(attempt.result for attempt in made)
     return ProbeResult(program=program, score=score(results), results=results, attempts=tuple(made))
@@ -405,9 +402,8 @@ def _plain_command(ws: Workspace, program: str, probe: Probe) -> Command:
     if not path.is_file():
         msg = f"{program} is no file"
         raise UsageError("no-such-program", msg, hint="name a Python that has PyTorch: --exe=PYTHON")
-    return Command(
-        program=path, args=(str(ws.root.joinpath(*SCRIPT)), probe.name, "--device=cpu"), env=ws.environ
-    )
+    script = str(ws.root.joinpath(*SCRIPT))
+    return Command(program=path, args=(script, probe.name, "--device=cpu"), env=ws.environ)
 
 
 def quick_summary(ws: Workspace, staged: Staged) -> tuple[bool, str]:

@@ -178,11 +178,8 @@ class Chosen(Struct, frozen=True, kw_only=True):
 def choose(staged: Staged, program: Path, places: Places | None = None) -> Chosen:
     """Choose the files; without ``places`` all that answer for a library, in the program's folder."""
     home = program.resolve().parent
-    found = (
-        tuple(replace(place, folder=place.folder.resolve()) for place in places.found)
-        if places is not None
-        else ()
-    )
+    seen = places.found if places is not None else ()
+    found = tuple(replace(place, folder=place.folder.resolve()) for place in seen)
     target = _target(home, found, places)
     choice = _Choice(staged=staged, target=target, absent=places.absent if places else frozenset())
     for wanted in found:
