@@ -54,7 +54,6 @@ class StatusCode(msgspec.Struct, frozen=True, kw_only=True):
         title: the enumeration as people know it.
         component: who answers with it.
         value: its number, unsigned.
-        name: its name.
         kind: its class, which the doctor decides by.
         meaning: what it says, in our words.
         texts: what the API itself prints for it, in lower case.

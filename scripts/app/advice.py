@@ -85,7 +85,6 @@ class StackAdvice(JsonRecord, frozen=True, kw_only=True):
             where a report does not say what was used.
         whole: the document that says most for it as a whole, if one passed and stands.
         passed: capabilities that pass, the best shown first.
-        failed: capabilities that do not.
         os: the only system that the stack is for; empty where it is for any, or where no stack pins it.
     """
 
@@ -122,7 +121,6 @@ class GpuAdvice(JsonRecord, frozen=True, kw_only=True):
     """The answer for one architecture.
 
     Attributes:
-        gfx: the architecture.
         os: the system that the answer is for, ``windows`` or ``linux``.
         names: the products that were meant, where a name was given.
         stacks: what documents know: pinned stacks for the system first, the best shown first.

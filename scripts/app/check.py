@@ -29,14 +29,11 @@ class CheckResult(JsonRecord, frozen=True, kw_only=True):
     """One judged check.
 
     Attributes:
-        stack: the stack's id, ``kind`` what it is for.
-        digest: the runtime's.
         verdict: what the lines mean.
         notes: what is missing behind the layer, found without running anything.
         noise: what else was printed, redacted; often the one line that explains a crash.
         output: all that was printed, stdout first, as it was.
         process_code: the process's exit code; ``None`` if we ended it.
-        seconds: how long it ran.
     """
 
     stack: str

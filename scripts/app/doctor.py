@@ -117,7 +117,6 @@ class DoctorResult(JsonRecord, frozen=True, kw_only=True):
         findings: explanations of the text, best first; empty where no cause is known.
         event: what the text tells, whether or not a cause is known; ``None`` where no text was given.
         codes: what the status code that was asked about means; several where a number means several things.
-        program: the program that was asked about.
         is_empty: whether the log held nothing but blanks.
     """
 

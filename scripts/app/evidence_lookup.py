@@ -43,7 +43,6 @@ class Worth(JsonRecord, frozen=True, kw_only=True):
     """What all documents together allow to say about a stack on one architecture.
 
     Attributes:
-        gfx: the architecture.
         level: what stands, ``None`` where a failure is all there is.
         outcome: ``pass``, or the newest failure's.
         provenance: who saw it.

@@ -44,7 +44,6 @@ class Profiled(Struct, frozen=True, kw_only=True):
     """What known programs get.
 
     Attributes:
-        changes: changes of the environment.
         notes: the sentences that announce everything.
         args: the arguments to start with; ``None``: as they are.
         policies: what is held in PyTorch.

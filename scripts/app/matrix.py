@@ -34,7 +34,6 @@ class MatrixResult(JsonRecord, frozen=True, kw_only=True):
     """A site that was written.
 
     Attributes:
-        folder: where it lies.
         documents: how many there are, ``cells`` how many results they make, on ``gpus`` GPUs.
         changes: what is different from the build before; ``None`` for the first one in this folder.
         faults: files that are no documents.

@@ -41,14 +41,12 @@ class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
     The tool ends with 0 also where it could compile nothing, so that only growth shows that it did.
 
     Attributes:
-        stack: the stack's id.
         path: what was looked through.
         code: the tool's exit code; ``None`` if it was killed at its timeout.
         before: bytes in the compile cache when it began; ``after`` when it had ended.
         cache: where the compile cache lies; empty where that is not known.
         output: all that the tool printed.
         notes: what is missing behind the layer.
-        seconds: how long it ran.
         platform: ``sys.platform`` of the run.
         updates: with ``dynamic``: seconds of the first update, and of the later ones.
         result: with ``dynamic``: what came of the updates.

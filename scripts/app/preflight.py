@@ -56,12 +56,9 @@ class PreflightResult(Struct, frozen=True, kw_only=True):
     """What the files predict.
 
     Attributes:
-        program: its path.
         stack: what was asked about.
-        examined: everything that was read.
         covered: every need, and what the stack does about it.
         judged: the word and its reasons, the heaviest first.
-        better: other pinned stacks that would do better.
         alternatives: what serves on a Radeon without translation.
         level: what committed documents show for this stack on this GPU; ``None`` without any.
         system: this machine's: ``windows`` or ``linux``.

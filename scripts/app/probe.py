@@ -76,7 +76,6 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
         stack: the stack's id; empty for a comparison and for a test of the probes themselves.
         simulated: it was the CPU reference.
         program: the Python that ran them.
-        score: counted.
         results: what each probe showed.
         attempts: every process, in order.
         kept: how many results an interrupted matrix had left.
@@ -84,7 +83,6 @@ class ProbeResult(JsonRecord, frozen=True, kw_only=True):
         gfx: the GPU's architecture; empty where it has none of AMD's.
         policies: settings that go around what failed, for PyTorch.
         compared: two documents as they were named, ``scores`` what each of them counts.
-        differences: of the two.
     """
 
     stack: str = ""

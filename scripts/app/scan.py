@@ -117,8 +117,6 @@ class NativeResult(JsonRecord, frozen=True, kw_only=True):
 
     Attributes:
         gfx: the GPU's architecture, empty where it is not known.
-        os: the system.
-        program: the program that was named.
         programs: what it was recognised as: ids of ``apps.toml``; without a program the usual ones.
         ways: the ways, the program's own first.
         refusal: why no stack can ever serve this GPU, empty where one can.

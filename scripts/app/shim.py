@@ -39,7 +39,6 @@ class Shim(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the program's, for the first line.
-        stack: the stack's id.
         changes: the environment: ``set`` and ``prepend``, in order.
         yielding: names of those that are only proposed: whoever starts the script may have set them already.
         unset: variables that would mislead the stack, whoever sets them.

@@ -34,9 +34,7 @@ class TrialJob(Struct, frozen=True, kw_only=True):
     """What is run again and again: one of our workloads at a size, or a program of the user's own.
 
     Attributes:
-        workload: what is run.
         size: how much of it; 0 for a program of the user's own.
-        seconds: how long one run may take.
         exe: the Python that runs one of ours; empty for the one that runs us.
         slowdown: percent by which one of ours is made slower, to see whether a comparison finds that.
     """

@@ -125,7 +125,6 @@ class ValidationSubject(Struct):
 
     Attributes:
         ws: the workspace, with the environment that the program gets.
-        staged: the verified stack.
         program: the copy.
         own: it is the stack's own ``cuda_check``, whose answer is known.
         results: one for each way in.

@@ -46,7 +46,6 @@ class HeldProcess(Struct, frozen=True, kw_only=True):
     """One process: which policies were in force when it last reported.
 
     Attributes:
-        pid: its number.
         program: what Python ran.
         torch: PyTorch's version, empty where only ONNX Runtime was imported.
         policies: whether each was in force; those whose module was not imported are absent.
@@ -156,7 +155,6 @@ class LoadedLibraries(Struct, frozen=True, kw_only=True):
 
     Attributes:
         looks: how often the processes were looked at; a library that came and went between two is missed.
-        from_stack: libraries of the stack.
         from_elsewhere: libraries of the same names that are not the stack's.
         driver_expected: whether the stack has a driver library, without which its other libraries do nothing.
     """

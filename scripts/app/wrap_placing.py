@@ -164,7 +164,6 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
     Attributes:
         target: the folder that placement works in, real.
-        items: the files.
         askers: for an item's path the file that asks for it, where that is known.
         notes: what a person should know about the choice.
     """

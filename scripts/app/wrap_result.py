@@ -131,11 +131,8 @@ class WrapResult(Struct, frozen=True, kw_only=True):
 
     Attributes:
         platform: ``sys.platform`` of the run.
-        program: its absolute path.
-        args: its arguments.
         line: the exact command line (Windows), or the arguments quoted for a shell.
         via: how the libraries got in, and ``reason`` why that way.
-        environ: the planned environment.
         exit: how the program ended; ``None`` when it was only explained.
         placement: files that were beside the program meanwhile.
         notes: sentences that a person should read before the program starts.

@@ -54,11 +54,9 @@ class Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         name: what ``--workload`` calls it.
-        script: the program.
         shows: the capability a right answer stands for.
         size: the default of ``--size``, counted in ``unit``; ``largest`` is the most it may be.
         metrics: what each iteration holds; the first one decides.
-        arguments: further arguments of the program.
         application: whether it is a program of its own, so that a right answer and a clean end are
             ``integrated``.
         native: the program and arguments that do the same without CUDA: ``hip`` and ``cpu``.

@@ -13,7 +13,6 @@ class Option(NamedTuple):
 
     Attributes:
         name: as typed, without the dashes.
-        help: what it means.
         value: what stands for its value in a usage line; empty for a switch. Two words: it takes two values.
         default: what the use case assumes; shown in the help.
         required: whether the verb refuses to run without it.

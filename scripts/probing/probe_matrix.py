@@ -24,7 +24,6 @@ class ProbeAttempt(Struct, frozen=True, kw_only=True):
     """One process of one probe.
 
     Attributes:
-        probe: its name.
         number: 1, or 2 for the longer one.
         result: how it was judged.
         seconds: how long it ran, ``limit`` how long it might.
