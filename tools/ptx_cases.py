@@ -96,14 +96,6 @@ def form(text: str, out: str, sources: str, compute: Callable[..., int | None], 
     )  # fmt: skip
 
 
-def f32x(value: float, kind: str = "f32") -> ref.Number:
-    if value != value:
-        return ref.NAN
-    if value in (float("inf"), float("-inf")):
-        return ref.infinity(negative=value < 0)
-    return ref.exact(ref.Fraction(value), negative=str(value)[0] == "-")
-
-
 # ---- integers ----
 
 

@@ -70,10 +70,6 @@ def guardable(form: Form) -> bool:
     )
 
 
-def file_of(kind: str) -> str:
-    return FILES[1 if kind == "p" else bits_of(kind)][0]
-
-
 class Writer:
     """Makes one program from a seed."""
 

@@ -67,11 +67,8 @@ def setup(
     """
     flow = Flow(ws, read_request(only_proven=only_proven, **words))
     flow.take_bundle()
-    host = flow.scan()
-    lock, selection, resolved = flow.select(host)
-    flow.confirm_downloads(resolved)
-    runtime = flow.runtime(resolved)
-    staged = Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
+    staged, selection = flow.staged()
+    runtime = staged.runtime
     remember_stage(ws.state_root, ws.stage)
     proven = _proven(ws, staged, flow.request.parts)
     if proven is not None:
@@ -87,14 +84,14 @@ def setup(
             ws.stage,
             stack=runtime.stack,
             digest=runtime.digest,
-            lock=lock.digest,
+            lock=staged.lock.digest,
             options=flow.request.parts,
             reason="setup",
             document=within(ws, path),
         )
     return SetupResult(
         stack=runtime.stack,
-        kind=resolved.stack.kind,
+        kind=staged.stack.kind,
         level=document.level,
         outcome=document.outcome,
         simulated=document.simulated,

@@ -17,7 +17,7 @@ from typing import Final, TypedDict
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from scripts.app.context import Workspace, cache_of, host_of, lock_of
+from scripts.app.context import Staged, Workspace, cache_of, host_of, lock_of
 from scripts.app.download_summary import (
     DownloadRow,
     DownloadSummary,
@@ -172,6 +172,14 @@ class Flow(Struct):
             for warning in selection.warnings:
                 self.ws.progress.note(warning)
             return lock, selection, resolve(lock, selection.stack_id, with_=asked.parts)
+
+    def staged(self) -> tuple[Staged, Selection]:
+        """Scan, select, fetch, verify and assemble."""
+        host = self.scan()
+        lock, selection, resolved = self.select(host)
+        self.confirm_downloads(resolved)
+        runtime = self.runtime(resolved)
+        return Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host), selection
 
     def confirm_downloads(self, resolved: Resolved) -> DownloadSummary:
         """Show what will be downloaded, and ask for agreement; what is unpacked already costs nothing."""

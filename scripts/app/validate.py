@@ -145,7 +145,7 @@ def _throw_away_folder() -> Iterator[Path]:
 def _run_steps(flow: Flow, found: Findings, program: Path | None, folder: Path) -> None:
     """Go as far as possible; what stops it is written down, not raised."""
     try:
-        staged = found.staged = _stage(flow)
+        found.staged = staged = flow.staged()[0]
     except WorkspaceError as error:
         skip = isinstance(error, HostError) or error.reference in NEEDS_A_PERSON
         unmet = error.reference == "stack-unmet"  # its context says what is lacking, one a line
@@ -158,15 +158,6 @@ def _run_steps(flow: Flow, found: Findings, program: Path | None, folder: Path) 
     with alone_on_its_gpu(flow.ws, staged):
         _show(flow, found, staged, program, folder)
     found.failure = "; ".join(f"{s.name}: {s.detail}" for s in flow.steps if s.status == "failed")
-
-
-def _stage(flow: Flow) -> Staged:
-    """Scan, select, fetch, verify and assemble, as ``setup`` does."""
-    host = flow.scan()
-    lock, _selection, resolved = flow.select(host)
-    flow.confirm_downloads(resolved)
-    runtime = flow.runtime(resolved)
-    return Staged(lock=lock, stack=resolved.stack, runtime=runtime, host=host)
 
 
 @contextmanager

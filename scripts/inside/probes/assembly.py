@@ -47,16 +47,6 @@ def at(register: str, pointer: str, size: int, index: str = "%i") -> str:
     return "mad.wide.u32 %s, %s, %d, %s;" % (register, index, size, pointer)
 
 
-def unary(instruction: str, kind: str = "f32") -> str:
-    """A kernel ``run`` that applies one instruction (``%1`` from ``%0``) to every element."""
-    size = int(kind[1:]) // 8
-    prefix = {"f32": "%f", "f64": "%g"}.get(kind, "%r" if size == 4 else "%d")
-    words = instruction.replace("$1", prefix + "1").replace("$0", prefix + "0")
-    body = "%s ld.global.%s %s0, [%%d0];\n%s\n%s st.global.%s [%%d1], %s1;"
-    text = body % (at("%d0", "%a", size), kind, prefix, words, at("%d1", "%out", size), kind, prefix)
-    return entry("run", "u64 a, u64 out, u32 n", text)
-
-
 def several(loads: str, computed: str, count: int, kind: str = "f32") -> str:
     """A kernel ``run`` with ``count`` results an element, all in one output, one row after the other.
 

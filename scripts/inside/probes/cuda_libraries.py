@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from kit import WINDOWS, Api, CallFailed, NotFound, ProbeSession, load_first, path_of
+from kit import WINDOWS, Api, CallFailed, ProbeSession, load_first, path_of
 
 #: Versions in the names of files, by the release of CUDA they belong to, newest first.
 VERSIONS: Dict[str, Tuple[Tuple[int, str], ...]] = {
@@ -71,17 +71,6 @@ class CudaLibrary(Api):
     def has(self, name: str) -> bool:
         """Whether it exports a function."""
         return hasattr(self.library, name)
-
-    def require(self, name: str) -> str:
-        """Return the name of a function that is exported.
-
-        Raises:
-            NotFound: it is not.
-        """
-        if not self.has(name):
-            msg = "the library has no %s" % name
-            raise NotFound(msg)
-        return name
 
 
 def failed(error: Any) -> int:

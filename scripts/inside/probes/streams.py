@@ -8,7 +8,6 @@ from typing import Any, List
 import numpy as np
 from kit import HANDLE, SIZE, WINDOWS, ProbeSession
 
-NOT_READY = 600
 #: y = y * factor + step, one thread an element, so that the order of two launches shows.
 SCALE = """
 .visible .entry scale(.param .u64 data, .param .u32 count, .param .f32 factor, .param .f32 step, .param .u32 turns)
