@@ -282,27 +282,16 @@ class Progress(Protocol):
 class NoProgress:
     """Progress for callers that show nothing."""
 
-    def task(
-        self, label: str, total: int | None = None, *, unit: str = "bytes"
-    ) -> AbstractContextManager[Callable[[int], None]]:
-        """Ignore the work."""
-        del label, total, unit
-        return nullcontext(_ignore)
-
-    def table(
-        self, title: str, columns: Sequence[str]
-    ) -> AbstractContextManager[Callable[[Sequence[Sequence[str]]], None]]:
-        """Ignore the table."""
-        del title, columns
+    def task(self, *_words: object, **_options: object) -> AbstractContextManager[Callable[[object], None]]:
+        """Ignore the work, or the table."""
         return nullcontext(_ignore)
 
     def note(self, message: str) -> None:
         """Ignore the line."""
         del message
 
-    def aside(self, message: str) -> None:
-        """Ignore the line."""
-        del message
+    table = task
+    aside = note
 
 
 def _ignore(_progress: object) -> None:

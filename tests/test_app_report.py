@@ -84,7 +84,7 @@ def test_the_newest_document_of_each_stack_is_shown(tmp_path: Path) -> None:
     newest = file(ws, document(3))
     other = file(ws, document(2, "cpu-reference", simulated=True))
     result = report(ws)
-    assert [seen.path for seen in result.own] == [newest, other]
+    assert [Path(seen.path) for seen in result.own] == [newest, other]
     text = shown(result)
     assert "zluda on AMD Radeon RX 9060 XT (gfx1200): loadable, incorrect, 2026-11-03 12:30 UTC" in text
     assert "off by [1e3]" in text
@@ -98,7 +98,7 @@ def test_a_broken_document_is_named_and_the_others_are_shown(tmp_path: Path) -> 
     (ws.stage / "reports" / "20261102T000000Z-x").mkdir()
     (ws.stage / "reports" / "20261102T000000Z-x" / "evidence.json").write_text("{}", encoding="utf-8")
     result = report(ws)
-    assert [seen.path for seen in result.own] == [good]
+    assert [Path(seen.path) for seen in result.own] == [good]
     assert "20261102T000000Z-x" in result.faults[0]
 
 
@@ -111,7 +111,7 @@ def test_a_pipe_in_place_of_a_document_is_named_and_not_waited_for(tmp_path: Pat
         folder.mkdir(exist_ok=True)
         os.mkfifo(folder / name)
     result = report(ws)
-    assert [seen.path for seen in result.own] == [good]
+    assert [Path(seen.path) for seen in result.own] == [good]
     assert "20261102T000000Z-x" in result.faults[0]
     with pytest.raises(UsageError):
         report(ws, import_=str(foreign))
@@ -124,7 +124,7 @@ def test_an_imported_document_is_filed_apart_and_never_becomes_evidence(tmp_path
     report(ws, import_=str(stranger), now=NOW)
     result = report(ws, import_=str(stranger), now=NOW)
     (added,) = result.added
-    assert added.path.parent == ws.stage / "reports" / "imported"
+    assert Path(added.path).parent == ws.stage / "reports" / "imported"
     assert len(result.imported) == 1
     assert result.own == ()
     assert not ws.evidence.exists()

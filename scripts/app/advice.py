@@ -8,6 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from scripts.app.scan import ARCHITECTURE, read_hipinfo
 from scripts.errors import UsageError
 from scripts.evidence.document import IDLE
@@ -284,31 +286,26 @@ def _brief(text: str) -> str:
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …"
 
 
-class GpuMatch(JsonRecord, frozen=True, kw_only=True):
-    """What a text names.
+class GpuMatch(Struct, frozen=True, kw_only=True):
+    """What a text names: the architectures that it may be, most likely first.
 
-    Attributes:
-        gfx: the architectures that it may be, most likely first; more than one where the name alone does not
-            decide.
-        names: the products it was taken for; empty where an architecture was given.
-        how: ``architecture``, ``hipinfo``, ``name``, or ``unknown``.
+    ``names`` are the products it was taken for; empty where an architecture was given.
     """
 
     gfx: tuple[str, ...]
     names: tuple[str, ...] = ()
-    how: str = "unknown"
 
 
 def find_gpu(text: str) -> GpuMatch:
     """Say which architecture a text names."""
     wanted = " ".join(text.split()).lower()
     if ARCHITECTURE.fullmatch(wanted):
-        return GpuMatch(gfx=(wanted,), how="architecture")
+        return GpuMatch(gfx=(wanted,))
     devices = parse(text).devices
     found = tuple(dict.fromkeys(device.gfx for device in devices if device.gfx))
     if found:
         names = tuple(device.name for device in devices if device.name)
-        return GpuMatch(gfx=found, names=names, how="hipinfo")
+        return GpuMatch(gfx=found, names=names)
     return _by_name(wanted)
 
 
@@ -323,7 +320,6 @@ def _by_name(text: str) -> GpuMatch:
     return GpuMatch(
         gfx=tuple(dict.fromkeys(gfx for _, gfx in some)),
         names=tuple(dict.fromkeys(name for name, _ in some)),
-        how="name" if some else "unknown",
     )
 
 

@@ -27,10 +27,10 @@ from scripts.errors import ExitCode, UsageError, WorkspaceError
 from scripts.evidence.document import Document
 from scripts.evidence.evidence_io import (
     FILE_NAME,
+    Filed,
     check_time,
     content_hash,
     read_document,
-    to_json,
     write_document,
 )
 from scripts.model import Host
@@ -175,17 +175,6 @@ IMPORTED: Final = "imported"
 BUNDLED_REPORTS: Final = 5
 
 
-class MachineSeen(Struct, frozen=True, kw_only=True):
-    """One document and where it lies."""
-
-    path: Path
-    document: Document
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data."""
-        return {"path": str(self.path), "document": to_json(self.document)}
-
-
 class Prepared(Struct, frozen=True, kw_only=True):
     """An issue that a person can send: its title and text, the files they lie in, and the form's address.
 
@@ -212,9 +201,9 @@ class ReportResult(JsonRecord, frozen=True, kw_only=True):
         faults: files in the folders that are no valid documents.
     """
 
-    own: tuple[MachineSeen, ...]
-    imported: tuple[MachineSeen, ...]
-    added: tuple[MachineSeen, ...] = ()
+    own: tuple[Filed, ...]
+    imported: tuple[Filed, ...]
+    added: tuple[Filed, ...] = ()
     bundle: Path | None = None
     bundle_names: tuple[str, ...] = ()
     submission: Prepared | None = None
@@ -297,13 +286,11 @@ def _own_files(ws: Workspace) -> list[Path]:
     return sorted(_reports(ws).glob(f"*/{FILE_NAME}"), key=lambda path: path.parent.name, reverse=True)
 
 
-def _read_all(
-    paths: Sequence[Path], faults: list[str], *, now: datetime | None = None
-) -> Iterator[MachineSeen]:
+def _read_all(paths: Sequence[Path], faults: list[str], *, now: datetime | None = None) -> Iterator[Filed]:
     """Read documents; what is none, or is from after ``now``, is named and passed over."""
     for path in paths:
         try:
-            yield MachineSeen(path=path, document=_read(path, now))
+            yield Filed(path=str(path), document=_read(path, now))
         except WorkspaceError as error:
             faults.append("; ".join((f"{path}: {error.message}", *error.context)))
 
@@ -315,14 +302,14 @@ def _read(path: Path, now: datetime | None) -> Document:
     return document
 
 
-def _newest_of_each(seen: Iterator[MachineSeen]) -> tuple[MachineSeen, ...]:
-    found: dict[str, MachineSeen] = {}
+def _newest_of_each(seen: Iterator[Filed]) -> tuple[Filed, ...]:
+    found: dict[str, Filed] = {}
     for item in seen:
         found.setdefault(item.document.subject.stack, item)
     return tuple(found.values())
 
 
-def _import(ws: Workspace, source: Path, faults: list[str], *, now: datetime) -> tuple[MachineSeen, ...]:
+def _import(ws: Workspace, source: Path, faults: list[str], *, now: datetime) -> tuple[Filed, ...]:
     """Check documents and file each under a name of ours, made from its content."""
     from scripts.evidence import foreign  # noqa: PLC0415 - only an import needs it
 
@@ -343,10 +330,10 @@ def _import(ws: Workspace, source: Path, faults: list[str], *, now: datetime) ->
     return tuple(_file(ws, document) for document in documents)
 
 
-def _file(ws: Workspace, document: Document) -> MachineSeen:
+def _file(ws: Workspace, document: Document) -> Filed:
     """Write one document where imported ones lie."""
     path = write_document(_reports(ws) / IMPORTED, document, name=f"{content_hash(document)[:16]}.json")
-    return MachineSeen(path=path, document=document)
+    return Filed(path=str(path), document=document)
 
 
 def _write_bundle(ws: Workspace, findings: Sequence[object]) -> tuple[Path, tuple[str, ...]]:

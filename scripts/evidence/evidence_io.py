@@ -43,6 +43,10 @@ class Filed(Struct, frozen=True, kw_only=True):
     path: str
     document: Document
 
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {"path": self.path, "document": to_json(self.document)}
+
 
 def to_json(document: Document) -> dict[str, object]:
     """Return the document as plain JSON data; ``OPTIONAL`` keys only where there is something."""

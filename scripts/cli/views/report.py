@@ -12,8 +12,9 @@ from scripts.osal.text import size_text as size
 
 if TYPE_CHECKING:
     from scripts.app.matrix import MatrixResult
-    from scripts.app.report import MachineSeen, Prepared, ReportResult
+    from scripts.app.report import Prepared, ReportResult
     from scripts.app.validate import RoundResult, ValidateResult
+    from scripts.evidence.evidence_io import Filed
 
 
 #: Names that are listed before the rest is counted.
@@ -64,7 +65,7 @@ def _submission(made: Prepared, out: Out) -> None:
         out.now("open the form `Compatibility` among the project's issues and paste the text")
 
 
-def _document(seen: MachineSeen, out: Out) -> None:
+def _document(seen: Filed, out: Out) -> None:
     """Show one document of this machine in full."""
     document = seen.document
     rows = [
@@ -82,7 +83,7 @@ def _document(seen: MachineSeen, out: Out) -> None:
     out.line(f"Document: {seen.path}")
 
 
-def _title(seen: MachineSeen) -> str:
+def _title(seen: Filed) -> str:
     """Name a document's subject."""
     subject = seen.document.subject
     gpu = subject.gpu
@@ -91,7 +92,7 @@ def _title(seen: MachineSeen) -> str:
     return f"{subject.stack or 'no stack of ours'} on {where}{what}"
 
 
-def _worth(seen: MachineSeen) -> str:
+def _worth(seen: Filed) -> str:
     """Say level, outcome and when it was seen."""
     document = seen.document
     level = document.level.value if document.level else "nothing shown for all"
