@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final, TypedDict, Unpack
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -325,36 +325,24 @@ class StageWords(FetchWords, total=False):
     force: bool
 
 
-def read_request(
-    *,
-    stack: str = "",
-    gpu: str = "",
-    with_: str = "",
-    yes: bool = False,
-    offline: bool = False,
-    mirror: str = "",
-    only_proven: bool = False,
-    supplied: str = "",
-    force: bool = False,
-    system: str = "",
-) -> SetupRequest:
+def read_request(*, only_proven: bool = False, system: str = "", **words: Unpack[StageWords]) -> SetupRequest:
     """Read the options as typed."""
-    parts = tuple(part.strip() for part in with_.split(",") if part.strip())
+    supplied, mirror = words.get("supplied", ""), words.get("mirror", "")
+    parts = tuple(part.strip() for part in words.get("with_", "").split(",") if part.strip())
     brought = str(user_path(supplied, "--supplied")) if supplied else ""
     place = mirror if not mirror or "://" in mirror else str(user_path(mirror, "--mirror"))
     # A folder that a person brings may hold archives too.
     mirrors = tuple(name for name in (place, brought if long_path(Path(brought)).is_dir() else "") if name)
-    options = FetchOptions(offline=offline, mirrors=mirrors)
     return SetupRequest(
-        stack=stack,
-        gpu=gpu,
+        stack=words.get("stack", ""),
+        gpu=words.get("gpu", ""),
         parts=parts,
-        yes=yes,
+        yes=words.get("yes", False),
         only_proven=only_proven,
         supplied=brought,
-        force=force,
+        force=words.get("force", False),
         system=system,
-        fetching=options,
+        fetching=FetchOptions(offline=words.get("offline", False), mirrors=mirrors),
     )
 
 
