@@ -229,9 +229,9 @@ def complete(ws: Workspace, lock: Lock, text: str, proposal: Proposal) -> tuple[
     try:
         page = read_page(transport(ws), proposal.index)
     except FetchError as error:
-        return text, "unreachable", " ".join((error.message, *error.context))
+        return text, UNREACHABLE, " ".join((error.message, *error.context))
     found = indexed(page, base=proposal.index, file=proposal.file)
     if found is None:
-        return text, "not-listed", f"{proposal.index} does not name {proposal.file} with a SHA-256"
+        return text, NOT_LISTED, f"{proposal.index} does not name {proposal.file} with a SHA-256"
     artifact, stack = completed(proposal, lock, found)
     return with_stack(with_artifact(text, artifact), stack), "new", f"sha256 {found.sha256}; {stack.id}"

@@ -264,7 +264,7 @@ class ProbeRun:
     def _attempt(self, probe: Probe, number: int, limit: float) -> ProbeAttempt:
         before = cache_size(self.ws)
         captured = capture(self._command(probe, limit), timeout=limit, stop=self._stop)
-        grown = max(0, (cache_size(self.ws) or 0) - (before or 0))
+        grown = max(0, cache_size(self.ws) - before)
         self.logs[f"{probe.name}-{number}.log"] = transcript(captured)
         folders = () if probe.torch else own_folders(self.ws, self.staged)
         attempt = read_attempt(probe, captured, folders=folders)

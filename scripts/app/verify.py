@@ -126,14 +126,7 @@ def _artifact(ws: Workspace, lock: Lock, id_: str) -> list[Verified]:
     tree = load_tree(artifact, cache)
     if tree is not None:
         findings = verify_tree(tree, deep=True, progress=ws.progress)
+        status = "changed" if findings else "intact"
         details = tuple(f"{f.path}: {f.change.value}; {f.detail}" for f in findings)
-        items.append(
-            Verified(
-                what="tree",
-                name=id_,
-                status="changed" if findings else "intact",
-                how="every byte",
-                details=details,
-            )
-        )
+        items.append(Verified(what="tree", name=id_, status=status, how="every byte", details=details))
     return items
