@@ -179,11 +179,7 @@ def _read_primary(text: str, runs: Runs) -> tuple[str, str]:
 
 
 def _draw(path: Path, compared: Comparison) -> str:
-    """Write the picture in the form its name asks for.
-
-    Raises:
-        UsageError: ``bad-plot``, ``plot-not-writable``.
-    """
+    """Write the picture in the form its name asks for."""
     form = path.suffix.lower()
     if form not in FORMS:
         msg = f"--plot={path.name}: this form is not known"

@@ -149,11 +149,7 @@ def _imported(text: str, names: Collection[str]) -> str:
 
 
 def _imports(text: str) -> Iterator[str]:
-    """Yield the modules that statements of a text import, wherever they stand.
-
-    Raises:
-        SyntaxError: it is written for another version of Python, or is no Python.
-    """
+    """Yield the modules that statements of a text import; a text for another Python is a ``SyntaxError``."""
     import ast  # noqa: PLC0415 - few scripts name what is refused
     import warnings  # noqa: PLC0415 - as above
 
