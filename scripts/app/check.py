@@ -133,9 +133,7 @@ def check_program(runtime: Runtime) -> Path:
     """
     found = file_called(runtime, PROGRAM)
     if found is None:
-        raise StagedFileError(
-            "no-cuda-check",
-            f"the files of {runtime.stack} hold no cuda_check",
-            hint=f"assemble it again: invoke stage --stack={runtime.stack}",
-        )
+        msg = f"the files of {runtime.stack} hold no cuda_check"
+        hint = f"assemble it again: invoke stage --stack={runtime.stack}"
+        raise StagedFileError("no-cuda-check", msg, hint=hint)
     return found

@@ -168,11 +168,8 @@ def use(ws: Workspace, *, stack: str = "") -> UseResult:
         StagedFileError: its files are missing or changed; the active stack stays what it was.
     """
     if not stack:
-        raise UsageError(
-            "stack-needed",
-            "which stack should be used?",
-            hint="invoke use --stack=ID; `invoke stacks` lists them",
-        )
+        hint = "invoke use --stack=ID; `invoke stacks` lists them"
+        raise UsageError("stack-needed", "which stack should be used?", hint=hint)
     staged = staged_runtime(ws, stack)
     history = read_history(ws.stage)
     source = next(g for g in history.of(stack) if g.digest == staged.runtime.digest)

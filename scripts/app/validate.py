@@ -76,10 +76,7 @@ class ValidateResult(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return plain data."""
-        return {
-            **self.validation.to_json(),
-            **pick(self, "missing folder"),
-        }
+        return {**self.validation.to_json(), **pick(self, "missing folder")}
 
 
 def validate(

@@ -292,9 +292,6 @@ def write_report(path: Path, body: object) -> None:
         write_output(path, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         msg = f"the report cannot be written: {path}"
-        raise LaunchError(
-            "report-not-writable",
-            msg,
-            context=(error.strerror or str(error),),
-            hint="choose another --report",
-        ) from error
+        context = (error.strerror or str(error),)
+        hint = "choose another --report"
+        raise LaunchError("report-not-writable", msg, context=context, hint=hint) from error
