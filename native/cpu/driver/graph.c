@@ -5,15 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEED_HANDLE(name, Type, kind)                                            \
-    CUresult name(const Type *handle) {                                          \
-        NEED(need_init());                                                       \
-        return registry_has(handle, kind) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; \
-    }
-
-NEED_HANDLE(need_graph, Graph, HANDLE_GRAPH)
-NEED_HANDLE(need_node, Node, HANDLE_NODE)
-NEED_HANDLE(need_exec, GraphExec, HANDLE_EXEC)
+NEED_HANDLE(need_graph, Graph, HANDLE_GRAPH, need_init(), CUDA_ERROR_INVALID_VALUE)
+NEED_HANDLE(need_node, Node, HANDLE_NODE, need_init(), CUDA_ERROR_INVALID_VALUE)
+NEED_HANDLE(need_exec, GraphExec, HANDLE_EXEC, need_init(), CUDA_ERROR_INVALID_VALUE)
 
 bool node_list_add(Node ***list, size_t *count, Node *node) {
     for (size_t i = 0; i < *count; i++)
@@ -180,12 +174,7 @@ EXPORT CUresult cuGraphDestroyNode(Node *node) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuGraphNodeGetType(Node *node, int *type) {
-    NEED(need_node(node));
-    NEED_VALUE(type);
-    *type = (int)node->task.kind;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuGraphNodeGetType, (Node *node, int *type), need_node(node), type, (int)node->task.kind)
 
 /* As CUDA's lists work: without a place only the number is told; places that are left over get NULL. */
 typedef struct {

@@ -62,9 +62,7 @@ EXPORT CUresult cuGraphInstantiate_v2(GraphExec **exec, Graph *graph, Node **err
     return cuGraphInstantiateWithFlags(exec, graph, 0);
 }
 
-EXPORT CUresult cuGraphInstantiate(GraphExec **exec, Graph *graph, Node **error, char *log, size_t size) {
-    return cuGraphInstantiate_v2(exec, graph, error, log, size);
-}
+SAME(cuGraphInstantiate, cuGraphInstantiate_v2)
 
 typedef struct { /* CUDA_GRAPH_INSTANTIATE_PARAMS */
     uint64_t flags;
@@ -81,12 +79,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(GraphExec **exec, Graph *graph, Ins
     return result;
 }
 
-EXPORT CUresult cuGraphExecGetFlags(GraphExec *exec, uint64_t *flags) {
-    NEED(need_exec(exec));
-    NEED_VALUE(flags);
-    *flags = exec->flags;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuGraphExecGetFlags, (GraphExec *exec, uint64_t *flags), need_exec(exec), flags, exec->flags)
 
 EXPORT CUresult cuGraphExecDestroy(GraphExec *exec) {
     NEED(need_init());
@@ -95,9 +88,8 @@ EXPORT CUresult cuGraphExecDestroy(GraphExec *exec) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuGraphLaunch(GraphExec *exec, Stream *handle) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuGraphLaunch(GraphExec *exec, Stream *stream) {
+    NEED(need_stream(&stream));
     NEED(need_exec(exec));
     if (stream->capture) {
         Task child = {.kind = TASK_GRAPH, .graph = graph_copy(exec->graph)};
@@ -110,10 +102,9 @@ EXPORT CUresult cuGraphLaunch(GraphExec *exec, Stream *handle) {
     return stream_submit(stream, &task);
 }
 
-EXPORT CUresult cuGraphUpload(GraphExec *exec, Stream *handle) {
-    Stream *stream;
+EXPORT CUresult cuGraphUpload(GraphExec *exec, Stream *stream) {
     NEED(need_exec(exec));
-    return stream_find(handle, &stream);
+    return need_stream(&stream);
 }
 
 /* ---- updates: the same shape with other parameters ---- */

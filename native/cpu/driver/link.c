@@ -39,10 +39,7 @@ void jit_report(const Jit *jit, const char *error) {
 
 /* ---- the linker ---- */
 
-static CUresult need_link(const Link *link) {
-    NEED(need_context());
-    return registry_has(link, HANDLE_LINK) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
+static NEED_HANDLE(need_link, Link, HANDLE_LINK, need_context(), CUDA_ERROR_INVALID_HANDLE)
 
 /* The options are kept: their buffers are written to until the linker ends. */
 static CUresult keep_options(Link *link, unsigned count, const int *options, void **values) {
@@ -68,9 +65,7 @@ EXPORT CUresult cuLinkCreate_v2(unsigned count, int *options, void **values, Lin
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLinkCreate(unsigned count, int *options, void **values, Link **link) {
-    return cuLinkCreate_v2(count, options, values, link);
-}
+SAME(cuLinkCreate, cuLinkCreate_v2)
 
 static CUresult add_text(Link *link, const char *text, size_t size) {
     char **texts = realloc(link->texts, (link->count + 1) * sizeof *texts);
@@ -140,10 +135,7 @@ EXPORT CUresult cuLinkAddData_v2(Link *link, int kind, void *data, size_t size, 
     return add_image(link, data, size);
 }
 
-EXPORT CUresult cuLinkAddData(Link *link, int kind, void *data, size_t size, const char *name, unsigned count, int *options,
-                              void **values) {
-    return cuLinkAddData_v2(link, kind, data, size, name, count, options, values);
-}
+SAME(cuLinkAddData, cuLinkAddData_v2)
 
 EXPORT CUresult cuLinkAddFile_v2(Link *link, int kind, const char *path, unsigned count, int *options, void **values) {
     NEED(need_link(link));
@@ -156,9 +148,7 @@ EXPORT CUresult cuLinkAddFile_v2(Link *link, int kind, const char *path, unsigne
     return result;
 }
 
-EXPORT CUresult cuLinkAddFile(Link *link, int kind, const char *path, unsigned count, int *options, void **values) {
-    return cuLinkAddFile_v2(link, kind, path, count, options, values);
-}
+SAME(cuLinkAddFile, cuLinkAddFile_v2)
 
 /* Loading the texts together shows whether all that they refer to is there. */
 EXPORT CUresult cuLinkComplete(Link *link, void **image, size_t *size) {

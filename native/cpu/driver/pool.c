@@ -48,9 +48,8 @@ void pool_count(Pool *pool, size_t more, size_t less) {
 
 /* ---- allocation ---- */
 
-static CUresult allocate(CUdeviceptr *pointer, size_t size, Pool *pool, Stream *handle) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+static CUresult allocate(CUdeviceptr *pointer, size_t size, Pool *pool, Stream *stream) {
+    NEED(need_stream(&stream));
     NEED_VALUE(pointer && size);
     uintptr_t base = 0;
     if (!stream->capture) NEED(capture_forbids(stream));
@@ -71,9 +70,8 @@ EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, Pool 
     return allocate(pointer, size, pool, stream);
 }
 
-EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, Stream *handle) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, Stream *stream) {
+    NEED(need_stream(&stream));
     if (!pointer) return CUDA_SUCCESS;
     Block block;
     NEED_VALUE(block_at((uintptr_t)pointer, &block) && block.base == pointer);
