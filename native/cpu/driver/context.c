@@ -135,9 +135,7 @@ EXPORT CUresult cuCtxAttach(Context **context, unsigned flags) {
     NEED(need_current());
     NEED_VALUE(context && !flags);
     *context = context_current();
-    lock_take();
-    (*context)->retained++;
-    lock_release();
+    lock_count(&(*context)->retained, 1);
     return CUDA_SUCCESS;
 }
 
@@ -146,10 +144,7 @@ EXPORT CUresult cuCtxDetach(Context *context) {
     NEED(need_current());
     if (context != context_current()) return CUDA_ERROR_INVALID_CONTEXT;
     if (context == &primary) return cuDevicePrimaryCtxRelease_v2(0);
-    lock_take();
-    bool last = --context->retained == 0;
-    lock_release();
-    return last ? cuCtxDestroy_v2(context) : CUDA_SUCCESS;
+    return lock_count(&context->retained, -1) ? CUDA_SUCCESS : cuCtxDestroy_v2(context);
 }
 
 EXPORT CUresult cuCtxPushCurrent_v2(Context *context) {
@@ -299,9 +294,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(Context **context, CUdevice device) {
     NEED(need_device(device));
     NEED_VALUE(context);
     if (!context_alive(&primary)) NEED(context_open(&primary, primary.flags));
-    lock_take();
-    primary.retained++;
-    lock_release();
+    lock_count(&primary.retained, 1);
     *context = &primary;
     return CUDA_SUCCESS;
 }

@@ -11,11 +11,8 @@ EXPORT CUresult cuEventCreate(Event **event, unsigned flags) {
     NEED(need_context());
     NEED_VALUE(event && flags <= EVENT_FLAGS_ALL);
     if (flags & EVENT_INTERPROCESS) return flags & EVENT_DISABLE_TIMING ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-    Event *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_EVENT)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    Event *made = registry_new(sizeof *made, HANDLE_EVENT);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     made->flags = flags;
     *event = made;
     return CUDA_SUCCESS;

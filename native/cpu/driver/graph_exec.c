@@ -14,10 +14,7 @@ CUresult graph_run(const Graph *graph, const Context *context) {
 CUresult exec_run(GraphExec *exec, const Context *context) { return graph_run(exec->graph, context); }
 
 void exec_release(GraphExec *exec) {
-    lock_take();
-    bool last = --exec->references == 0;
-    lock_release();
-    if (!last) return;
+    if (lock_count(&exec->references, -1)) return;
     graph_end(exec->graph);
     free(exec);
 }
@@ -95,9 +92,7 @@ EXPORT CUresult cuGraphLaunch(GraphExec *exec, Stream *stream) {
         Task child = {.kind = TASK_GRAPH, .graph = graph_copy(exec->graph)};
         return child.graph ? stream_submit(stream, &child) : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    lock_take();
-    exec->references++;
-    lock_release();
+    lock_count(&exec->references, 1);
     Task task = {.kind = TASK_LAUNCH, .exec = exec};
     return stream_submit(stream, &task);
 }
@@ -205,11 +200,7 @@ struct UserObject {
     unsigned references;
 };
 
-void user_object_retain(UserObject *object, unsigned count) {
-    lock_take();
-    object->references += count;
-    lock_release();
-}
+void user_object_retain(UserObject *object, unsigned count) { lock_count(&object->references, (int)count); }
 
 void user_object_release(UserObject *object, unsigned count) {
     lock_take();
@@ -230,11 +221,8 @@ static CUresult need_object(const UserObject *object, unsigned count) {
 EXPORT CUresult cuUserObjectCreate(UserObject **object, void *pointer, HostFunction *destroy, unsigned references, unsigned flags) {
     NEED(need_init());
     NEED_VALUE(object && destroy && references && flags == 1);
-    UserObject *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_OBJECT)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    UserObject *made = registry_new(sizeof *made, HANDLE_OBJECT);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     *made = (UserObject){pointer, destroy, references};
     *object = made;
     return CUDA_SUCCESS;

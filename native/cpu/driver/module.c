@@ -148,11 +148,8 @@ static CUresult function_of(Module *module, struct ptx_function *ptx, Function *
     lock_release();
     *function = known;
     if (known) return CUDA_SUCCESS;
-    Function *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_FUNCTION)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    Function *made = registry_new(sizeof *made, HANDLE_FUNCTION);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     *made = (Function){.module = module, .ptx = ptx, .dynamic_most = -1, .carveout = -1};
     lock_take();
     made->next = module->functions;

@@ -2,10 +2,11 @@
  * words that a caller did not pass are handed on unread. */
 #include "queue.h"
 
-#define WORDS uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g, uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k
+typedef uintptr_t Word;
+#define WORDS Word a, Word b, Word c, Word d, Word e, Word f, Word g, Word h, Word i, Word j, Word k
 
 #define SINCE(version, name, symbol)
-#define THREAD(symbol, variant)                                                \
+#define THREAD(version, name, symbol, variant)                                 \
     CUresult symbol(WORDS);                                                    \
     EXPORT CUresult symbol##variant(WORDS) {                                   \
         stream_default(true);                                                  \

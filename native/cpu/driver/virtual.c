@@ -127,10 +127,7 @@ EXPORT CUresult cuMemCreate(Memory **memory, size_t size, const MemoryProps *pro
 static NEED_HANDLE(need_memory, Memory, HANDLE_MEMORY, need_init(), CUDA_ERROR_INVALID_VALUE)
 
 static void memory_release(Memory *memory) {
-    lock_take();
-    bool last = !--memory->references;
-    lock_release();
-    if (!last) return;
+    if (lock_count(&memory->references, -1)) return;
     registry_remove(memory, HANDLE_MEMORY);
     close_file(memory);
     free(memory);
