@@ -1,5 +1,5 @@
 /* The variants of calls whose default stream is the thread's own. Arguments are handed on as machine words, at most eleven of them;
- * words that a caller did not pass are handed on unread. */
+ * words that a caller did not pass are handed on unread, and never written: their places may be the caller's. */
 #include "queue.h"
 
 typedef uintptr_t Word;
