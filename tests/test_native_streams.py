@@ -380,6 +380,44 @@ def test_memory_of_a_graph_lives_as_long_as_the_graph(cuda: Any) -> None:
 # ---- pools and virtual memory ----
 
 
+def test_the_variants_for_a_threads_own_stream_hand_all_arguments_on(cuda: Any) -> None:
+    kernel, memory = kernel_and_memory(cuda)
+    values = pack(memory, memory, f32(2), u32(4))
+    assert cuda.cuStreamBeginCapture_v2_ptsz(None, 0) == 0
+    assert cuda.cuMemsetD2D8Async_ptsz(memory, size(16), ctypes.c_ubyte(7), size(5), size(3), None) == 0
+    assert cuda.cuLaunchKernel_ptsz(kernel, 1, 2, 3, 4, 5, 6, 100, None, values, None) == 0
+    graph, nodes, fill, node = ctypes.c_void_p(), (ctypes.c_void_p * 2)(), Fill(), KernelNode()
+    assert cuda.cuStreamEndCapture_ptsz(None, ctypes.byref(graph)) == 0
+    assert cuda.cuGraphGetNodes(graph, nodes, ctypes.byref(size(2))) == 0
+    assert cuda.cuGraphMemsetNodeGetParams(ctypes.c_void_p(nodes[0]), ctypes.byref(fill)) == 0
+    assert (fill.to, fill.pitch, fill.value, fill.width, fill.height) == (memory.value, 16, 7, 5, 3)
+    assert cuda.cuGraphKernelNodeGetParams_v2(ctypes.c_void_p(nodes[1]), ctypes.byref(node)) == 0
+    assert (list(node.grid), list(node.block), node.shared) == ([1, 2, 3], [4, 5, 6], 100)
+    assert cuda.cuGraphDestroy(graph) == 0
+
+
+def test_the_variants_name_the_threads_own_stream_for_one_call_each(cuda: Any) -> None:
+    memory = kernel_and_memory(cuda)[1]
+    own, named, legacy = u64(), u64(), u64()
+    assert cuda.cuStreamGetId_ptsz(None, ctypes.byref(own)) == 0
+    assert cuda.cuStreamGetId(None, ctypes.byref(legacy)) == 0
+    assert cuda.cuStreamGetId(PER_THREAD, ctypes.byref(named)) == 0
+    assert own.value == named.value != legacy.value
+    assert cuda.cuStreamBeginCapture_v2_ptsz(None, 0) == 0
+    assert cuda.cuMemcpyDtoD_v2_ptds(memory, memory, size(4)) == UNSUPPORTED  # it would wait for that stream
+    assert cuda.cuStreamEndCapture_ptsz(None, ctypes.byref(u64())) == INVALIDATED
+
+
+@pytest.mark.parametrize("variant", ["", "_ptsz"])
+def test_a_callback_is_given_the_stream_that_was_named(cuda: Any, variant: str) -> None:
+    seen: list[Any] = []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+    note = kind(lambda handle, status, _data: seen.append((handle, status)))
+    assert getattr(cuda, f"cuStreamAddCallback{variant}")(None, note, None, 0) == 0
+    assert cuda.cuCtxSynchronize() == 0
+    assert seen == [(PER_THREAD.value if variant else None, 0)]
+
+
 class Location(ctypes.Structure):
     _fields_: ClassVar[Any] = (("type", ctypes.c_int), ("id", ctypes.c_int))
 

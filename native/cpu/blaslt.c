@@ -9,11 +9,8 @@ enum { HANDLE_LT, VERSION_NUMBER = 120800 };
 EXPORT int cublasLtCreate(void **handle) {
     if (fault_missing("cublaslt")) return NOT_INITIALIZED;
     if (!handle) return INVALID_VALUE;
-    void *made = calloc(1, 1);
-    if (!made || !registry_add(made, HANDLE_LT)) {
-        free(made);
-        return ALLOC_FAILED;
-    }
+    void *made = registry_new(1, HANDLE_LT);
+    if (!made) return ALLOC_FAILED;
     *handle = made;
     return SUCCESS;
 }
@@ -28,10 +25,8 @@ EXPORT size_t cublasLtGetVersion(void) { return VERSION_NUMBER; }
 EXPORT size_t cublasLtGetCudartVersion(void) { return CPU_LIBRARY_VERSION; }
 
 EXPORT int cublasLtGetProperty(int property, int *value) {
-    static const int VERSION[] = {VERSION_NUMBER / 10000, VERSION_NUMBER / 100 % 100, VERSION_NUMBER % 100};
-    if (property < 0 || property > 2 || !value) return INVALID_VALUE;
-    *value = VERSION[property];
-    return SUCCESS;
+    bool known = version_part(property, VERSION_NUMBER / 10000, VERSION_NUMBER / 100 % 100, VERSION_NUMBER % 100, value);
+    return known ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT const char *cublasLtGetStatusName(int status) {

@@ -42,8 +42,6 @@ EXPORT int cufftGetVersion(int *version) {
 }
 
 EXPORT int cufftGetProperty(int property, int *value) {
-    static const int VERSION[] = {VERSION_NUMBER / 1000, VERSION_NUMBER / 100 % 10, VERSION_NUMBER % 100};
-    if (property < 0 || property > 2 || !value) return INVALID_VALUE;
-    *value = VERSION[property];
-    return SUCCESS;
+    bool known = version_part(property, VERSION_NUMBER / 1000, VERSION_NUMBER / 100 % 10, VERSION_NUMBER % 100, value);
+    return known ? SUCCESS : INVALID_VALUE;
 }

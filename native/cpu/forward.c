@@ -10,7 +10,7 @@ enum { STUB_LIBRARY = 34 };
 #define STUB(symbol) \
     EXPORT int symbol(void) { return STUB_LIBRARY; }
 #define SINCE(version, name, symbol) STUB(symbol)
-#define THREAD(symbol, variant) STUB(symbol##variant)
+#define THREAD(version, name, symbol, variant) STUB(symbol) STUB(symbol##variant)
 #include "driver/entries.h"
 #include "exports/nvcuda.h"
 

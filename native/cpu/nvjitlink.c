@@ -10,8 +10,7 @@ enum { OK, INVALID_INPUT = 3, INTERNAL = 6, UNRECOGNIZED_INPUT = 8 };
 enum { INPUT_PTX = 2, INPUT_LTO = 3, INPUT_FATBIN = 4, INPUT_ANY = 10, HANDLE_LINKER = 1 };
 
 typedef struct {
-    char **texts;
-    size_t *sizes, count;
+    Texts ptx;
     void *image;
     size_t image_size;
     const char *error;
@@ -21,11 +20,8 @@ static bool alive(const Linker *linker) { return registry_has(linker, HANDLE_LIN
 
 static int create(Linker **linker, uint32_t count, const char **options) {
     if (!linker || (count && !options)) return INVALID_INPUT;
-    Linker *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_LINKER)) {
-        free(made);
-        return INTERNAL;
-    }
+    Linker *made = registry_new(sizeof *made, HANDLE_LINKER);
+    if (!made) return INTERNAL;
     made->error = "";
     *linker = made;
     return OK;
@@ -33,27 +29,11 @@ static int create(Linker **linker, uint32_t count, const char **options) {
 
 static int destroy(Linker **linker) {
     if (!linker || !registry_remove(*linker, HANDLE_LINKER)) return INVALID_INPUT;
-    for (size_t i = 0; i < (*linker)->count; i++) free((*linker)->texts[i]);
-    free((*linker)->texts);
-    free((*linker)->sizes);
+    texts_end(&(*linker)->ptx);
     free((*linker)->image);
     free(*linker);
     *linker = NULL;
     return OK;
-}
-
-static bool add_text(Linker *linker, const char *text, size_t size) {
-    char **texts = realloc(linker->texts, (linker->count + 1) * sizeof *texts);
-    if (texts) linker->texts = texts;
-    size_t *sizes = realloc(linker->sizes, (linker->count + 1) * sizeof *sizes);
-    if (sizes) linker->sizes = sizes;
-    char *copy = texts && sizes ? malloc(size + 1) : NULL;
-    if (!copy) return false;
-    memcpy(copy, text, size);
-    copy[size] = '\0';
-    linker->texts[linker->count] = copy;
-    linker->sizes[linker->count++] = size;
-    return true;
 }
 
 static int refuse(Linker *linker, const char *why) {
@@ -67,9 +47,7 @@ static int add_data(Linker *linker, int kind, const void *data, size_t size, con
     if (kind != INPUT_PTX && kind != INPUT_FATBIN && kind != INPUT_ANY) return refuse(linker, "only PTX can be linked on the CPU reference");
     Image image;
     if (image_read(data, size, &image)) return refuse(linker, "an input is damaged or of an unknown kind");
-    bool fits = true;
-    for (size_t i = 0; i < image.count && fits; i++) fits = add_text(linker, image.texts[i], image.sizes[i]);
-    bool empty = !image.count;
+    bool fits = texts_add_all(&linker->ptx, &image), empty = !image.count;
     image_end(&image);
     return empty ? refuse(linker, "an input holds no PTX that this device can use") : fits ? OK : INTERNAL;
 }
@@ -85,9 +63,9 @@ static int add_file(Linker *linker, int kind, const char *path) {
 }
 
 static int complete(Linker *linker) {
-    if (!alive(linker) || !linker->count) return INVALID_INPUT;
+    if (!alive(linker) || !linker->ptx.count) return INVALID_INPUT;
     free(linker->image);
-    linker->image = image_join((const char *const *)linker->texts, linker->sizes, linker->count, &linker->image_size);
+    linker->image = image_join(&linker->ptx, &linker->image_size);
     return linker->image ? OK : INTERNAL;
 }
 

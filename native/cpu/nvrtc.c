@@ -2,7 +2,6 @@
  * is the program's own; it is looked for where Python packages and toolkits put it. */
 #ifndef _WIN32
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <link.h>
 #else
 #define WIN32_LEAN_AND_MEAN
@@ -36,24 +35,11 @@ static void *library;
 
 /* ---- finding it ---- */
 
-#ifdef _WIN32
-static void *open_library(const char *path) { return (void *)LoadLibraryExA(path, NULL, LOAD_WITH_ALTERED_SEARCH_PATH); }
-static void *symbol_of(const char *name) {
-    FARPROC found = GetProcAddress(library, name);
-    void *address;
-    memcpy(&address, &found, sizeof address);
-    return address;
-}
-#else
-static void *open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
-static void *symbol_of(const char *name) { return dlsym(library, name); }
-#endif
-
 static void try_files(const char *root, size_t length, const char *const files[2]) {
     char path[PATH_MOST];
     for (size_t i = 0; i < 2 && !library; i++) {
         snprintf(path, sizeof path, "%.*s/%s", (int)length, root, files[i]);
-        library = open_library(path);
+        library = host_library(path);
     }
 }
 
@@ -98,7 +84,7 @@ static void find_library(void) {
 static Call *find(const char *name) {
     lock_take();
     if (!library) find_library();
-    void *found = library ? symbol_of(name) : NULL;
+    void *found = library ? host_symbol(library, name) : NULL;
     lock_release();
     Call *call;
     memcpy(&call, &found, sizeof call);

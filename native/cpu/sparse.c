@@ -14,11 +14,8 @@ typedef struct {
 EXPORT int cusparseCreate(Handle **handle) {
     if (fault_missing("cusparse")) return NOT_INITIALIZED;
     if (!handle) return INVALID_VALUE;
-    Handle *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_SPARSE)) {
-        free(made);
-        return ALLOC_FAILED;
-    }
+    Handle *made = registry_new(sizeof *made, HANDLE_SPARSE);
+    if (!made) return ALLOC_FAILED;
     *handle = made;
     return SUCCESS;
 }
@@ -31,16 +28,21 @@ EXPORT int cusparseDestroy(Handle *handle) {
 
 static bool alive(const Handle *handle) { return registry_has(handle, HANDLE_SPARSE); }
 
+#define ANSWER(name, Type, answer)                    \
+    EXPORT int name(Handle *handle, Type *value) {    \
+        if (!alive(handle)) return NOT_INITIALIZED;   \
+        if (!value) return INVALID_VALUE;             \
+        *value = answer;                              \
+        return SUCCESS;                               \
+    }
+
+ANSWER(cusparseGetStream, void *, handle->stream)
+ANSWER(cusparseGetPointerMode, int, handle->pointer_mode)
+ANSWER(cusparseGetVersion, int, VERSION_NUMBER)
+
 EXPORT int cusparseSetStream(Handle *handle, void *stream) {
     if (!alive(handle)) return NOT_INITIALIZED;
     handle->stream = stream;
-    return SUCCESS;
-}
-
-EXPORT int cusparseGetStream(Handle *handle, void **stream) {
-    if (!alive(handle)) return NOT_INITIALIZED;
-    if (!stream) return INVALID_VALUE;
-    *stream = handle->stream;
     return SUCCESS;
 }
 
@@ -51,25 +53,9 @@ EXPORT int cusparseSetPointerMode(Handle *handle, int mode) {
     return SUCCESS;
 }
 
-EXPORT int cusparseGetPointerMode(Handle *handle, int *mode) {
-    if (!alive(handle)) return NOT_INITIALIZED;
-    if (!mode) return INVALID_VALUE;
-    *mode = handle->pointer_mode;
-    return SUCCESS;
-}
-
-EXPORT int cusparseGetVersion(Handle *handle, int *version) {
-    if (!alive(handle)) return NOT_INITIALIZED;
-    if (!version) return INVALID_VALUE;
-    *version = VERSION_NUMBER;
-    return SUCCESS;
-}
-
 EXPORT int cusparseGetProperty(int property, int *value) {
-    static const int VERSION[] = {VERSION_NUMBER / 1000, VERSION_NUMBER / 100 % 10, VERSION_NUMBER % 100};
-    if (property < 0 || property > 2 || !value) return INVALID_VALUE;
-    *value = VERSION[property];
-    return SUCCESS;
+    bool known = version_part(property, VERSION_NUMBER / 1000, VERSION_NUMBER / 100 % 10, VERSION_NUMBER % 100, value);
+    return known ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT const char *cusparseGetErrorName(int status) {

@@ -4,18 +4,6 @@
 
 size_t type_size(Type type) { return type == F64 ? 8 : type == F32 ? 4 : 2; }
 
-static int64_t input_rows(const Gemm *g, bool is_a) {
-    const Input *x = is_a ? &g->a : &g->b;
-    int64_t rows = is_a ? g->m : g->k, columns = is_a ? g->k : g->n;
-    return x->transposed ? columns : rows;
-}
-
-static int64_t input_columns(const Gemm *g, bool is_a) {
-    const Input *x = is_a ? &g->a : &g->b;
-    int64_t rows = is_a ? g->m : g->k, columns = is_a ? g->k : g->n;
-    return x->transposed ? rows : columns;
-}
-
 /* ---- overlap ---- */
 
 typedef struct {
@@ -30,9 +18,8 @@ static Extent extent(const void *data, Type type, int64_t rows, int64_t columns,
 }
 
 /* If the input shares memory with C, give it a copy of its own; *copy is to be freed. */
-static Status set_apart(const Gemm *g, Input *input, bool is_a, void **copy) {
-    Extent from = extent(input->data, input->type, input_rows(g, is_a), input_columns(g, is_a), input->ld,
-                         input->stride, g->batch);
+static Status set_apart(const Gemm *g, Input *input, void **copy) {
+    Extent from = extent(input->data, input->type, input->rows, input->columns, input->ld, input->stride, g->batch);
     Extent to = extent(g->c, g->c_type, g->m, g->n, g->ldc, g->stride_c, g->batch);
     if (from.high <= to.low || to.high <= from.low) return CUBLAS_STATUS_SUCCESS;
     size_t bytes = (size_t)(from.high - from.low);
@@ -86,19 +73,18 @@ static Product plain(const Gemm *g) {
 
 /* 16-bit inputs: widened to float, multiplied there, and rounded once at the end if C is 16 bits wide. */
 static Status widened(const Gemm *g) {
-    int64_t a_rows = input_rows(g, true), a_columns = input_columns(g, true);
-    int64_t b_rows = input_rows(g, false), b_columns = input_columns(g, false);
+    const Input *a = &g->a, *b = &g->b;
     bool narrow_c = g->c_type != F32;
-    size_t a_count = (size_t)(a_rows * a_columns), b_count = (size_t)(b_rows * b_columns);
+    size_t a_count = (size_t)(a->rows * a->columns), b_count = (size_t)(b->rows * b->columns);
     size_t c_count = narrow_c ? (size_t)(g->m * g->n) : 0;
     float *wide = host_aligned_alloc((a_count + b_count + c_count) * sizeof(float));
     if (!wide) return CUBLAS_STATUS_ALLOC_FAILED;
     float *wide_b = wide + a_count, *wide_c = wide_b + b_count;
-    widen(wide, g->a.data, g->a.type, a_rows, a_columns, g->a.ld);
-    widen(wide_b, g->b.data, g->b.type, b_rows, b_columns, g->b.ld);
+    widen(wide, a->data, a->type, a->rows, a->columns, a->ld);
+    widen(wide_b, b->data, b->type, b->rows, b->columns, b->ld);
     if (narrow_c && g->beta != 0) widen(wide_c, g->c, g->c_type, g->m, g->n, g->ldc);
     Gemm inner = *g;
-    inner.a.data = wide, inner.a.ld = a_rows, inner.b.data = wide_b, inner.b.ld = b_rows;
+    inner.a.data = wide, inner.a.ld = a->rows, inner.b.data = wide_b, inner.b.ld = b->rows;
     if (narrow_c) inner.c = wide_c, inner.ldc = g->m;
     Product product = plain(&inner);
     Status status = product_f32(&product);
@@ -141,8 +127,8 @@ Status gemm_run(const Gemm *gemm) {
     Gemm g = *gemm;
     void *copy_a = NULL, *copy_b = NULL;
     bool inputs_matter = g.k != 0 && g.alpha != 0;
-    Status status = inputs_matter ? set_apart(gemm, &g.a, true, &copy_a) : CUBLAS_STATUS_SUCCESS;
-    if (!status && inputs_matter) status = set_apart(gemm, &g.b, false, &copy_b);
+    Status status = inputs_matter ? set_apart(gemm, &g.a, &copy_a) : CUBLAS_STATUS_SUCCESS;
+    if (!status && inputs_matter) status = set_apart(gemm, &g.b, &copy_b);
     if (!status) status = each(g);
     if (!status && fault_active() == FAULT_WRONG) spoil(gemm);
     host_aligned_free(copy_a);

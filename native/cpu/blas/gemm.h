@@ -13,6 +13,7 @@ typedef struct {
     const void *data;
     Type type;
     bool transposed;
+    int64_t rows, columns; /* as it lies in memory */
     int64_t ld, stride; /* in elements; `stride` from one matrix of a batch to the next */
 } Input;
 
@@ -22,7 +23,6 @@ typedef struct {
     void *c;
     Type c_type;
     int64_t ldc, stride_c;
-    Type compute; /* F32 or F64: what sums are kept in */
     double alpha, beta;
 } Gemm;
 

@@ -72,8 +72,9 @@ static double scalar(const void *at, Type type) {
 static Status run_one(const Call *call, Gemm *g, const void *a, const void *b, void *c) {
     bool inputs_matter = g->k != 0 && g->alpha != 0;
     if (!c || (inputs_matter && (!a || !b))) return CUBLAS_STATUS_INVALID_VALUE;
-    g->a = (Input){a, call->a_type, call->op_a != OP_N, call->lda, call->stride_a};
-    g->b = (Input){b, call->b_type, call->op_b != OP_N, call->ldb, call->stride_b};
+    bool across_a = call->op_a != OP_N, across_b = call->op_b != OP_N;
+    g->a = (Input){a, call->a_type, across_a, across_a ? g->k : g->m, across_a ? g->m : g->k, call->lda, call->stride_a};
+    g->b = (Input){b, call->b_type, across_b, across_b ? g->n : g->k, across_b ? g->k : g->n, call->ldb, call->stride_b};
     g->c = c;
     return gemm_run(g);
 }
@@ -98,7 +99,7 @@ static Status run(Call call) {
 
 #define COMMON                                                                                       \
     .handle = handle, .op_a = op_a, .op_b = op_b, .m = m, .n = n, .k = k, .alpha = alpha, .a = a, .lda = lda, \
-    .b = b, .ldb = ldb, .beta = beta, .c = c, .ldc = ldc
+    .b = b, .ldb = ldb, .beta = beta, .c = (void *)(uintptr_t)c, .ldc = ldc
 #define ONE_TYPE(type) .a_type = type, .b_type = type, .c_type = type, .compute = type
 #define THREE_TYPES .a_type = data_type(a_type), .b_type = data_type(b_type), .c_type = data_type(c_type)
 #define HEAD(Int) Handle *handle, int op_a, int op_b, Int m, Int n, Int k
@@ -118,9 +119,7 @@ static Status run(Call call) {
     EXPORT Status cublas##letter##gemmBatched##suffix(HEAD(Int), const Real *alpha, const Real *const *a,  \
                                                       Int lda, const Real *const *b, Int ldb,              \
                                                       const Real *beta, Real *const *c, Int ldc, Int batch) { \
-        return run((Call){.handle = handle, .op_a = op_a, .op_b = op_b, .m = m, .n = n, .k = k, .alpha = alpha, \
-                          .a = a, .lda = lda, .b = b, .ldb = ldb, .beta = beta, .c = (void *)(uintptr_t)c, \
-                          .ldc = ldc, ONE_TYPE(type), .batch = batch, .arrays = true});                    \
+        return run((Call){COMMON, ONE_TYPE(type), .batch = batch, .arrays = true});                        \
     }
 
 #define EXTENDED(Int, suffix)                                                                              \
@@ -148,10 +147,7 @@ static Status run(Call call) {
                                               const void *beta, void *const *c, int c_type, Int ldc,       \
                                               Int batch, int compute, int algorithm) {                     \
         (void)algorithm;                                                                                   \
-        return run((Call){.handle = handle, .op_a = op_a, .op_b = op_b, .m = m, .n = n, .k = k, .alpha = alpha, \
-                          .a = a, .lda = lda, .b = b, .ldb = ldb, .beta = beta, .c = (void *)(uintptr_t)c, \
-                          .ldc = ldc, THREE_TYPES, .compute = compute_type(compute), .batch = batch,       \
-                          .arrays = true});                                                                \
+        return run((Call){COMMON, THREE_TYPES, .compute = compute_type(compute), .batch = batch, .arrays = true}); \
     }
 
 #define WIDTH(Int, suffix)                                \

@@ -21,11 +21,8 @@ EXPORT Status cublasCreate_v2(Handle **handle) {
     if (fault_missing("cublas")) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (fault_active() == FAULT_HANG_CREATE) fault_hang();
     if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
-    Handle *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_BLAS)) {
-        free(made);
-        return CUBLAS_STATUS_ALLOC_FAILED;
-    }
+    Handle *made = registry_new(sizeof *made, HANDLE_BLAS);
+    if (!made) return CUBLAS_STATUS_ALLOC_FAILED;
     *handle = made;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -73,10 +70,8 @@ EXPORT Status cublasGetVersion_v2(Handle *handle, int *version) {
 }
 
 EXPORT Status cublasGetProperty(int property, int *value) {
-    static const int VERSION[] = {CUBLAS_VERSION_NUMBER / 10000, CUBLAS_VERSION_NUMBER / 100 % 100, CUBLAS_VERSION_NUMBER % 100};
-    if (property < 0 || property > 2 || !value) return CUBLAS_STATUS_INVALID_VALUE;
-    *value = VERSION[property];
-    return CUBLAS_STATUS_SUCCESS;
+    bool known = version_part(property, CUBLAS_VERSION_NUMBER / 10000, CUBLAS_VERSION_NUMBER / 100 % 100, CUBLAS_VERSION_NUMBER % 100, value);
+    return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 EXPORT size_t cublasGetCudartVersion(void) { return CPU_LIBRARY_VERSION; }

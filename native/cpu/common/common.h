@@ -8,8 +8,10 @@
 
 #ifdef _WIN32
 #define EXPORT __declspec(dllexport)
+#define DRIVER_FILE "nvcuda.dll"
 #else
 #define EXPORT __attribute__((visibility("default")))
+#define DRIVER_FILE "libcuda.so.1"
 #endif
 
 /* The CUDA release that the driver reports unless CUDA_AMD_CPU_CUDA says another one, the release whose
@@ -26,11 +28,15 @@ enum { CPU_CAPABILITY = 121 };
 int reported_cuda(void);       /* 13000 */
 int reported_capability(void); /* 121 */
 
+/* What questions for a library's property are answered with: 0 the major number, 1 the minor one, 2 the patch level. */
+bool version_part(int property, int major, int minor, int patch, int *value);
+
 /* A lock that needs no set-up. Every library has its own. */
 void lock_take(void);
 void lock_release(void);
 void lock_wait(void);      /* with the lock held: sleep until lock_announce, the lock is held again then */
 void lock_announce(void);  /* wake every sleeper */
+unsigned lock_count(unsigned *counter, int change); /* change it under the lock; what it is then */
 
 bool host_thread(void (*run)(void *), void *argument); /* a thread that is not joined */
 
@@ -41,8 +47,13 @@ int host_processors(void);
 void *host_aligned_alloc(size_t bytes); /* aligned as cuMemAlloc does it: programs count on it; NULL when out of memory */
 void host_aligned_free(void *memory);
 
+void *host_library(const char *path); /* opened, with whatever it needs beside it; NULL if it cannot be */
+void *host_loaded(const char *name);  /* a library that the program holds; NULL if it does not */
+void *host_symbol(void *library, const char *name); /* NULL if it has none */
+
 /* Live handles: a stale or foreign handle is recognised without ever being read. */
 bool registry_add(void *handle, int kind);
+void *registry_new(size_t size, int kind); /* zeroed memory that is a live handle of that kind; NULL when out of memory */
 bool registry_has(const void *handle, int kind);
 bool registry_remove(const void *handle, int kind);
 

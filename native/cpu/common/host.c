@@ -5,6 +5,7 @@
 #include "common.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     void (*run)(void *);
@@ -64,7 +65,22 @@ int host_processors(void) {
 void *host_aligned_alloc(size_t bytes) { return _aligned_malloc(bytes, alignment_of(bytes)); }
 void host_aligned_free(void *memory) { _aligned_free(memory); }
 
+void *host_library(const char *path) {
+    DWORD search = strchr(path, '/') ? LOAD_WITH_ALTERED_SEARCH_PATH : 0; /* which wants a path */
+    return (void *)LoadLibraryExA(path, NULL, search);
+}
+
+void *host_loaded(const char *name) { return (void *)GetModuleHandleA(name); }
+
+void *host_symbol(void *library, const char *name) {
+    FARPROC found = GetProcAddress(library, name);
+    void *address;
+    memcpy(&address, &found, sizeof address);
+    return address;
+}
+
 #else
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -122,7 +138,23 @@ void *host_aligned_alloc(size_t bytes) {
 }
 
 void host_aligned_free(void *memory) { free(memory); }
+
+void *host_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+void *host_symbol(void *library, const char *name) { return dlsym(library, name); }
+
+void *host_loaded(const char *name) {
+    void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    if (library) dlclose(library); /* the program holds it */
+    return library;
+}
 #endif
+
+unsigned lock_count(unsigned *counter, int change) {
+    lock_take();
+    unsigned now = *counter += (unsigned)change;
+    lock_release();
+    return now;
+}
 
 bool host_thread(void (*run)(void *), void *argument) {
     Start *start = malloc(sizeof *start);
@@ -145,3 +177,9 @@ static int version_from(const char *variable, int major_weight, int minor_weight
 
 int reported_cuda(void) { return version_from("CUDA_AMD_CPU_CUDA", 1000, 10, CPU_CUDA_VERSION); }
 int reported_capability(void) { return version_from("CUDA_AMD_CPU_CAPABILITY", 10, 1, CPU_CAPABILITY); }
+
+bool version_part(int property, int major, int minor, int patch, int *value) {
+    if (property < 0 || property > 2 || !value) return false;
+    *value = property == 0 ? major : property == 1 ? minor : patch;
+    return true;
+}

@@ -46,6 +46,13 @@ bool registry_add(void *handle, int kind) {
     return fits;
 }
 
+void *registry_new(size_t size, int kind) {
+    void *made = calloc(1, size);
+    if (made && registry_add(made, kind)) return made;
+    free(made);
+    return NULL;
+}
+
 bool registry_has(const void *handle, int kind) {
     lock_take();
     bool found = handle && room && entries[find(handle, kind)].handle;

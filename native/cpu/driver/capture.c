@@ -110,9 +110,8 @@ CUresult capture_wait(Stream *stream, Event *event) {
 
 /* ---- beginning and ending ---- */
 
-static CUresult begin(Stream *handle, Graph *graph, Node *const *needs, size_t count, int mode) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+static CUresult begin(Stream *stream, Graph *graph, Node *const *needs, size_t count, int mode) {
+    NEED(need_stream(&stream));
     NEED_VALUE(mode >= 0 && mode <= 2 && (!count || needs));
     if (stream == stream->owner->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (stream->capture) return invalidate(stream->capture, CUDA_ERROR_ILLEGAL_STATE);
@@ -167,9 +166,8 @@ static CUresult end(Stream *stream, Graph **graph) {
     return result;
 }
 
-EXPORT CUresult cuStreamEndCapture(Stream *handle, Graph **graph) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuStreamEndCapture(Stream *stream, Graph **graph) {
+    NEED(need_stream(&stream));
     NEED_VALUE(graph);
     if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
     if (stream->capture->origin != stream) return invalidate(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
@@ -190,9 +188,8 @@ void capture_abandon(Stream *stream) {
 
 /* ---- asking ---- */
 
-EXPORT CUresult cuStreamGetCaptureInfo_v2(Stream *handle, int *status, uint64_t *id, Graph **graph, Node *const **needs, size_t *count) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuStreamGetCaptureInfo_v2(Stream *stream, int *status, uint64_t *id, Graph **graph, Node *const **needs, size_t *count) {
+    NEED(need_stream(&stream));
     NEED_VALUE(status);
     const Capture *capture = stream->capture;
     if (!capture) NEED(implicit(stream));
@@ -209,13 +206,12 @@ EXPORT CUresult cuStreamGetCaptureInfo(Stream *stream, int *status, uint64_t *id
     return cuStreamGetCaptureInfo_v2(stream, status, id, NULL, NULL, NULL);
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v3(Stream *handle, int *status, uint64_t *id, Graph **graph, Node *const **needs,
+EXPORT CUresult cuStreamGetCaptureInfo_v3(Stream *stream, int *status, uint64_t *id, Graph **graph, Node *const **needs,
                                           const void **edges, size_t *count) {
-    NEED(cuStreamGetCaptureInfo_v2(handle, status, id, graph, needs, count));
+    NEED(cuStreamGetCaptureInfo_v2(stream, status, id, graph, needs, count));
     if (edges) *edges = NULL;
     if (*status == NONE || !edges) return CUDA_SUCCESS;
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+    NEED(need_stream(&stream));
     Capture *capture = stream->capture;
     free(capture->edges);
     *edges = capture->edges = calloc(stream->node_count + 1, sizeof *capture->edges);
@@ -224,9 +220,8 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(Stream *handle, int *status, uint64_t 
 
 EXPORT CUresult cuStreamIsCapturing(Stream *stream, int *status) { return cuStreamGetCaptureInfo(stream, status, NULL); }
 
-EXPORT CUresult cuStreamUpdateCaptureDependencies(Stream *handle, Node *const *needs, size_t count, unsigned flags) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuStreamUpdateCaptureDependencies(Stream *stream, Node *const *needs, size_t count, unsigned flags) {
+    NEED(need_stream(&stream));
     NEED_VALUE(flags <= 1 && (!count || needs));
     if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
     for (size_t i = 0; i < count; i++) NEED(need_node(needs[i]));

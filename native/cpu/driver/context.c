@@ -92,13 +92,12 @@ static CUresult push(Context *context) {
 }
 
 EXPORT CUresult cuCtxCreate_v2(Context **context, unsigned flags, CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    if (!context || (flags & ~(unsigned)FLAGS_ALL)) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_device(device));
+    NEED_VALUE(context && !(flags & ~(unsigned)FLAGS_ALL));
     Context *made = calloc(1, sizeof *made);
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     made->retained = 1;
-    result = context_open(made, flags);
+    CUresult result = context_open(made, flags);
     if (!result && push(made)) {
         context_close(made);
         result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -108,9 +107,7 @@ EXPORT CUresult cuCtxCreate_v2(Context **context, unsigned flags, CUdevice devic
     return result;
 }
 
-EXPORT CUresult cuCtxCreate(Context **context, unsigned flags, CUdevice device) {
-    return cuCtxCreate_v2(context, flags, device);
-}
+SAME(cuCtxCreate, cuCtxCreate_v2)
 
 EXPORT CUresult cuCtxCreate_v3(Context **context, const void *affinity, int count, unsigned flags, CUdevice device) {
     if (affinity || count) return CUDA_ERROR_NOT_SUPPORTED;
@@ -123,8 +120,7 @@ EXPORT CUresult cuCtxCreate_v4(Context **context, const void *parameters, unsign
 }
 
 EXPORT CUresult cuCtxDestroy_v2(Context *context) {
-    CUresult result = need_init();
-    if (result) return result;
+    NEED(need_init());
     if (!context || context == &primary) return CUDA_ERROR_INVALID_CONTEXT;
     if (!context_alive(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     context_close(context);
@@ -133,15 +129,13 @@ EXPORT CUresult cuCtxDestroy_v2(Context *context) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxDestroy(Context *context) { return cuCtxDestroy_v2(context); }
+SAME(cuCtxDestroy, cuCtxDestroy_v2)
 
 EXPORT CUresult cuCtxAttach(Context **context, unsigned flags) {
     NEED(need_current());
     NEED_VALUE(context && !flags);
     *context = context_current();
-    lock_take();
-    (*context)->retained++;
-    lock_release();
+    lock_count(&(*context)->retained, 1);
     return CUDA_SUCCESS;
 }
 
@@ -150,46 +144,37 @@ EXPORT CUresult cuCtxDetach(Context *context) {
     NEED(need_current());
     if (context != context_current()) return CUDA_ERROR_INVALID_CONTEXT;
     if (context == &primary) return cuDevicePrimaryCtxRelease_v2(0);
-    lock_take();
-    bool last = --context->retained == 0;
-    lock_release();
-    return last ? cuCtxDestroy_v2(context) : CUDA_SUCCESS;
+    return lock_count(&context->retained, -1) ? CUDA_SUCCESS : cuCtxDestroy_v2(context);
 }
 
 EXPORT CUresult cuCtxPushCurrent_v2(Context *context) {
-    CUresult result = need_init();
-    if (result) return result;
+    NEED(need_init());
     return context_alive(context) ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-EXPORT CUresult cuCtxPushCurrent(Context *context) { return cuCtxPushCurrent_v2(context); }
+SAME(cuCtxPushCurrent, cuCtxPushCurrent_v2)
 
 EXPORT CUresult cuCtxPopCurrent_v2(Context **context) {
-    CUresult result = need_init();
-    if (result) return result;
+    NEED(need_init());
     if (!depth) return CUDA_ERROR_INVALID_CONTEXT;
     depth--;
     if (context) *context = stack[depth];
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxPopCurrent(Context **context) { return cuCtxPopCurrent_v2(context); }
+SAME(cuCtxPopCurrent, cuCtxPopCurrent_v2)
 
 EXPORT CUresult cuCtxSetCurrent(Context *context) {
-    CUresult result = need_init();
-    if (result) return result;
+    NEED(need_init());
     if (context && !context_alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
     if (depth) depth--;
     return context ? push(context) : CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxGetCurrent(Context **context) {
-    CUresult result = need_init();
-    if (result) return result;
-    if (!context) return CUDA_ERROR_INVALID_VALUE;
-    *context = context_current();
-    return CUDA_SUCCESS;
-}
+/* ---- questions ---- */
+
+ANSWER(cuCtxGetCurrent, (Context **context), need_init(), context, context_current())
+ANSWER(cuCtxGetFlags, (unsigned *flags), need_current(), flags, context_current()->flags)
 
 /* A context whose kernel failed still answers these. */
 static CUresult answering(Context **context) {
@@ -199,21 +184,9 @@ static CUresult answering(Context **context) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, Context *context) {
-    NEED(answering(&context));
-    NEED_VALUE(device);
-    *device = 0;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuCtxGetDevice(CUdevice *device) { return cuCtxGetDevice_v2(device, NULL); }
-
-EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
-    NEED(need_current());
-    NEED_VALUE(flags);
-    *flags = context_current()->flags;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuCtxGetDevice_v2, (CUdevice *device, Context *context), answering(&context), device, 0)
+ANSWER(cuCtxGetDevice, (CUdevice *device), need_current(), device, 0)
+ANSWER(cuCtxGetId, (Context *context, uint64_t *id), answering(&context), id, context->id)
 
 EXPORT CUresult cuCtxSetFlags(unsigned flags) {
     NEED(need_current());
@@ -222,18 +195,10 @@ EXPORT CUresult cuCtxSetFlags(unsigned flags) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxGetId(Context *context, uint64_t *id) {
-    NEED(answering(&context));
-    NEED_VALUE(id);
-    *id = context->id;
-    return CUDA_SUCCESS;
-}
-
 EXPORT CUresult cuCtxGetApiVersion(Context *context, unsigned *version) {
-    CUresult result = context ? need_init() : need_context();
-    if (result) return result;
+    NEED(context ? need_init() : need_context());
     if (context && !context_alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!version) return CUDA_ERROR_INVALID_VALUE;
+    NEED_VALUE(version);
     *version = 3020; /* what real drivers say for contexts made by cuCtxCreate_v2 */
     return CUDA_SUCCESS;
 }
@@ -288,33 +253,17 @@ EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
 /* How caches and banks are used is a GPU's matter: a wish is kept and has no effect. */
 static int cache_wish, bank_wish;
 
-EXPORT CUresult cuCtxGetCacheConfig(int *wish) {
+static CUresult keep_wish(int *kept, int wish, int most) {
     NEED(need_context());
-    NEED_VALUE(wish);
-    *wish = cache_wish;
+    NEED_VALUE(wish >= 0 && wish <= most);
+    *kept = wish;
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxSetCacheConfig(int wish) {
-    NEED(need_context());
-    NEED_VALUE(wish >= 0 && wish <= 3);
-    cache_wish = wish;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuCtxGetSharedMemConfig(int *wish) {
-    NEED(need_context());
-    NEED_VALUE(wish);
-    *wish = bank_wish;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuCtxSetSharedMemConfig(int wish) {
-    NEED(need_context());
-    NEED_VALUE(wish >= 0 && wish <= 2);
-    bank_wish = wish;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuCtxGetCacheConfig, (int *wish), need_context(), wish, cache_wish)
+ANSWER(cuCtxGetSharedMemConfig, (int *wish), need_context(), wish, bank_wish)
+EXPORT CUresult cuCtxSetCacheConfig(int wish) { return keep_wish(&cache_wish, wish, 3); }
+EXPORT CUresult cuCtxSetSharedMemConfig(int wish) { return keep_wish(&bank_wish, wish, 2); }
 
 EXPORT CUresult cuCtxResetPersistingL2Cache(void) { return need_context(); }
 
@@ -333,8 +282,7 @@ EXPORT CUresult cuCtxDisablePeerAccess(Context *peer) {
 }
 
 EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
-    CUresult result = need_context();
-    if (result) return result;
+    NEED(need_context());
     if (least) *least = 0;
     if (greatest) *greatest = 0;
     return CUDA_SUCCESS;
@@ -346,9 +294,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(Context **context, CUdevice device) {
     NEED(need_device(device));
     NEED_VALUE(context);
     if (!context_alive(&primary)) NEED(context_open(&primary, primary.flags));
-    lock_take();
-    primary.retained++;
-    lock_release();
+    lock_count(&primary.retained, 1);
     *context = &primary;
     return CUDA_SUCCESS;
 }
@@ -363,7 +309,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     return held ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
+SAME(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)
 
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
     NEED(need_device(device));
@@ -372,24 +318,20 @@ EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
     return context_open(&primary, primary.flags); /* those who retained it still hold it */
 }
 
-EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) { return cuDevicePrimaryCtxReset_v2(device); }
+SAME(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2)
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
-    CUresult result = need_device(device);
-    if (result) return result;
+    NEED(need_device(device));
     if (flags) *flags = primary.flags;
     if (active) *active = context_alive(&primary);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    if (flags & ~(unsigned)FLAGS_ALL) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_device(device));
+    NEED_VALUE(!(flags & ~(unsigned)FLAGS_ALL));
     primary.flags = flags;
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
-    return cuDevicePrimaryCtxSetFlags_v2(device, flags);
-}
+SAME(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2)

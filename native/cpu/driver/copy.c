@@ -71,41 +71,28 @@ bool copy_is_pageable(const Copy3D *copy) {
     return !block_at(from.start, &block) || !block_at(to.start, &block);
 }
 
-static CUresult copy_now(Stream *handle, const Copy3D *copy) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
-    NEED(copy_check(copy));
-    NEED(capture_forbids(stream));
-    NEED(stream_wait(stream));
-    copy_run(copy);
-    return CUDA_SUCCESS;
-}
-
 /* Memory that is not pinned may be changed or freed as soon as the call returns: such copies are done before. */
-static CUresult copy_later(Stream *handle, const Copy3D *copy) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
-    NEED(copy_check(copy));
-    if (!stream->capture && copy_is_pageable(copy)) return copy_now(handle, copy);
-    Task task = {.kind = TASK_COPY, .copy = *copy};
+static CUresult copy(Stream *stream, const Copy3D *shape, bool now) {
+    NEED(need_stream(&stream));
+    NEED(copy_check(shape));
+    if (now || (!stream->capture && copy_is_pageable(shape))) {
+        NEED(capture_forbids(stream));
+        NEED(stream_wait(stream));
+        copy_run(shape);
+        return CUDA_SUCCESS;
+    }
+    Task task = {.kind = TASK_COPY, .copy = *shape};
     return stream_submit(stream, &task);
 }
 
-#define COPY(symbol, later, ToType, to_type, FromType, from_type)                             \
-    EXPORT CUresult symbol(ToType to, FromType from, size_t size) {                                \
-        Copy3D copy = copy_plain((uintptr_t)to, to_type, (uintptr_t)from, from_type, size);         \
-        return copy_now(NULL, &copy);                                                               \
-    }                                                                                               \
-    EXPORT CUresult symbol##_ptds(ToType to, FromType from, size_t size) {                         \
-        Copy3D copy = copy_plain((uintptr_t)to, to_type, (uintptr_t)from, from_type, size);         \
-        return copy_now(STREAM_PER_THREAD, &copy);                                                  \
-    }                                                                                               \
-    EXPORT CUresult later(ToType to, FromType from, size_t size, Stream *stream) {                 \
-        Copy3D copy = copy_plain((uintptr_t)to, to_type, (uintptr_t)from, from_type, size);         \
-        return copy_later(stream, &copy);                                                           \
-    }                                                                                               \
-    EXPORT CUresult later##_ptsz(ToType to, FromType from, size_t size, Stream *stream) {          \
-        return later(to, from, size, stream ? stream : STREAM_PER_THREAD);                          \
+#define COPY(symbol, later, ToType, to_type, FromType, from_type)                            \
+    EXPORT CUresult symbol(ToType to, FromType from, size_t size) {                          \
+        Copy3D shape = copy_plain((uintptr_t)to, to_type, (uintptr_t)from, from_type, size); \
+        return copy(NULL, &shape, true);                                                     \
+    }                                                                                        \
+    EXPORT CUresult later(ToType to, FromType from, size_t size, Stream *stream) {           \
+        Copy3D shape = copy_plain((uintptr_t)to, to_type, (uintptr_t)from, from_type, size); \
+        return copy(stream, &shape, false);                                                  \
     }
 
 COPY(cuMemcpy, cuMemcpyAsync, CUdeviceptr, MEMORY_UNIFIED, CUdeviceptr, MEMORY_UNIFIED)
@@ -118,35 +105,22 @@ static Side3D deepen(const Side2D *side) {
                     .array = side->array, .pitch = side->pitch};
 }
 
-static Copy3D from_2d(const Copy2D *copy) {
-    return (Copy3D){.from = deepen(&copy->from), .to = deepen(&copy->to), .width = copy->width, .height = copy->height, .depth = 1};
+static CUresult copy_2d(Stream *stream, const Copy2D *flat, bool now) {
+    NEED_VALUE(flat);
+    Copy3D shape = {.from = deepen(&flat->from), .to = deepen(&flat->to), .width = flat->width, .height = flat->height, .depth = 1};
+    return copy(stream, &shape, now);
 }
 
-#define COPY_SHAPE(symbol, later, Shape, convert)                                              \
-    EXPORT CUresult symbol(const Shape *shape) {                                               \
-        NEED_VALUE(shape);                                                                     \
-        Copy3D copy = convert;                                                                 \
-        return copy_now(NULL, &copy);                                                          \
-    }                                                                                          \
-    EXPORT CUresult symbol##_ptds(const Shape *shape) {                                        \
-        NEED_VALUE(shape);                                                                     \
-        Copy3D copy = convert;                                                                 \
-        return copy_now(STREAM_PER_THREAD, &copy);                                             \
-    }                                                                                          \
-    EXPORT CUresult later(const Shape *shape, Stream *stream) {                                \
-        NEED_VALUE(shape);                                                                     \
-        Copy3D copy = convert;                                                                 \
-        return copy_later(stream, &copy);                                                      \
-    }                                                                                          \
-    EXPORT CUresult later##_ptsz(const Shape *shape, Stream *stream) {                         \
-        return later(shape, stream ? stream : STREAM_PER_THREAD);                              \
-    }
+static CUresult copy_3d(Stream *stream, const Copy3D *shape, bool now) {
+    NEED_VALUE(shape);
+    return copy(stream, shape, now);
+}
 
-COPY_SHAPE(cuMemcpy2D_v2, cuMemcpy2DAsync_v2, Copy2D, from_2d(shape))
-COPY_SHAPE(cuMemcpy3D_v2, cuMemcpy3DAsync_v2, Copy3D, *shape)
-
-EXPORT CUresult cuMemcpy2DUnaligned_v2(const Copy2D *shape) { return cuMemcpy2D_v2(shape); }
-EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(const Copy2D *shape) { return cuMemcpy2D_v2_ptds(shape); }
+EXPORT CUresult cuMemcpy2D_v2(const Copy2D *shape) { return copy_2d(NULL, shape, true); }
+EXPORT CUresult cuMemcpy2DUnaligned_v2(const Copy2D *shape) { return copy_2d(NULL, shape, true); }
+EXPORT CUresult cuMemcpy2DAsync_v2(const Copy2D *shape, Stream *stream) { return copy_2d(stream, shape, false); }
+EXPORT CUresult cuMemcpy3D_v2(const Copy3D *shape) { return copy_3d(NULL, shape, true); }
+EXPORT CUresult cuMemcpy3DAsync_v2(const Copy3D *shape, Stream *stream) { return copy_3d(stream, shape, false); }
 
 /* There is one device, so a copy between two is a copy on it. */
 EXPORT CUresult cuMemcpyPeer(CUdeviceptr to, Context *to_context, CUdeviceptr from, Context *from_context, size_t size) {
@@ -190,9 +164,8 @@ void fill_run(const Fill *fill) {
     }
 }
 
-static CUresult fill(Stream *handle, Fill shape, bool now) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+static CUresult fill(Stream *stream, Fill shape, bool now) {
+    NEED(need_stream(&stream));
     NEED(fill_check(&shape));
     if (now) NEED(capture_forbids(stream));
     Task task = {.kind = TASK_FILL, .fill = shape};
@@ -200,18 +173,12 @@ static CUresult fill(Stream *handle, Fill shape, bool now) {
     return now ? stream_wait(stream) : CUDA_SUCCESS;
 }
 
-#define FILL(symbol, later, Type)                                                                   \
-    EXPORT CUresult symbol(CUdeviceptr to, Type value, size_t count) {                              \
-        return fill(NULL, (Fill){to, 0, value, sizeof value, count, 1}, true);                      \
-    }                                                                                               \
-    EXPORT CUresult symbol##_ptds(CUdeviceptr to, Type value, size_t count) {                       \
-        return fill(STREAM_PER_THREAD, (Fill){to, 0, value, sizeof value, count, 1}, true);         \
-    }                                                                                               \
-    EXPORT CUresult later(CUdeviceptr to, Type value, size_t count, Stream *stream) {               \
-        return fill(stream, (Fill){to, 0, value, sizeof value, count, 1}, false);                   \
-    }                                                                                               \
-    EXPORT CUresult later##_ptsz(CUdeviceptr to, Type value, size_t count, Stream *stream) {        \
-        return later(to, value, count, stream ? stream : STREAM_PER_THREAD);                        \
+#define FILL(symbol, later, Type)                                                     \
+    EXPORT CUresult symbol(CUdeviceptr to, Type value, size_t count) {                \
+        return fill(NULL, (Fill){to, 0, value, sizeof value, count, 1}, true);        \
+    }                                                                                 \
+    EXPORT CUresult later(CUdeviceptr to, Type value, size_t count, Stream *stream) { \
+        return fill(stream, (Fill){to, 0, value, sizeof value, count, 1}, false);     \
     }
 
 FILL(cuMemsetD8_v2, cuMemsetD8Async, unsigned char)
@@ -222,14 +189,8 @@ FILL(cuMemsetD32_v2, cuMemsetD32Async, unsigned)
     EXPORT CUresult symbol(CUdeviceptr to, size_t pitch, Type value, size_t width, size_t height) {                 \
         return fill(NULL, (Fill){to, pitch, value, sizeof value, width, height}, true);                             \
     }                                                                                                               \
-    EXPORT CUresult symbol##_ptds(CUdeviceptr to, size_t pitch, Type value, size_t width, size_t height) {          \
-        return fill(STREAM_PER_THREAD, (Fill){to, pitch, value, sizeof value, width, height}, true);                \
-    }                                                                                                               \
     EXPORT CUresult later(CUdeviceptr to, size_t pitch, Type value, size_t width, size_t height, Stream *stream) {  \
         return fill(stream, (Fill){to, pitch, value, sizeof value, width, height}, false);                          \
-    }                                                                                                               \
-    EXPORT CUresult later##_ptsz(CUdeviceptr to, size_t pitch, Type value, size_t width, size_t height, Stream *stream) { \
-        return later(to, pitch, value, width, height, stream ? stream : STREAM_PER_THREAD);                         \
     }
 
 FILL_2D(cuMemsetD2D8_v2, cuMemsetD2D8Async, unsigned char)

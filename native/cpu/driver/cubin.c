@@ -19,10 +19,7 @@ static bool inside(size_t size, uint64_t at, uint64_t count) { return count <= T
 
 /* A section's header; what takes no room in the file may claim any size. */
 static bool section(const uint8_t *bytes, size_t size, unsigned index, Section *found) {
-    uint64_t table;
-    uint16_t count;
-    memcpy(&table, bytes + 40, sizeof table);
-    memcpy(&count, bytes + 60, sizeof count);
+    uint64_t table = little(bytes + 40, 8), count = little(bytes + 60, 2);
     if (index >= count || table > TEXT_MOST || !inside(size, table + (uint64_t)index * SECTION, SECTION)) return false;
     memcpy(found, bytes + table + (size_t)index * SECTION, sizeof *found);
     return true;
@@ -32,12 +29,9 @@ static bool section(const uint8_t *bytes, size_t size, unsigned index, Section *
  * not told apart here. */
 static bool find(const uint8_t *bytes, size_t size, Section *found) {
     static const char NAME[] = ".nv_debug_ptx_txt";
-    uint16_t machine, each, titles;
+    unsigned machine = (unsigned)little(bytes + 18, 2), each = (unsigned)little(bytes + 58, 2), titles = (unsigned)little(bytes + 62, 2);
     Section names, here;
     unsigned count = 0;
-    memcpy(&machine, bytes + 18, sizeof machine);
-    memcpy(&each, bytes + 58, sizeof each);
-    memcpy(&titles, bytes + 62, sizeof titles);
     if (machine != MACHINE || each != SECTION || !section(bytes, size, titles, &names) || !inside(size, names.at, names.size)) return false;
     for (unsigned i = 0; section(bytes, size, i, &here); i++) {
         if (!inside((size_t)names.size, here.name, sizeof NAME)) continue;
@@ -54,7 +48,7 @@ unsigned cubin_capability(const uint8_t *bytes, size_t size) {
 }
 
 size_t cubin_ptx(const uint8_t *bytes, size_t size, char **text) {
-    Section ptx;
+    Section ptx = {0};
     *text = NULL;
     if (size < 64 || bytes[4] != 2 || !find(bytes, size, &ptx) || !ptx.size || !(*text = malloc((size_t)ptx.size + 1))) return 0;
     for (size_t i = 0; i < ptx.size; i++) {

@@ -9,13 +9,12 @@ static volatile bool initialised;
 CUresult need_init(void) { return initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED; }
 
 CUresult need_device(CUdevice device) {
-    CUresult result = need_init();
-    if (result) return result;
+    NEED(need_init());
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 EXPORT CUresult cuInit(unsigned flags) {
-    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    NEED_VALUE(flags == 0);
     if (fault_missing("nvcuda")) return CUDA_ERROR_NO_DEVICE;
     fault_arm_exit();
     engine_start();
@@ -24,33 +23,21 @@ EXPORT CUresult cuInit(unsigned flags) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuDriverGetVersion(int *version) {
-    if (!version) return CUDA_ERROR_INVALID_VALUE;
-    *version = reported_cuda();
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuDeviceGetCount(int *count) {
-    CUresult result = need_init();
-    if (result) return result;
-    if (!count) return CUDA_ERROR_INVALID_VALUE;
-    *count = 1;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuDriverGetVersion, (int *version), CUDA_SUCCESS, version, reported_cuda())
+ANSWER(cuDeviceGetCount, (int *count), need_init(), count, 1)
+ANSWER(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device), need_device(device), bytes, (size_t)host_memory_bytes())
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
-    CUresult result = need_init();
-    if (result) return result;
-    if (!device) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_init());
+    NEED_VALUE(device);
     if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
     *device = 0;
     return CUDA_SUCCESS;
 }
 
 static CUresult copy_text(char *to, int room, const char *text, CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    if (!to || room <= 0) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_device(device));
+    NEED_VALUE(to && room > 0);
     snprintf(to, (size_t)room, "%s", text);
     return CUDA_SUCCESS;
 }
@@ -64,38 +51,25 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int room, CUdevice device) {
 }
 
 EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id) {
-    CUresult result = need_init();
-    if (result) return result;
-    if (!device || !id) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_init());
+    NEED_VALUE(device && id);
     if (strcmp(id, "0000:00:00.0") != 0) return CUDA_ERROR_INVALID_DEVICE;
     *device = 0;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    if (!uuid) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_device(device));
+    NEED_VALUE(uuid);
     memcpy(uuid, CPU_UUID, 16);
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
-    return cuDeviceGetUuid(uuid, device);
-}
-
-EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-    *bytes = (size_t)host_memory_bytes();
-    return CUDA_SUCCESS;
-}
+SAME(cuDeviceGetUuid_v2, cuDeviceGetUuid)
 
 EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
-    CUresult result = need_device(device);
-    if (result) return result;
-    if (!major || !minor) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_device(device));
+    NEED_VALUE(major && minor);
     *major = reported_capability() / 10;
     *minor = reported_capability() % 10;
     return CUDA_SUCCESS;
@@ -158,10 +132,9 @@ EXPORT CUresult cuProfilerStart(void) { return need_context(); }
 EXPORT CUresult cuProfilerStop(void) { return need_context(); }
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
-    CUresult result = need_device(device);
-    if (!result) result = need_device(peer);
-    if (result) return result;
-    if (!can) return CUDA_ERROR_INVALID_VALUE;
+    NEED(need_device(device));
+    NEED(need_device(peer));
+    NEED_VALUE(can);
     *can = 0;
     return CUDA_SUCCESS;
 }

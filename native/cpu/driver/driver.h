@@ -34,6 +34,25 @@ enum {
     } while (0)
 #define NEED_VALUE(condition) NEED((condition) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE)
 
+/* A call that gives one answer: what it needs, where the answer goes, and what it is. */
+#define ANSWER(name, parameters, needed, place, answer) \
+    EXPORT CUresult name parameters {                   \
+        NEED(needed);                                   \
+        NEED_VALUE(place);                              \
+        *place = answer;                                \
+        return CUDA_SUCCESS;                            \
+    }
+
+/* A call of older or newer programs that is another one of the same file. */
+#define SAME(name, call) EXPORT __typeof__(call) name __attribute__((alias(#call)));
+
+/* Checks a handle of one kind, after what is needed before. */
+#define NEED_HANDLE(name, Type, kind, needed, error)                  \
+    CUresult name(const Type *handle) {                               \
+        NEED(needed);                                                 \
+        return registry_has(handle, kind) ? CUDA_SUCCESS : error;     \
+    }
+
 /* Each gives CUDA_SUCCESS or the error the call must return. */
 CUresult need_init(void);
 CUresult need_device(CUdevice device);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define SINCE(version, name, symbol) extern void symbol(void);
-#define THREAD(symbol, variant) extern void symbol##variant(void);
+#define THREAD(version, name, symbol, variant) extern void symbol(void), symbol##variant(void);
 #define STUB(symbol) extern void symbol(void);
 #include "entries.h"
 #include "../exports/nvcuda.h"
@@ -15,31 +15,14 @@
 typedef struct {
     const char *name, *symbol;
     int since;
-    Call call;
+    Call call, own; /* with the legacy default stream, with the thread's */
 } Entry;
 
-#define SINCE(version, name, symbol) {#name, #symbol, version, symbol},
-#define THREAD(symbol, variant)
+#define SINCE(version, name, symbol) {#name, #symbol, version, symbol, symbol},
+#define THREAD(version, name, symbol, variant) {#name, #symbol, version, symbol, symbol##variant},
 static const Entry ENTRIES[] = {
 #include "entries.h"
 };
-#undef SINCE
-#undef THREAD
-
-#define SINCE(version, name, symbol)
-#define THREAD(symbol, variant) {symbol, symbol##variant},
-static const struct {
-    Call call, own;
-} THREADS[] = {
-#include "entries.h"
-};
-
-/* The same call with the thread's own default stream. */
-static Call own_variant(Call call) {
-    for (size_t i = 0; i < sizeof THREADS / sizeof *THREADS; i++)
-        if (THREADS[i].call == call) return THREADS[i].own;
-    return call;
-}
 
 #define STUB(symbol) {#symbol, symbol},
 static const struct {
@@ -50,7 +33,7 @@ static const struct {
 };
 
 /* The newest of our calls of that name which a program of `version` knows. */
-static Call versioned(const char *name, int version, bool *too_new) {
+static const Entry *versioned(const char *name, int version, bool *too_new) {
     const Entry *best = NULL;
     for (size_t i = 0; i < sizeof ENTRIES / sizeof *ENTRIES; i++) {
         const Entry *entry = &ENTRIES[i];
@@ -58,7 +41,7 @@ static Call versioned(const char *name, int version, bool *too_new) {
         if (entry->since > version) *too_new = true;
         else if (!best || entry->since >= best->since) best = entry;
     }
-    return best ? best->call : NULL;
+    return best;
 }
 
 /* `name` itself or with the suffix of a later version: all of them give the same answer. */
@@ -73,17 +56,17 @@ static Call stub(const char *name) {
     return NULL;
 }
 
-static Call exact(const char *name) {
+static const Entry *exact(const char *name) {
     for (size_t i = 0; i < sizeof ENTRIES / sizeof *ENTRIES; i++)
-        if (strcmp(ENTRIES[i].symbol, name) == 0) return ENTRIES[i].call;
+        if (strcmp(ENTRIES[i].symbol, name) == 0) return ENTRIES + i;
     return NULL;
 }
 
 Call entry_find(const char *name, int version, bool per_thread, bool *too_new) {
     *too_new = false;
-    Call call = versioned(name, version, too_new);
-    if (!call && !*too_new) call = exact(name);
-    if (!call && !*too_new) call = stub(name);
-    if (call) *too_new = false;
-    return per_thread ? own_variant(call) : call;
+    const Entry *entry = versioned(name, version, too_new);
+    if (!entry && !*too_new) entry = exact(name);
+    if (!entry) return *too_new ? NULL : stub(name);
+    *too_new = false;
+    return per_thread ? entry->own : entry->call;
 }

@@ -5,20 +5,14 @@
 
 enum { EVENT_DISABLE_TIMING = 2, EVENT_INTERPROCESS = 4, EVENT_FLAGS_ALL = 7 };
 
-CUresult need_event(const Event *event) {
-    NEED(need_owner(NULL));
-    return registry_has(event, HANDLE_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
+NEED_HANDLE(need_event, Event, HANDLE_EVENT, need_owner(NULL), CUDA_ERROR_INVALID_HANDLE)
 
 EXPORT CUresult cuEventCreate(Event **event, unsigned flags) {
     NEED(need_context());
     NEED_VALUE(event && flags <= EVENT_FLAGS_ALL);
     if (flags & EVENT_INTERPROCESS) return flags & EVENT_DISABLE_TIMING ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-    Event *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_EVENT)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    Event *made = registry_new(sizeof *made, HANDLE_EVENT);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     made->flags = flags;
     *event = made;
     return CUDA_SUCCESS;
@@ -33,7 +27,7 @@ EXPORT CUresult cuEventDestroy_v2(Event *event) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuEventDestroy(Event *event) { return cuEventDestroy_v2(event); }
+SAME(cuEventDestroy, cuEventDestroy_v2)
 
 /* Takes `work` over. */
 static void event_set(Event *event, Work *work) {
@@ -64,9 +58,8 @@ CUresult event_wait_now(Event *event) {
     return CUDA_SUCCESS;
 }
 
-static CUresult record(Event *event, Stream *handle, bool external) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+static CUresult record(Event *event, Stream *stream, bool external) {
+    NEED(need_stream(&stream));
     NEED(need_event(event));
     CUresult result = external ? CUDA_ERROR_NOT_READY : capture_record(stream, event);
     if (result != CUDA_ERROR_NOT_READY) return result;
@@ -119,6 +112,4 @@ EXPORT CUresult cuEventElapsedTime(float *milliseconds, Event *start, Event *end
     return done ? CUDA_SUCCESS : recorded ? CUDA_ERROR_NOT_READY : CUDA_ERROR_INVALID_HANDLE;
 }
 
-EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, Event *start, Event *end) {
-    return cuEventElapsedTime(milliseconds, start, end);
-}
+SAME(cuEventElapsedTime_v2, cuEventElapsedTime)

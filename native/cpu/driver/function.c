@@ -94,13 +94,7 @@ EXPORT CUresult cuKernelSetCacheConfig(Function *kernel, int wish, CUdevice devi
     return cuFuncSetCacheConfig(kernel, wish);
 }
 
-#define FUNCTION_ANSWER(name, Type, answer)                \
-    EXPORT CUresult name(Type *value, Function *function) { \
-        NEED(need_function(function));                     \
-        NEED_VALUE(value);                                 \
-        *value = answer;                                   \
-        return CUDA_SUCCESS;                               \
-    }
+#define FUNCTION_ANSWER(name, Type, answer) ANSWER(name, (Type *value, Function *function), need_function(function), value, answer)
 
 FUNCTION_ANSWER(cuFuncGetModule, Module *, function->module)
 FUNCTION_ANSWER(cuKernelGetLibrary, Module *, function->module)
@@ -123,9 +117,7 @@ EXPORT CUresult cuFuncGetParamInfo(Function *function, size_t index, size_t *off
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuKernelGetParamInfo(Function *kernel, size_t index, size_t *offset, size_t *size) {
-    return cuFuncGetParamInfo(kernel, index, offset, size);
-}
+SAME(cuKernelGetParamInfo, cuFuncGetParamInfo)
 
 /* ---- occupancy: the least of what threads, shared memory and the number of blocks allow. Registers limit nothing: those of
  * PTX are many more than a compiler would leave, and ours are memory. ---- */

@@ -5,15 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEED_HANDLE(name, Type, kind)                                            \
-    CUresult name(const Type *handle) {                                          \
-        NEED(need_init());                                                       \
-        return registry_has(handle, kind) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; \
-    }
-
-NEED_HANDLE(need_graph, Graph, HANDLE_GRAPH)
-NEED_HANDLE(need_node, Node, HANDLE_NODE)
-NEED_HANDLE(need_exec, GraphExec, HANDLE_EXEC)
+NEED_HANDLE(need_graph, Graph, HANDLE_GRAPH, need_init(), CUDA_ERROR_INVALID_VALUE)
+NEED_HANDLE(need_node, Node, HANDLE_NODE, need_init(), CUDA_ERROR_INVALID_VALUE)
+NEED_HANDLE(need_exec, GraphExec, HANDLE_EXEC, need_init(), CUDA_ERROR_INVALID_VALUE)
 
 bool node_list_add(Node ***list, size_t *count, Node *node) {
     for (size_t i = 0; i < *count; i++)
@@ -34,11 +28,8 @@ static void list_remove(Node **list, size_t *count, const Node *node) {
 }
 
 CUresult graph_new(Graph **graph) {
-    Graph *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_GRAPH)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    Graph *made = registry_new(sizeof *made, HANDLE_GRAPH);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     *graph = made;
     return CUDA_SUCCESS;
 }
@@ -180,12 +171,7 @@ EXPORT CUresult cuGraphDestroyNode(Node *node) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuGraphNodeGetType(Node *node, int *type) {
-    NEED(need_node(node));
-    NEED_VALUE(type);
-    *type = (int)node->task.kind;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuGraphNodeGetType, (Node *node, int *type), need_node(node), type, (int)node->task.kind)
 
 /* As CUDA's lists work: without a place only the number is told; places that are left over get NULL. */
 typedef struct {
@@ -199,12 +185,14 @@ static void answer(Answer *list, Node *first, Node *second) {
     list->count++;
 }
 
-static CUresult answered(Answer *list, size_t *count) {
+/* The newer versions tell of the edges' ports too: ours are all the plain one, zero. */
+static CUresult answered(Answer *list, void *edges, size_t *count) {
     for (size_t i = list->count; i < list->room && (list->first || list->second); i++) {
         if (list->first) list->first[i] = NULL;
         if (list->second) list->second[i] = NULL;
     }
     *count = list->first && list->room < list->count ? list->room : list->count;
+    if (edges) memset(edges, 0, *count * 8);
     return CUDA_SUCCESS;
 }
 
@@ -213,7 +201,7 @@ EXPORT CUresult cuGraphGetNodes(Graph *graph, Node **nodes, size_t *count) {
     NEED_VALUE(count);
     Answer list = {nodes, NULL, *count, 0};
     for (size_t i = 0; i < graph->count; i++) answer(&list, graph->nodes[i], NULL);
-    return answered(&list, count);
+    return answered(&list, NULL, count);
 }
 
 EXPORT CUresult cuGraphGetRootNodes(Graph *graph, Node **nodes, size_t *count) {
@@ -222,27 +210,35 @@ EXPORT CUresult cuGraphGetRootNodes(Graph *graph, Node **nodes, size_t *count) {
     Answer list = {nodes, NULL, *count, 0};
     for (size_t i = 0; i < graph->count; i++)
         if (!graph->nodes[i]->need_count) answer(&list, graph->nodes[i], NULL);
-    return answered(&list, count);
+    return answered(&list, NULL, count);
 }
 
-EXPORT CUresult cuGraphGetEdges(Graph *graph, Node **from, Node **to, size_t *count) {
+EXPORT CUresult cuGraphGetEdges_v2(Graph *graph, Node **from, Node **to, void *edges, size_t *count) {
     NEED(need_graph(graph));
     NEED_VALUE(count && !from == !to);
     Answer list = {from, to, *count, 0};
     for (size_t i = 0; i < graph->count; i++)
         for (size_t n = 0; n < graph->nodes[i]->need_count; n++) answer(&list, graph->nodes[i]->needs[n], graph->nodes[i]);
-    return answered(&list, count);
+    return answered(&list, edges, count);
 }
 
-EXPORT CUresult cuGraphNodeGetDependencies(Node *node, Node **nodes, size_t *count) {
+EXPORT CUresult cuGraphGetEdges(Graph *graph, Node **from, Node **to, size_t *count) {
+    return cuGraphGetEdges_v2(graph, from, to, NULL, count);
+}
+
+EXPORT CUresult cuGraphNodeGetDependencies_v2(Node *node, Node **nodes, void *edges, size_t *count) {
     NEED(need_node(node));
     NEED_VALUE(count);
     Answer list = {nodes, NULL, *count, 0};
     for (size_t i = 0; i < node->need_count; i++) answer(&list, node->needs[i], NULL);
-    return answered(&list, count);
+    return answered(&list, edges, count);
 }
 
-EXPORT CUresult cuGraphNodeGetDependentNodes(Node *node, Node **nodes, size_t *count) {
+EXPORT CUresult cuGraphNodeGetDependencies(Node *node, Node **nodes, size_t *count) {
+    return cuGraphNodeGetDependencies_v2(node, nodes, NULL, count);
+}
+
+EXPORT CUresult cuGraphNodeGetDependentNodes_v2(Node *node, Node **nodes, void *edges, size_t *count) {
     NEED(need_node(node));
     NEED_VALUE(count);
     Answer list = {nodes, NULL, *count, 0};
@@ -250,7 +246,11 @@ EXPORT CUresult cuGraphNodeGetDependentNodes(Node *node, Node **nodes, size_t *c
     for (size_t i = 0; i < graph->count; i++)
         for (size_t n = 0; n < graph->nodes[i]->need_count; n++)
             if (graph->nodes[i]->needs[n] == node) answer(&list, graph->nodes[i], NULL);
-    return answered(&list, count);
+    return answered(&list, edges, count);
+}
+
+EXPORT CUresult cuGraphNodeGetDependentNodes(Node *node, Node **nodes, size_t *count) {
+    return cuGraphNodeGetDependentNodes_v2(node, nodes, NULL, count);
 }
 
 static CUresult check_edges(Graph *graph, Node *const *from, Node *const *to, size_t count) {
@@ -274,24 +274,6 @@ EXPORT CUresult cuGraphRemoveDependencies(Graph *graph, Node *const *from, Node 
     NEED(check_edges(graph, from, to, count));
     for (size_t i = 0; i < count; i++) list_remove(to[i]->needs, &to[i]->need_count, from[i]);
     return CUDA_SUCCESS;
-}
-
-/* The newer versions tell of ports too: ours are all the plain one, zero. */
-static CUresult plain_edges(void *edges, const size_t *count, CUresult result) {
-    if (!result && edges && count) memset(edges, 0, *count * 8);
-    return result;
-}
-
-EXPORT CUresult cuGraphGetEdges_v2(Graph *graph, Node **from, Node **to, void *edges, size_t *count) {
-    return plain_edges(edges, count, cuGraphGetEdges(graph, from, to, count));
-}
-
-EXPORT CUresult cuGraphNodeGetDependencies_v2(Node *node, Node **nodes, void *edges, size_t *count) {
-    return plain_edges(edges, count, cuGraphNodeGetDependencies(node, nodes, count));
-}
-
-EXPORT CUresult cuGraphNodeGetDependentNodes_v2(Node *node, Node **nodes, void *edges, size_t *count) {
-    return plain_edges(edges, count, cuGraphNodeGetDependentNodes(node, nodes, count));
 }
 
 EXPORT CUresult cuGraphAddDependencies_v2(Graph *graph, Node *const *from, Node *const *to, const void *edges, size_t count) {

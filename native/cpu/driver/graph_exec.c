@@ -14,10 +14,7 @@ CUresult graph_run(const Graph *graph, const Context *context) {
 CUresult exec_run(GraphExec *exec, const Context *context) { return graph_run(exec->graph, context); }
 
 void exec_release(GraphExec *exec) {
-    lock_take();
-    bool last = --exec->references == 0;
-    lock_release();
-    if (!last) return;
+    if (lock_count(&exec->references, -1)) return;
     graph_end(exec->graph);
     free(exec);
 }
@@ -62,9 +59,7 @@ EXPORT CUresult cuGraphInstantiate_v2(GraphExec **exec, Graph *graph, Node **err
     return cuGraphInstantiateWithFlags(exec, graph, 0);
 }
 
-EXPORT CUresult cuGraphInstantiate(GraphExec **exec, Graph *graph, Node **error, char *log, size_t size) {
-    return cuGraphInstantiate_v2(exec, graph, error, log, size);
-}
+SAME(cuGraphInstantiate, cuGraphInstantiate_v2)
 
 typedef struct { /* CUDA_GRAPH_INSTANTIATE_PARAMS */
     uint64_t flags;
@@ -81,12 +76,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(GraphExec **exec, Graph *graph, Ins
     return result;
 }
 
-EXPORT CUresult cuGraphExecGetFlags(GraphExec *exec, uint64_t *flags) {
-    NEED(need_exec(exec));
-    NEED_VALUE(flags);
-    *flags = exec->flags;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuGraphExecGetFlags, (GraphExec *exec, uint64_t *flags), need_exec(exec), flags, exec->flags)
 
 EXPORT CUresult cuGraphExecDestroy(GraphExec *exec) {
     NEED(need_init());
@@ -95,25 +85,21 @@ EXPORT CUresult cuGraphExecDestroy(GraphExec *exec) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuGraphLaunch(GraphExec *exec, Stream *handle) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuGraphLaunch(GraphExec *exec, Stream *stream) {
+    NEED(need_stream(&stream));
     NEED(need_exec(exec));
     if (stream->capture) {
         Task child = {.kind = TASK_GRAPH, .graph = graph_copy(exec->graph)};
         return child.graph ? stream_submit(stream, &child) : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    lock_take();
-    exec->references++;
-    lock_release();
+    lock_count(&exec->references, 1);
     Task task = {.kind = TASK_LAUNCH, .exec = exec};
     return stream_submit(stream, &task);
 }
 
-EXPORT CUresult cuGraphUpload(GraphExec *exec, Stream *handle) {
-    Stream *stream;
+EXPORT CUresult cuGraphUpload(GraphExec *exec, Stream *stream) {
     NEED(need_exec(exec));
-    return stream_find(handle, &stream);
+    return need_stream(&stream);
 }
 
 /* ---- updates: the same shape with other parameters ---- */
@@ -214,11 +200,7 @@ struct UserObject {
     unsigned references;
 };
 
-void user_object_retain(UserObject *object, unsigned count) {
-    lock_take();
-    object->references += count;
-    lock_release();
-}
+void user_object_retain(UserObject *object, unsigned count) { lock_count(&object->references, (int)count); }
 
 void user_object_release(UserObject *object, unsigned count) {
     lock_take();
@@ -239,11 +221,8 @@ static CUresult need_object(const UserObject *object, unsigned count) {
 EXPORT CUresult cuUserObjectCreate(UserObject **object, void *pointer, HostFunction *destroy, unsigned references, unsigned flags) {
     NEED(need_init());
     NEED_VALUE(object && destroy && references && flags == 1);
-    UserObject *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_OBJECT)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    UserObject *made = registry_new(sizeof *made, HANDLE_OBJECT);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     *made = (UserObject){pointer, destroy, references};
     *object = made;
     return CUDA_SUCCESS;

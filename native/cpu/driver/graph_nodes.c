@@ -18,6 +18,13 @@ static CUresult make_kernel(Task *task, const KernelParams *params) {
     return result;
 }
 
+/* Version 1 of a kernel's parameters ends before the kernel and the context. */
+static CUresult make_older_kernel(Task *task, const KernelParams *params) {
+    KernelParams whole = {0};
+    if (params) memcpy(&whole, params, offsetof(KernelParams, kernel));
+    return make_kernel(task, params ? &whole : NULL);
+}
+
 static CUresult make_copy(Task *task, const Copy3D *params) {
     NEED_VALUE(params);
     *task = (Task){.kind = TASK_COPY, .copy = *params};
@@ -40,6 +47,13 @@ static CUresult make_child(Task *task, const Graph *child) {
     NEED(need_graph(child));
     *task = (Task){.kind = TASK_GRAPH, .graph = graph_copy(child)};
     return task->graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult make_sorted_child(Task *task, const Graph *child) {
+    NEED(make_child(task, child));
+    if (graph_sort(task->graph)) return CUDA_SUCCESS;
+    task_end(task);
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult make_event(Task *task, TaskKind kind, Event *event) {
@@ -121,30 +135,39 @@ static CUresult change_node(Node *node, CUresult made, Task *task) {
 
 #define NODE Node **node, Graph *graph, Node *const *needs, size_t count
 
+#define ADD_NODE(name, Params, make)                                \
+    EXPORT CUresult name(NODE, Params params) {                     \
+        Task task;                                                  \
+        CUresult made = make;                                       \
+        return add(node, graph, needs, count, made, &task);         \
+    }
+#define SET_NODE(name, Params, make)                                \
+    EXPORT CUresult name(Node *node, Params params) {               \
+        Task task;                                                  \
+        CUresult made = make;                                       \
+        return change_node(node, made, &task);                      \
+    }
+#define SET_EXEC_NODE(name, Params, make)                           \
+    EXPORT CUresult name(GraphExec *exec, Node *node, Params params) { \
+        Task task;                                                  \
+        CUresult made = make;                                       \
+        return change_exec(exec, node, made, &task);                \
+    }
+#define NODE_KIND(add_name, set_name, exec_name, Params, make) \
+    ADD_NODE(add_name, Params, make)                           \
+    SET_NODE(set_name, Params, make)                           \
+    SET_EXEC_NODE(exec_name, Params, make)
+
 EXPORT CUresult cuGraphAddEmptyNode(NODE) {
     Task task = {.kind = TASK_EMPTY};
     return add(node, graph, needs, count, CUDA_SUCCESS, &task);
 }
 
-#define NODE_KIND(add_name, set_name, exec_name, Params, make)                              \
-    EXPORT CUresult add_name(NODE, Params params) {                                         \
-        Task task;                                                                          \
-        CUresult made = make;                                                               \
-        return add(node, graph, needs, count, made, &task);                                 \
-    }                                                                                       \
-    EXPORT CUresult set_name(Node *node, Params params) {                                   \
-        Task task;                                                                          \
-        CUresult made = make;                                                               \
-        return change_node(node, made, &task);                                              \
-    }                                                                                       \
-    EXPORT CUresult exec_name(GraphExec *exec, Node *node, Params params) {                 \
-        Task task;                                                                          \
-        CUresult made = make;                                                               \
-        return change_exec(exec, node, made, &task);                                        \
-    }
-
+NODE_KIND(cuGraphAddNode, cuGraphNodeSetParams, cuGraphExecNodeSetParams, NodeParams *, make_any(&task, params))
 NODE_KIND(cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams_v2, const KernelParams *,
           make_kernel(&task, params))
+NODE_KIND(cuGraphAddKernelNode, cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams, const KernelParams *,
+          make_older_kernel(&task, params))
 /* A context at the end does no harm: callers clean up their own arguments. */
 NODE_KIND(cuGraphAddMemcpyNode, cuGraphMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, const Copy3D *, make_copy(&task, params))
 NODE_KIND(cuGraphAddMemsetNode, cuGraphMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, const Fill *, make_fill(&task, params))
@@ -153,86 +176,25 @@ NODE_KIND(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent, cuGraphExec
           make_event(&task, TASK_RECORD, params))
 NODE_KIND(cuGraphAddEventWaitNode, cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, Event *,
           make_event(&task, TASK_WAIT, params))
-
-/* Version 1 of a kernel's parameters ends before the kernel and the context. */
-static KernelParams older(const KernelParams *params) {
-    KernelParams whole = {0};
-    if (params) memcpy(&whole, params, offsetof(KernelParams, kernel));
-    return whole;
-}
-
-EXPORT CUresult cuGraphAddKernelNode(NODE, const KernelParams *params) {
-    KernelParams whole = older(params);
-    return cuGraphAddKernelNode_v2(node, graph, needs, count, params ? &whole : NULL);
-}
-
-EXPORT CUresult cuGraphKernelNodeSetParams(Node *node, const KernelParams *params) {
-    KernelParams whole = older(params);
-    return cuGraphKernelNodeSetParams_v2(node, params ? &whole : NULL);
-}
-
-EXPORT CUresult cuGraphExecKernelNodeSetParams(GraphExec *exec, Node *node, const KernelParams *params) {
-    KernelParams whole = older(params);
-    return cuGraphExecKernelNodeSetParams_v2(exec, node, params ? &whole : NULL);
-}
-
-EXPORT CUresult cuGraphAddChildGraphNode(NODE, Graph *child) {
-    Task task;
-    CUresult made = make_child(&task, child);
-    return add(node, graph, needs, count, made, &task);
-}
-
-EXPORT CUresult cuGraphExecChildGraphNodeSetParams(GraphExec *exec, Node *node, Graph *child) {
-    Task task;
-    CUresult made = make_child(&task, child);
-    if (!made && !graph_sort(task.graph)) made = CUDA_ERROR_INVALID_VALUE;
-    return change_exec(exec, node, made, &task);
-}
-
-EXPORT CUresult cuGraphAddMemAllocNode(NODE, AllocParams *params) {
-    Task task;
-    CUresult made = make_alloc(&task, params);
-    return add(node, graph, needs, count, made, &task);
-}
-
-EXPORT CUresult cuGraphAddMemFreeNode(NODE, CUdeviceptr pointer) {
-    Task task;
-    CUresult made = make_free(&task, pointer);
-    return add(node, graph, needs, count, made, &task);
-}
-
-EXPORT CUresult cuGraphAddNode(NODE, NodeParams *params) {
-    Task task;
-    CUresult made = make_any(&task, params);
-    return add(node, graph, needs, count, made, &task);
-}
+ADD_NODE(cuGraphAddChildGraphNode, Graph *, make_child(&task, params))
+SET_EXEC_NODE(cuGraphExecChildGraphNodeSetParams, Graph *, make_sorted_child(&task, params))
+ADD_NODE(cuGraphAddMemAllocNode, AllocParams *, make_alloc(&task, params))
+ADD_NODE(cuGraphAddMemFreeNode, CUdeviceptr, make_free(&task, params))
 
 EXPORT CUresult cuGraphAddNode_v2(Node **node, Graph *graph, Node *const *needs, const void *edges, size_t count, NodeParams *params) {
     (void)edges;
     return cuGraphAddNode(node, graph, needs, count, params);
 }
 
-EXPORT CUresult cuGraphNodeSetParams(Node *node, NodeParams *params) {
-    Task task;
-    CUresult made = make_any(&task, params);
-    return change_node(node, made, &task);
-}
-
-EXPORT CUresult cuGraphExecNodeSetParams(GraphExec *exec, Node *node, NodeParams *params) {
-    Task task;
-    CUresult made = make_any(&task, params);
-    return change_exec(exec, node, made, &task);
-}
-
 /* ---- asking ---- */
 
-#define NODE_ANSWER(name, kind_of, Type, answer)                          \
-    EXPORT CUresult name(Node *node, Type *value) {                       \
-        NEED(need_node(node));                                            \
-        NEED_VALUE(value && node->task.kind == kind_of);                  \
-        *value = answer;                                                  \
-        return CUDA_SUCCESS;                                              \
-    }
+static CUresult need_kind(const Node *node, TaskKind kind) {
+    NEED(need_node(node));
+    NEED_VALUE(node->task.kind == kind);
+    return CUDA_SUCCESS;
+}
+
+#define NODE_ANSWER(name, kind, Type, answer) ANSWER(name, (Node *node, Type *value), need_kind(node, kind), value, answer)
 
 NODE_ANSWER(cuGraphMemcpyNodeGetParams, TASK_COPY, Copy3D, node->task.copy)
 NODE_ANSWER(cuGraphMemsetNodeGetParams, TASK_FILL, Fill, node->task.fill)
@@ -261,16 +223,16 @@ EXPORT CUresult cuGraphKernelNodeGetParams(Node *node, KernelParams *value) {
 }
 
 EXPORT CUresult cuGraphKernelNodeSetAttribute(Node *node, int attribute, const void *value) {
-    NEED(need_node(node));
-    NEED_VALUE(value && node->task.kind == TASK_KERNEL);
+    NEED(need_kind(node, TASK_KERNEL));
+    NEED_VALUE(value);
     LaunchAttribute wish = {.id = attribute};
     memcpy(&wish.value, value, sizeof wish.value);
     return launch_attributes(&node->task.launch, &wish, 1);
 }
 
 EXPORT CUresult cuGraphKernelNodeGetAttribute(Node *node, int attribute, void *value) {
-    NEED(need_node(node));
-    NEED_VALUE(value && node->task.kind == TASK_KERNEL);
+    NEED(need_kind(node, TASK_KERNEL));
+    NEED_VALUE(value);
     const Launch *launch = &node->task.launch;
     memset(value, 0, sizeof((LaunchAttribute *)0)->value);
     switch (attribute) {
@@ -282,9 +244,8 @@ EXPORT CUresult cuGraphKernelNodeGetAttribute(Node *node, int attribute, void *v
 }
 
 EXPORT CUresult cuGraphKernelNodeCopyAttributes(Node *to, Node *from) {
-    NEED(need_node(to));
-    NEED(need_node(from));
-    NEED_VALUE(to->task.kind == TASK_KERNEL && from->task.kind == TASK_KERNEL);
+    NEED(need_kind(to, TASK_KERNEL));
+    NEED(need_kind(from, TASK_KERNEL));
     to->task.launch.cooperative = from->task.launch.cooperative;
     to->task.launch.priority = from->task.launch.priority;
     memcpy(to->task.launch.cluster, from->task.launch.cluster, sizeof to->task.launch.cluster);

@@ -25,26 +25,23 @@ typedef struct {
     unsigned sm, order;
 } Candidate;
 
-static uint32_t u32(const uint8_t *at) { return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24; }
-static uint64_t u64(const uint8_t *at) { return u32(at) | (uint64_t)u32(at + 4) << 32; }
-
 /* ---- fat binaries ---- */
 
 static bool read_entry(const uint8_t *at, size_t left, Candidate *entry, unsigned *kind, size_t *length) {
     if (left < ENTRY_HEADER) return false;
-    uint32_t header = u32(at + 4), packed = u32(at + 16);
-    uint64_t payload = u64(at + 8);
+    uint64_t header = little(at + 4, 4), payload = little(at + 8, 8), packed = little(at + 16, 4);
     if (header < ENTRY_HEADER || header > left || payload > left - header || packed > payload) return false;
-    *kind = at[0] | (unsigned)at[1] << 8;
-    *entry = (Candidate){at + header, packed ? packed : (size_t)payload, packed ? (size_t)u64(at + 56) : 0, u32(at + 28), 0};
-    *length = header + (size_t)payload;
+    *kind = (unsigned)little(at, 2);
+    *entry = (Candidate){.payload = at + header, .stored = (size_t)(packed ? packed : payload), .sm = (unsigned)little(at + 28, 4)};
+    if (packed) entry->whole = (size_t)little(at + 56, 8);
+    *length = (size_t)(header + payload);
     return true;
 }
 
 /* The best that comes before `last` in rank: by sm, then the one that stands first. */
 static bool next_candidate(const uint8_t *container, unsigned capability, const Candidate *last, Candidate *best) {
     const uint8_t *at = container + CONTAINER_HEADER;
-    uint64_t left = u64(container + 8);
+    uint64_t left = little(container + 8, 8);
     bool found = false;
     for (unsigned order = 0; left; order++) {
         Candidate entry;
@@ -67,7 +64,7 @@ static size_t unpack(const Candidate *entry, char **text) {
     if (room > UNPACKED_MOST || !(*text = malloc(room + 1))) return SIZE_MAX;
     size_t size = entry->stored;
     if (!entry->whole) memcpy(*text, entry->payload, size);
-    else if (zstd_content_size(entry->payload, entry->stored) || (entry->stored > 4 && u32(entry->payload) == 0xFD2FB528u))
+    else if (zstd_content_size(entry->payload, entry->stored) || (entry->stored > 4 && little(entry->payload, 4) == 0xFD2FB528u))
         size = unpack_zstd(entry->payload, entry->stored, (uint8_t *)*text, room);
     else size = unpack_lz4(entry->payload, entry->stored, (uint8_t *)*text, room);
     if (size == SIZE_MAX) {
@@ -101,7 +98,7 @@ static CUresult hold(Image *image, const char *text, size_t size) {
 }
 
 static CUresult read_container(const uint8_t *container, size_t size, unsigned capability, Image *image) {
-    if (size < CONTAINER_HEADER || (size != SIZE_MAX && u64(container + 8) > size - CONTAINER_HEADER)) return CUDA_ERROR_INVALID_IMAGE;
+    if (size < CONTAINER_HEADER || (size != SIZE_MAX && little(container + 8, 8) > size - CONTAINER_HEADER)) return CUDA_ERROR_INVALID_IMAGE;
     Candidate last, next;
     for (bool more = next_candidate(container, capability, NULL, &next); more;
          last = next, more = next_candidate(container, capability, &last, &next)) {
@@ -134,19 +131,44 @@ size_t image_container(const void *bytes, size_t size, size_t from) {
 
 /* ---- joined texts: magic, count, then size and text with a NUL each ---- */
 
-void *image_join(const char *const *texts, const size_t *sizes, size_t count, size_t *size) {
+bool texts_add(Texts *list, const char *text, size_t size) {
+    char **texts = realloc(list->texts, (list->count + 1) * sizeof *texts);
+    if (texts) list->texts = texts;
+    size_t *sizes = realloc(list->sizes, (list->count + 1) * sizeof *sizes);
+    if (sizes) list->sizes = sizes;
+    char *copy = texts && sizes ? calloc(1, size + 1) : NULL;
+    if (!copy) return false;
+    memcpy(copy, text, size);
+    list->texts[list->count] = copy;
+    list->sizes[list->count++] = size;
+    return true;
+}
+
+bool texts_add_all(Texts *list, const Image *image) {
+    bool fits = true;
+    for (size_t i = 0; i < image->count && fits; i++) fits = texts_add(list, image->texts[i], image->sizes[i]);
+    return fits;
+}
+
+void texts_end(Texts *list) {
+    for (size_t i = 0; i < list->count; i++) free(list->texts[i]);
+    free(list->texts);
+    free(list->sizes);
+}
+
+void *image_join(const Texts *list, size_t *size) {
     *size = 16;
-    for (size_t i = 0; i < count; i++) *size += 8 + sizes[i] + 1;
+    for (size_t i = 0; i < list->count; i++) *size += 8 + list->sizes[i] + 1;
     char *image = calloc(1, *size), *at = image + 16;
     if (!image) return NULL;
-    uint64_t number = count;
+    uint64_t number = list->count;
     memcpy(image, JOINED_MAGIC, sizeof JOINED_MAGIC);
     memcpy(image + 8, &number, 8);
-    for (size_t i = 0; i < count; i++) {
-        number = sizes[i];
+    for (size_t i = 0; i < list->count; i++) {
+        number = list->sizes[i];
         memcpy(at, &number, 8);
-        memcpy(at + 8, texts[i], sizes[i]);
-        at += 8 + sizes[i] + 1;
+        memcpy(at + 8, list->texts[i], list->sizes[i]);
+        at += 8 + list->sizes[i] + 1;
     }
     return image;
 }

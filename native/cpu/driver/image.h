@@ -18,8 +18,17 @@ void image_end(Image *image);
 /* Where the next fat binary begins at or after `from`; `size` if there is none. */
 size_t image_container(const void *bytes, size_t size, size_t from);
 
+typedef struct { /* copies of PTX texts, for a linker */
+    char **texts;
+    size_t *sizes, count;
+} Texts;
+
+bool texts_add(Texts *list, const char *text, size_t size);
+bool texts_add_all(Texts *list, const Image *image);
+void texts_end(Texts *list);
+
 /* Join PTX texts into one image that image_read takes apart again. The caller frees it. */
-void *image_join(const char *const *texts, const size_t *sizes, size_t count, size_t *size);
+void *image_join(const Texts *list, size_t *size);
 
 /* A whole file with a NUL behind it; the caller frees it. */
 CUresult image_file(const char *path, char **bytes, size_t *size);

@@ -118,9 +118,8 @@ CUresult launch_run(const Launch *launch) {
 
 /* ---- the calls ---- */
 
-static CUresult submit(const KernelParams *params, Stream *handle, const LaunchAttribute *attributes, unsigned count) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+static CUresult submit(const KernelParams *params, Stream *stream, const LaunchAttribute *attributes, unsigned count) {
+    NEED(need_stream(&stream));
     Task task = {.kind = TASK_KERNEL};
     NEED(launch_make(&task.launch, params));
     CUresult result = launch_attributes(&task.launch, attributes, count);

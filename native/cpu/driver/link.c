@@ -12,8 +12,7 @@ enum { INFO_LOG = 3, INFO_LOG_SIZE = 4, ERROR_LOG = 5, ERROR_LOG_SIZE = 6 };
 
 typedef struct {
     Jit jit;
-    char **texts;
-    size_t *sizes, count;
+    Texts ptx;
     void *result;
 } Link;
 
@@ -39,10 +38,7 @@ void jit_report(const Jit *jit, const char *error) {
 
 /* ---- the linker ---- */
 
-static CUresult need_link(const Link *link) {
-    NEED(need_context());
-    return registry_has(link, HANDLE_LINK) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
+static NEED_HANDLE(need_link, Link, HANDLE_LINK, need_context(), CUDA_ERROR_INVALID_HANDLE)
 
 /* The options are kept: their buffers are written to until the linker ends. */
 static CUresult keep_options(Link *link, unsigned count, const int *options, void **values) {
@@ -68,23 +64,7 @@ EXPORT CUresult cuLinkCreate_v2(unsigned count, int *options, void **values, Lin
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLinkCreate(unsigned count, int *options, void **values, Link **link) {
-    return cuLinkCreate_v2(count, options, values, link);
-}
-
-static CUresult add_text(Link *link, const char *text, size_t size) {
-    char **texts = realloc(link->texts, (link->count + 1) * sizeof *texts);
-    if (texts) link->texts = texts;
-    size_t *sizes = realloc(link->sizes, (link->count + 1) * sizeof *sizes);
-    if (sizes) link->sizes = sizes;
-    char *copy = texts && sizes ? malloc(size + 1) : NULL;
-    if (!copy) return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(copy, text, size);
-    copy[size] = '\0';
-    link->texts[link->count] = copy;
-    link->sizes[link->count++] = size;
-    return CUDA_SUCCESS;
-}
+SAME(cuLinkCreate, cuLinkCreate_v2)
 
 enum { ANY_CAPABILITY = 9999 };
 
@@ -98,33 +78,33 @@ static bool is_device_runtime(const void *bytes, size_t size) {
 }
 
 static CUresult add_container(Link *link, const void *bytes, size_t size) {
-    Image image;
-    if (is_device_runtime(bytes, size)) return add_text(link, DEVICE_RUNTIME, strlen(DEVICE_RUNTIME));
-    if (image_read(bytes, size, &image)) return CUDA_SUCCESS; /* bytes that only look like one */
-    CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; i < image.count && !result; i++) result = add_text(link, image.texts[i], image.sizes[i]);
+    Image image = {0};
+    bool fits;
+    if (is_device_runtime(bytes, size)) fits = texts_add(&link->ptx, DEVICE_RUNTIME, strlen(DEVICE_RUNTIME));
+    else fits = image_read(bytes, size, &image) || texts_add_all(&link->ptx, &image); /* some bytes only look like one */
     image_end(&image);
-    return result;
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult nothing_usable(const Link *link) {
+    jit_report(&link->jit, "an input holds no PTX that this device can use");
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
 /* Archives and objects hold fat binaries. */
 static CUresult add_archive(Link *link, const char *bytes, size_t size) {
-    size_t before = link->count;
+    size_t before = link->ptx.count;
     for (size_t at = image_container(bytes, size, 0); at < size; at = image_container(bytes, size, at + 1))
         NEED(add_container(link, bytes + at, size - at));
-    if (link->count > before) return CUDA_SUCCESS;
-    jit_report(&link->jit, "an input holds no PTX that this device can use");
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    return link->ptx.count > before ? CUDA_SUCCESS : nothing_usable(link);
 }
 
 static CUresult add_image(Link *link, const void *bytes, size_t size) {
     Image image;
     NEED(image_read(bytes, size, &image));
-    CUresult result = image.count ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
-    if (result) jit_report(&link->jit, "an input holds no PTX that this device can use");
-    for (size_t i = 0; i < image.count && !result; i++) result = add_text(link, image.texts[i], image.sizes[i]);
+    bool empty = !image.count, fits = texts_add_all(&link->ptx, &image);
     image_end(&image);
-    return result;
+    return empty ? nothing_usable(link) : fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 EXPORT CUresult cuLinkAddData_v2(Link *link, int kind, void *data, size_t size, const char *name, unsigned count, int *options,
@@ -140,10 +120,7 @@ EXPORT CUresult cuLinkAddData_v2(Link *link, int kind, void *data, size_t size, 
     return add_image(link, data, size);
 }
 
-EXPORT CUresult cuLinkAddData(Link *link, int kind, void *data, size_t size, const char *name, unsigned count, int *options,
-                              void **values) {
-    return cuLinkAddData_v2(link, kind, data, size, name, count, options, values);
-}
+SAME(cuLinkAddData, cuLinkAddData_v2)
 
 EXPORT CUresult cuLinkAddFile_v2(Link *link, int kind, const char *path, unsigned count, int *options, void **values) {
     NEED(need_link(link));
@@ -156,20 +133,18 @@ EXPORT CUresult cuLinkAddFile_v2(Link *link, int kind, const char *path, unsigne
     return result;
 }
 
-EXPORT CUresult cuLinkAddFile(Link *link, int kind, const char *path, unsigned count, int *options, void **values) {
-    return cuLinkAddFile_v2(link, kind, path, count, options, values);
-}
+SAME(cuLinkAddFile, cuLinkAddFile_v2)
 
 /* Loading the texts together shows whether all that they refer to is there. */
 EXPORT CUresult cuLinkComplete(Link *link, void **image, size_t *size) {
     NEED(need_link(link));
-    NEED_VALUE(image && link->count);
+    NEED_VALUE(image && link->ptx.count);
     struct ptx_module *trial = NULL;
-    NEED(ptx_loaded((const char *const *)link->texts, link->sizes, link->count, &link->jit, &trial));
+    NEED(ptx_loaded((const char *const *)link->ptx.texts, link->ptx.sizes, link->ptx.count, &link->jit, &trial));
     ptx_module_unload(trial);
     size_t bytes;
     free(link->result);
-    link->result = image_join((const char *const *)link->texts, link->sizes, link->count, &bytes);
+    link->result = image_join(&link->ptx, &bytes);
     if (!link->result) return CUDA_ERROR_OUT_OF_MEMORY;
     *image = link->result;
     if (size) *size = bytes;
@@ -179,9 +154,7 @@ EXPORT CUresult cuLinkComplete(Link *link, void **image, size_t *size) {
 EXPORT CUresult cuLinkDestroy(Link *link) {
     NEED(need_init());
     if (!registry_remove(link, HANDLE_LINK)) return CUDA_ERROR_INVALID_HANDLE;
-    for (size_t i = 0; i < link->count; i++) free(link->texts[i]);
-    free(link->texts);
-    free(link->sizes);
+    texts_end(&link->ptx);
     free(link->jit.options);
     free(link->result);
     free(link);

@@ -186,10 +186,9 @@ EXPORT CUresult cuMemAdvise_v2(CUdeviceptr pointer, size_t size, int advice, Loc
     return cuMemAdvise(pointer, size, advice, where.id);
 }
 
-EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t size, CUdevice to, Stream *handle) {
-    Stream *stream;
+EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t size, CUdevice to, Stream *stream) {
     (void)to;
-    NEED(stream_find(handle, &stream));
+    NEED(need_stream(&stream));
     return advise(pointer, size);
 }
 

@@ -10,15 +10,8 @@
 
 static Module *modules; /* all, under the lock */
 
-CUresult need_module(const Module *module) {
-    NEED(need_init());
-    return registry_has(module, HANDLE_MODULE) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult need_function(const Function *function) {
-    NEED(need_init());
-    return registry_has(function, HANDLE_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
+NEED_HANDLE(need_module, Module, HANDLE_MODULE, need_init(), CUDA_ERROR_INVALID_HANDLE)
+NEED_HANDLE(need_function, Function, HANDLE_FUNCTION, need_init(), CUDA_ERROR_INVALID_HANDLE)
 
 CUresult result_of(enum ptx_result result) {
     static const CUresult ANSWERS[] = {
@@ -155,11 +148,8 @@ static CUresult function_of(Module *module, struct ptx_function *ptx, Function *
     lock_release();
     *function = known;
     if (known) return CUDA_SUCCESS;
-    Function *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_FUNCTION)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    Function *made = registry_new(sizeof *made, HANDLE_FUNCTION);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     *made = (Function){.module = module, .ptx = ptx, .dynamic_most = -1, .carveout = -1};
     lock_take();
     made->next = module->functions;
@@ -178,7 +168,7 @@ CUresult module_function(Module *module, const char *name, Function **function) 
     return ptx ? function_of(module, ptx, function) : CUDA_ERROR_NOT_FOUND;
 }
 
-static CUresult module_list(Module *module, Function **functions, unsigned room) {
+EXPORT CUresult cuModuleEnumerateFunctions(Function **functions, unsigned room, Module *module) {
     NEED_VALUE(functions);
     NEED(need_module(module));
     size_t count = module->ptx ? ptx_function_count(module->ptx) : 0;
@@ -186,12 +176,16 @@ static CUresult module_list(Module *module, Function **functions, unsigned room)
     return CUDA_SUCCESS;
 }
 
-static CUresult module_count(Module *module, unsigned *count) {
+SAME(cuLibraryEnumerateKernels, cuModuleEnumerateFunctions)
+
+EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, Module *module) {
     NEED_VALUE(count);
     NEED(need_module(module));
     *count = module->ptx ? (unsigned)ptx_function_count(module->ptx) : 0;
     return CUDA_SUCCESS;
 }
+
+SAME(cuLibraryGetKernelCount, cuModuleGetFunctionCount)
 
 static CUresult remember_variable(Module *module, uintptr_t address, size_t size) {
     Block block;
@@ -204,7 +198,8 @@ static CUresult remember_variable(Module *module, uintptr_t address, size_t size
     return CUDA_SUCCESS;
 }
 
-static CUresult module_global(Module *module, const char *name, CUdeviceptr *pointer, size_t *size) {
+EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *size, Module *module, const char *name) {
+    NEED(need_context());
     NEED_VALUE(name && (pointer || size));
     NEED(need_module(module));
     void *address;
@@ -215,6 +210,9 @@ static CUresult module_global(Module *module, const char *name, CUdeviceptr *poi
     if (size) *size = bytes;
     return CUDA_SUCCESS;
 }
+
+SAME(cuLibraryGetGlobal, cuModuleGetGlobal_v2)
+SAME(cuLibraryGetManaged, cuModuleGetGlobal_v2)
 
 /* ---- the calls ---- */
 
@@ -246,27 +244,11 @@ EXPORT CUresult cuModuleUnload(Module *module) {
     return module_unload(module);
 }
 
-EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
-    NEED(need_init());
-    NEED_VALUE(mode);
-    *mode = 2; /* lazy: nothing is decoded before its first launch */
-    return CUDA_SUCCESS;
-}
+ANSWER(cuModuleGetLoadingMode, (int *mode), need_init(), mode, 2) /* lazy: nothing is decoded before its first launch */
 
 EXPORT CUresult cuModuleGetFunction(Function **function, Module *module, const char *name) {
     NEED(need_owner(NULL));
     return module_function(module, name, function);
-}
-
-EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *size, Module *module, const char *name) {
-    NEED(need_context());
-    return module_global(module, name, pointer, size);
-}
-
-EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, Module *module) { return module_count(module, count); }
-
-EXPORT CUresult cuModuleEnumerateFunctions(Function **functions, unsigned room, Module *module) {
-    return module_list(module, functions, room);
 }
 
 /* The library's own options tell where the image may be kept: we copy what we need. */
@@ -301,21 +283,6 @@ EXPORT CUresult cuLibraryGetModule(Module **module, Module *library) {
     NEED(need_module(library));
     *module = library;
     return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *pointer, size_t *size, Module *library, const char *name) {
-    NEED(need_context());
-    return module_global(library, name, pointer, size);
-}
-
-EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *pointer, size_t *size, Module *library, const char *name) {
-    return cuLibraryGetGlobal(pointer, size, library, name);
-}
-
-EXPORT CUresult cuLibraryGetKernelCount(unsigned *count, Module *library) { return module_count(library, count); }
-
-EXPORT CUresult cuLibraryEnumerateKernels(Function **kernels, unsigned room, Module *library) {
-    return module_list(library, kernels, room);
 }
 
 EXPORT CUresult cuLibraryGetUnifiedFunction(void **pointer, Module *library, const char *name) {

@@ -22,11 +22,12 @@ static Pool own_pools[] = {
     [BLOCK_MANAGED] = {BLOCK_MANAGED, .reuse = {0, 1, 1, 1}},
     [BLOCK_PINNED] = {BLOCK_PINNED, .reuse = {0, 1, 1, 1}},
 };
+static Pool *const first_pools[] = {own_pools, own_pools + 1, own_pools + 2};
 static Pool *current_pools[] = {own_pools, own_pools + 1, own_pools + 2};
 
 static CUresult need_pool(const Pool *pool) {
     NEED(need_init());
-    bool known = pool == &own_pools[BLOCK_DEVICE] || pool == &own_pools[BLOCK_MANAGED] || pool == &own_pools[BLOCK_PINNED];
+    bool known = pool == first_pools[BLOCK_DEVICE] || pool == first_pools[BLOCK_MANAGED] || pool == first_pools[BLOCK_PINNED];
     return known || registry_has(pool, HANDLE_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -48,9 +49,8 @@ void pool_count(Pool *pool, size_t more, size_t less) {
 
 /* ---- allocation ---- */
 
-static CUresult allocate(CUdeviceptr *pointer, size_t size, Pool *pool, Stream *handle) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+static CUresult allocate(CUdeviceptr *pointer, size_t size, Pool *pool, Stream *stream) {
+    NEED(need_stream(&stream));
     NEED_VALUE(pointer && size);
     uintptr_t base = 0;
     if (!stream->capture) NEED(capture_forbids(stream));
@@ -71,9 +71,8 @@ EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, Pool 
     return allocate(pointer, size, pool, stream);
 }
 
-EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, Stream *handle) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, Stream *stream) {
+    NEED(need_stream(&stream));
     if (!pointer) return CUDA_SUCCESS;
     Block block;
     NEED_VALUE(block_at((uintptr_t)pointer, &block) && block.base == pointer);
@@ -90,11 +89,8 @@ EXPORT CUresult cuMemPoolCreate(Pool **pool, const PoolProps *props) {
     BlockKind kind;
     NEED_VALUE(pool && props && !kind_of(&props->location, props->type, &kind));
     if (props->handles) return CUDA_ERROR_NOT_SUPPORTED; /* nothing is shared with other processes */
-    Pool *made = calloc(1, sizeof *made);
-    if (!made || !registry_add(made, HANDLE_POOL)) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    Pool *made = registry_new(sizeof *made, HANDLE_POOL);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     *made = (Pool){.kind = kind, .reuse = {0, 1, 1, 1}};
     *pool = made;
     return CUDA_SUCCESS;
@@ -105,7 +101,7 @@ EXPORT CUresult cuMemPoolDestroy(Pool *pool) {
     NEED(need_init());
     NEED_VALUE(registry_remove(pool, HANDLE_POOL));
     lock_take();
-    if (current_pools[pool->kind] == pool) current_pools[pool->kind] = &own_pools[pool->kind];
+    if (current_pools[pool->kind] == pool) current_pools[pool->kind] = first_pools[pool->kind];
     bool unused = !pool->used;
     pool->destroyed = true;
     lock_release();
@@ -161,23 +157,17 @@ EXPORT CUresult cuMemPoolGetAccess(unsigned *flags, Pool *pool, const Location *
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemGetDefaultMemPool(Pool **pool, const Location *where, int type) {
+static CUresult pool_of(Pool *const *pools, const Location *where, int type, Pool **pool) {
     BlockKind kind;
     NEED(need_init());
     NEED(kind_of(where, type, &kind));
     NEED_VALUE(pool);
-    *pool = &own_pools[kind];
+    *pool = pools[kind];
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemGetMemPool(Pool **pool, const Location *where, int type) {
-    BlockKind kind;
-    NEED(need_init());
-    NEED(kind_of(where, type, &kind));
-    NEED_VALUE(pool);
-    *pool = current_pools[kind];
-    return CUDA_SUCCESS;
-}
+EXPORT CUresult cuMemGetDefaultMemPool(Pool **pool, const Location *where, int type) { return pool_of(first_pools, where, type, pool); }
+EXPORT CUresult cuMemGetMemPool(Pool **pool, const Location *where, int type) { return pool_of(current_pools, where, type, pool); }
 
 EXPORT CUresult cuMemSetMemPool(const Location *where, int type, Pool *pool) {
     BlockKind kind;

@@ -7,6 +7,7 @@
 enum { STREAM_NON_BLOCKING = 1 };
 
 static _Thread_local char this_thread; /* its address tells threads apart */
+static _Thread_local bool default_is_own;
 
 /* ---- work; everything here with the lock held ---- */
 
@@ -157,12 +158,14 @@ static CUresult own_stream(Context *context, Stream **stream) {
     return mine ? CUDA_SUCCESS : stream_new(context, 0, &this_thread, stream);
 }
 
-CUresult stream_find(Stream *handle, Stream **stream) {
-    *stream = handle;
+void stream_default(bool own) { default_is_own = own; }
+
+CUresult need_stream(Stream **stream) {
+    const Stream *handle = *stream;
     if (registry_has(handle, HANDLE_STREAM)) return need_owner(handle->owner);
     NEED(need_context());
     Context *context = context_current();
-    if (handle == STREAM_PER_THREAD) return own_stream(context, stream);
+    if (handle == STREAM_PER_THREAD || (!handle && default_is_own)) return own_stream(context, stream);
     *stream = context->legacy;
     return !handle || handle == STREAM_LEGACY ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -43,7 +43,8 @@ struct Event {
 };
 
 /* `NULL`, 1 and 2 become the stream of the current context that they name; the stream's context is usable. */
-CUresult stream_find(Stream *handle, Stream **stream);
+CUresult need_stream(Stream **stream);
+void stream_default(bool own); /* what `NULL` names in this thread: its own stream, or the legacy one */
 CUresult need_event(const Event *event);
 CUresult stream_new(Context *context, unsigned flags, const void *thread, Stream **stream);
 void stream_close(Stream *stream); /* after its work */

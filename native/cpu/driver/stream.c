@@ -33,30 +33,21 @@ EXPORT CUresult cuStreamDestroy_v2(Stream *stream) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuStreamDestroy(Stream *stream) { return cuStreamDestroy_v2(stream); }
+SAME(cuStreamDestroy, cuStreamDestroy_v2)
 
-EXPORT CUresult cuStreamSynchronize(Stream *handle) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuStreamSynchronize(Stream *stream) {
+    NEED(need_stream(&stream));
     NEED(capture_forbids(stream));
     return stream_wait(stream);
 }
 
-EXPORT CUresult cuStreamQuery(Stream *handle) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuStreamQuery(Stream *stream) {
+    NEED(need_stream(&stream));
     NEED(capture_forbids(stream));
     return stream_idle(stream) ? stream->owner->fault : CUDA_ERROR_NOT_READY;
 }
 
-#define STREAM_ANSWER(name, Type, answer)              \
-    EXPORT CUresult name(Stream *handle, Type *value) { \
-        Stream *stream;                                \
-        NEED(stream_find(handle, &stream));            \
-        NEED_VALUE(value);                             \
-        *value = answer;                               \
-        return CUDA_SUCCESS;                           \
-    }
+#define STREAM_ANSWER(name, Type, answer) ANSWER(name, (Stream *stream, Type *value), need_stream(&stream), value, answer)
 
 STREAM_ANSWER(cuStreamGetFlags, unsigned, stream->flags)
 STREAM_ANSWER(cuStreamGetPriority, int, stream->priority)
@@ -64,41 +55,37 @@ STREAM_ANSWER(cuStreamGetCtx, Context *, stream->owner)
 STREAM_ANSWER(cuStreamGetId, uint64_t, stream->id)
 STREAM_ANSWER(cuStreamGetDevice, CUdevice, 0)
 
-EXPORT CUresult cuStreamGetCtx_v2(Stream *handle, Context **context, void **green) {
+EXPORT CUresult cuStreamGetCtx_v2(Stream *stream, Context **context, void **green) {
     if (green) *green = NULL;
-    return cuStreamGetCtx(handle, context);
+    return cuStreamGetCtx(stream, context);
 }
 
 /* Of a stream's attributes only the priority means something here; it is always 0. */
-EXPORT CUresult cuStreamGetAttribute(Stream *handle, int attribute, int *value) {
+EXPORT CUresult cuStreamGetAttribute(Stream *stream, int attribute, int *value) {
     if (attribute != ATTRIBUTE_PRIORITY) return CUDA_ERROR_NOT_SUPPORTED;
-    return cuStreamGetPriority(handle, value);
+    return cuStreamGetPriority(stream, value);
 }
 
-EXPORT CUresult cuStreamSetAttribute(Stream *handle, int attribute, const void *value) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuStreamSetAttribute(Stream *stream, int attribute, const void *value) {
+    NEED(need_stream(&stream));
     NEED_VALUE(value);
     return attribute == ATTRIBUTE_PRIORITY ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 EXPORT CUresult cuStreamCopyAttributes(Stream *to, Stream *from) {
-    Stream *stream;
-    NEED(stream_find(to, &stream));
-    return stream_find(from, &stream);
+    NEED(need_stream(&to));
+    return need_stream(&from);
 }
 
-EXPORT CUresult cuStreamAttachMemAsync(Stream *handle, CUdeviceptr pointer, size_t size, unsigned flags) {
-    Stream *stream;
+EXPORT CUresult cuStreamAttachMemAsync(Stream *stream, CUdeviceptr pointer, size_t size, unsigned flags) {
     (void)size;
-    NEED(stream_find(handle, &stream));
+    NEED(need_stream(&stream));
     NEED_VALUE(pointer && (flags == 1 || flags == 2 || flags == 4));
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuStreamWaitEvent(Stream *handle, Event *event, unsigned flags) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags) {
+    NEED(need_stream(&stream));
     NEED(need_event(event));
     NEED_VALUE(flags <= 1);
     CUresult result = capture_wait(stream, event);
@@ -114,40 +101,35 @@ EXPORT CUresult cuStreamWaitEvent(Stream *handle, Event *event, unsigned flags) 
     return result;
 }
 
-EXPORT CUresult cuLaunchHostFunc(Stream *handle, HostFunction *function, void *data) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+EXPORT CUresult cuLaunchHostFunc(Stream *stream, HostFunction *function, void *data) {
+    NEED(need_stream(&stream));
     NEED_VALUE(function);
     Task task = {.kind = TASK_HOST, .host = {function, data}};
     return stream_submit(stream, &task);
 }
 
 EXPORT CUresult cuStreamAddCallback(Stream *handle, StreamCallback *function, void *data, unsigned flags) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+    Stream *stream = handle;
+    NEED(need_stream(&stream));
     NEED_VALUE(function && !flags);
     NEED(capture_forbids(stream));
-    Task task = {.kind = TASK_CALLBACK, .callback = {function, handle, data}};
+    Task task = {.kind = TASK_CALLBACK, .callback = {function, stream->thread ? STREAM_PER_THREAD : handle, data}};
     return stream_enqueue(stream, &task, NULL, 0, NULL);
 }
 
 /* ---- values in memory: GEQ, EQ, AND, NOR when waiting ---- */
 
-static CUresult value_op(Stream *handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned flags, bool wait) {
-    Stream *stream;
-    NEED(stream_find(handle, &stream));
+static CUresult value_op(Stream *stream, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned flags, bool wait) {
+    NEED(need_stream(&stream));
     NEED_VALUE(address && address % bytes == 0 && memory_reachable((uintptr_t)address, bytes));
     if (flags > (wait ? 3u : 1u)) return CUDA_ERROR_NOT_SUPPORTED;
     Task task = {.kind = TASK_VALUE, .value = {(void *)(uintptr_t)address, value, bytes, flags, wait}};
     return stream_submit(stream, &task);
 }
 
-#define VALUE_OP(name, Type, wait)                                                      \
-    EXPORT CUresult name(Stream *stream, CUdeviceptr address, Type value, unsigned flags) {       \
-        return value_op(stream, address, value, sizeof value, flags, wait);                       \
-    }                                                                                             \
-    EXPORT CUresult name##_ptsz(Stream *stream, CUdeviceptr address, Type value, unsigned flags) { \
-        return name(stream ? stream : STREAM_PER_THREAD, address, value, flags);                  \
+#define VALUE_OP(name, Type, wait)                                                          \
+    EXPORT CUresult name(Stream *stream, CUdeviceptr address, Type value, unsigned flags) { \
+        return value_op(stream, address, value, sizeof value, flags, wait);                 \
     }
 
 VALUE_OP(cuStreamWaitValue32_v2, uint32_t, true)

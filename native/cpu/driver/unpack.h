@@ -5,6 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A number of up to eight bytes, lowest first. */
+static inline uint64_t little(const uint8_t *from, unsigned bytes) {
+    uint64_t value = 0;
+    for (unsigned i = 0; i < bytes; i++) value |= (uint64_t)from[i] << (8 * i);
+    return value;
+}
+
 /* The number of bytes written, or SIZE_MAX if the input is damaged or does not fit. */
 size_t unpack_lz4(const uint8_t *from, size_t size, uint8_t *to, size_t room);
 size_t unpack_zstd(const uint8_t *from, size_t size, uint8_t *to, size_t room);

@@ -124,16 +124,10 @@ EXPORT CUresult cuMemCreate(Memory **memory, size_t size, const MemoryProps *pro
     return result;
 }
 
-static CUresult need_memory(const Memory *memory) {
-    NEED(need_init());
-    return registry_has(memory, HANDLE_MEMORY) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
+static NEED_HANDLE(need_memory, Memory, HANDLE_MEMORY, need_init(), CUDA_ERROR_INVALID_VALUE)
 
 static void memory_release(Memory *memory) {
-    lock_take();
-    bool last = !--memory->references;
-    lock_release();
-    if (!last) return;
+    if (lock_count(&memory->references, -1)) return;
     registry_remove(memory, HANDLE_MEMORY);
     close_file(memory);
     free(memory);
@@ -145,12 +139,7 @@ EXPORT CUresult cuMemRelease(Memory *memory) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(MemoryProps *props, Memory *memory) {
-    NEED(need_memory(memory));
-    NEED_VALUE(props);
-    *props = memory->props;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuMemGetAllocationPropertiesFromHandle, (MemoryProps *props, Memory *memory), need_memory(memory), props, memory->props)
 
 /* ---- addresses ---- */
 

@@ -32,12 +32,6 @@ static const uint8_t LITERAL_BITS[20] = {1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 
 static const uint32_t MATCH_BASE[21] = {35, 37, 39, 41, 43, 47, 51, 59, 67, 83, 99, 131, 259, 515, 1027, 2051, 4099, 8195, 16387, 32771, 65539};
 static const uint8_t MATCH_BITS[21] = {1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-static uint64_t little(const uint8_t *from, unsigned bytes) {
-    uint64_t value = 0;
-    for (unsigned i = 0; i < bytes; i++) value |= (uint64_t)from[i] << (8 * i);
-    return value;
-}
-
 /* ---- literals ---- */
 
 static bool decode_streams(State *s, const uint8_t *from, size_t size, bool four) {

@@ -3,76 +3,54 @@
 
 #include <string.h>
 
-int driver_ready(void);
+/* The fields of cudaDeviceProp, which lie as C lays them: each at a multiple of its elements' size. */
+typedef struct {
+    bool in_12, in_13;
+    size_t size, count;
+    int attribute;
+} Field;
 
-#define BOTH(type, name, count, attribute) type name[count];
-
-typedef struct { /* cudaDeviceProp of CUDA 12 */
-#define ONLY_12(type, name, count, attribute) type name[count];
-#define ONLY_13(type, name, count, attribute)
+static const Field FIELDS[] = {
+#define BOTH(type, name, count, attribute) {true, true, sizeof(type), count, attribute},
+#define ONLY_12(type, name, count, attribute) {true, false, sizeof(type), count, attribute},
+#define ONLY_13(type, name, count, attribute) {false, true, sizeof(type), count, attribute},
 #include "properties.h"
-#undef ONLY_12
-#undef ONLY_13
-} Properties12;
+};
 
-typedef struct { /* cudaDeviceProp of CUDA 13 */
-#define ONLY_12(type, name, count, attribute)
-#define ONLY_13(type, name, count, attribute) type name[count];
-#include "properties.h"
-#undef ONLY_12
-#undef ONLY_13
-} Properties13;
-
-#undef BOTH
-
-static void fill(void *field, size_t size, size_t count, int attribute) {
-    for (size_t i = 0; attribute && i < count; i++) {
+static void fill(void *place, const Field *field) {
+    for (size_t i = 0; field->attribute && i < field->count; i++) {
         int value = 0;
-        DRIVER("cuDeviceGetAttribute", &value, attribute + (int)i, 0);
-        if (size == sizeof(size_t)) ((size_t *)field)[i] = (size_t)value;
-        else ((int *)field)[i] = value;
+        DRIVER("cuDeviceGetAttribute", &value, field->attribute + (int)i, 0);
+        if (field->size == sizeof(size_t)) ((size_t *)place)[i] = (size_t)value;
+        else ((int *)place)[i] = value;
     }
 }
 
-/* Both layouts begin alike: name, UUID, LUID, its mask, the memory's size. */
-static void fill_names(Properties12 *out) {
-    DRIVER("cuDeviceGetName", out->name, sizeof out->name, 0);
-    DRIVER("cuDeviceGetUuid_v2", out->uuid, 0);
-    DRIVER("cuDeviceGetLuid", out->luid, out->luidDeviceNodeMask, 0);
-    DRIVER("cuDeviceTotalMem_v2", out->totalGlobalMem, 0);
-}
-
-#define BOTH(type, name, count, attribute) fill(out->name, sizeof(type), count, attribute);
-
-int fill_properties_12(void *place) {
-    Properties12 *out = place;
-    memset(out, 0, sizeof *out);
-    fill_names(out);
-#define ONLY_12(type, name, count, attribute) BOTH(type, name, count, attribute)
-#define ONLY_13(type, name, count, attribute)
-#include "properties.h"
-#undef ONLY_12
-#undef ONLY_13
-    return 0;
-}
-
-int fill_properties_13(void *place) {
-    Properties13 *out = place;
-    memset(out, 0, sizeof *out);
-    fill_names(place);
-#define ONLY_12(type, name, count, attribute)
-#define ONLY_13(type, name, count, attribute) BOTH(type, name, count, attribute)
-#include "properties.h"
-#undef ONLY_12
-#undef ONLY_13
-    return 0;
-}
+typedef struct { /* what both begin with */
+    char name[256], uuid[16], luid[8];
+    unsigned luid_mask;
+    size_t memory;
+} Names;
 
 EXPORT int cudaGetDeviceProperties(void *properties, int device) {
     TRY(driver_ready());
     TRY_VALUE(properties);
     TRY(device ? CUDA_ERROR_INVALID_DEVICE : 0);
-    return RUNTIME_VERSION >= 13000 ? fill_properties_13(properties) : fill_properties_12(properties);
+    size_t end = 0;
+    for (size_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++) {
+        const Field *field = FIELDS + i;
+        if (!(RUNTIME_VERSION >= 13000 ? field->in_13 : field->in_12)) continue;
+        size_t begin = (end + field->size - 1) / field->size * field->size, before = end;
+        end = begin + field->size * field->count;
+        memset((char *)properties + before, 0, end - before);
+        fill((char *)properties + begin, field);
+    }
+    Names *out = properties;
+    DRIVER("cuDeviceGetName", out->name, sizeof out->name, 0);
+    DRIVER("cuDeviceGetUuid_v2", out->uuid, 0);
+    DRIVER("cuDeviceGetLuid", out->luid, &out->luid_mask, 0);
+    DRIVER("cuDeviceTotalMem_v2", &out->memory, 0);
+    return 0;
 }
 
 EXPORT int cudaRuntimeGetVersion(int *version) {

@@ -1,28 +1,7 @@
 /* The driver: found once, called by name. And the last error of each thread. */
-#ifndef _WIN32
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#else
-#define WIN32_LEAN_AND_MEAN
-#define NOGDI
-#include <windows.h>
-#endif
 #include "runtime.h"
 
 #include <string.h>
-
-#ifdef _WIN32
-static void *open_driver(void) { return (void *)LoadLibraryA("nvcuda.dll"); }
-static void *symbol_of(void *library, const char *name) {
-    FARPROC found = GetProcAddress(library, name);
-    void *address;
-    memcpy(&address, &found, sizeof address);
-    return address;
-}
-#else
-static void *open_driver(void) { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); }
-static void *symbol_of(void *library, const char *name) { return dlsym(library, name); }
-#endif
 
 static void *library;
 static bool started;
@@ -45,7 +24,7 @@ EXPORT int cudaPeekAtLastError(void) { return last_error; }
 
 Call *driver_call(const char *name) {
     if (!library) return NULL;
-    void *found = symbol_of(library, name);
+    void *found = host_symbol(library, name);
     Call *call;
     memcpy(&call, &found, sizeof call);
     return call;
@@ -57,7 +36,7 @@ int driver(const char *name, Word a, Word b, Word c, Word d, Word e, Word f, Wor
 }
 
 static int start(void) {
-    if (!library) library = open_driver();
+    if (!library) library = host_library(DRIVER_FILE);
     if (!library) return CUDART_INSUFFICIENT_DRIVER;
     int version = 0;
     DRIVER("cuDriverGetVersion", &version);

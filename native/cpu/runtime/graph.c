@@ -6,9 +6,30 @@
 typedef struct CopyParams CopyParams;
 
 int copy_from_params(const CopyParams *params, Copy3D *copy);
-int variable_part(const void *symbol, size_t size, size_t offset, void **place);
 
-#define NODE Node **node, Graph *graph, Node *const *needs, size_t count
+/* Nodes of one kind, made of what the runtime is given: added, changed, and changed in an instantiated graph. */
+#define ADD_NODE(name, call, Wish, parameters, make)                                                         \
+    EXPORT int name(Node **node, Graph *graph, Node *const *needs, size_t count, parameters) {               \
+        Wish wish;                                                                                           \
+        TRY(ready());                                                                                        \
+        TRY(make);                                                                                           \
+        return keep(DRIVER(call, node, graph, needs, count, &wish));                                         \
+    }
+#define SET_NODE(name, call, Wish, parameters, make)             \
+    EXPORT int name(Node *node, parameters) {                    \
+        Wish wish;                                               \
+        TRY(ready());                                            \
+        TRY(make);                                               \
+        return keep(DRIVER(call, node, &wish));                  \
+    }
+#define SET_EXEC_NODE(name, call, Wish, parameters, make)        \
+    EXPORT int name(GraphExec *exec, Node *node, parameters) {   \
+        Wish wish;                                               \
+        TRY(ready());                                            \
+        TRY(make);                                               \
+        return keep(DRIVER(call, exec, node, &wish));            \
+    }
+#define LIST(...) __VA_ARGS__
 
 typedef struct { /* cudaKernelNodeParams */
     void *function;
@@ -24,26 +45,11 @@ static int kernel_params(const KernelNode *params, KernelParams *out) {
     return find_function(params->function, &out->function);
 }
 
-EXPORT int cudaGraphAddKernelNode(NODE, const KernelNode *params) {
-    KernelParams wish;
-    TRY(ready());
-    TRY(kernel_params(params, &wish));
-    return keep(DRIVER("cuGraphAddKernelNode_v2", node, graph, needs, count, &wish));
-}
-
-EXPORT int cudaGraphKernelNodeSetParams(Node *node, const KernelNode *params) {
-    KernelParams wish;
-    TRY(ready());
-    TRY(kernel_params(params, &wish));
-    return keep(DRIVER("cuGraphKernelNodeSetParams_v2", node, &wish));
-}
-
-EXPORT int cudaGraphExecKernelNodeSetParams(GraphExec *exec, Node *node, const KernelNode *params) {
-    KernelParams wish;
-    TRY(ready());
-    TRY(kernel_params(params, &wish));
-    return keep(DRIVER("cuGraphExecKernelNodeSetParams_v2", exec, node, &wish));
-}
+ADD_NODE(cudaGraphAddKernelNode, "cuGraphAddKernelNode_v2", KernelParams, const KernelNode *params, kernel_params(params, &wish))
+SET_NODE(cudaGraphKernelNodeSetParams, "cuGraphKernelNodeSetParams_v2", KernelParams, const KernelNode *params,
+         kernel_params(params, &wish))
+SET_EXEC_NODE(cudaGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2", KernelParams, const KernelNode *params,
+              kernel_params(params, &wish))
 
 /* The kernel comes back as the driver's handle, which is taken wherever the host's address is. */
 EXPORT int cudaGraphKernelNodeGetParams(Node *node, KernelNode *params) {
@@ -58,54 +64,29 @@ EXPORT int cudaGraphKernelNodeGetParams(Node *node, KernelNode *params) {
 
 /* ---- copies ---- */
 
-static int flat(void *to, const void *from, size_t size, int kind, Copy3D *copy) {
-    if (kind < 0 || kind > 4) return CUDART_INVALID_DIRECTION;
-    *copy = (Copy3D){.from = {.host = (void *)(Word)from, .device = (Word)from, .type = kind == 1 ? MEMORY_HOST : kind == 2 || kind == 3 ? MEMORY_DEVICE : MEMORY_UNIFIED},
-                     .to = {.host = to, .device = (Word)to, .type = kind == 2 ? MEMORY_HOST : kind == 1 || kind == 3 ? MEMORY_DEVICE : MEMORY_UNIFIED},
-                     .width = size, .height = 1, .depth = 1};
-    return 0;
-}
-
 static int to_symbol(const void *symbol, const void *from, size_t size, size_t offset, int kind, Copy3D *copy) {
     void *place;
     int error = variable_part(symbol, size, offset, &place);
-    return error ? error : flat(place, from, size, kind, copy);
+    return error ? error : copy_of(place, from, size, kind, copy);
 }
 
 static int from_symbol(void *to, const void *symbol, size_t size, size_t offset, int kind, Copy3D *copy) {
     void *place;
     int error = variable_part(symbol, size, offset, &place);
-    return error ? error : flat(to, place, size, kind, copy);
+    return error ? error : copy_of(to, place, size, kind, copy);
 }
 
-/* A kind of copy node: how it is added, changed, and changed in an instantiated graph. */
-#define COPY_NODE(ending, parameters, make)                                          \
-    EXPORT int cudaGraphAddMemcpyNode##ending(NODE, parameters) {                    \
-        Copy3D copy;                                                                 \
-        TRY(ready());                                                                \
-        TRY(make);                                                                   \
-        return keep(DRIVER("cuGraphAddMemcpyNode", node, graph, needs, count, &copy)); \
-    }                                                                                \
-    EXPORT int cudaGraphMemcpyNodeSetParams##ending(Node *node, parameters) {        \
-        Copy3D copy;                                                                 \
-        TRY(ready());                                                                \
-        TRY(make);                                                                   \
-        return keep(DRIVER("cuGraphMemcpyNodeSetParams", node, &copy));              \
-    }                                                                                \
-    EXPORT int cudaGraphExecMemcpyNodeSetParams##ending(GraphExec *exec, Node *node, parameters) { \
-        Copy3D copy;                                                                 \
-        TRY(ready());                                                                \
-        TRY(make);                                                                   \
-        return keep(DRIVER("cuGraphExecMemcpyNodeSetParams", exec, node, &copy));    \
-    }
-#define LIST(...) __VA_ARGS__
+#define COPY_NODE(ending, parameters, make)                                                                     \
+    ADD_NODE(cudaGraphAddMemcpyNode##ending, "cuGraphAddMemcpyNode", Copy3D, LIST(parameters), make)             \
+    SET_NODE(cudaGraphMemcpyNodeSetParams##ending, "cuGraphMemcpyNodeSetParams", Copy3D, LIST(parameters), make) \
+    SET_EXEC_NODE(cudaGraphExecMemcpyNodeSetParams##ending, "cuGraphExecMemcpyNodeSetParams", Copy3D, LIST(parameters), make)
 
-COPY_NODE(, const CopyParams *params, copy_from_params(params, &copy))
-COPY_NODE(1D, LIST(void *to, const void *from, size_t size, int kind), flat(to, from, size, kind, &copy))
+COPY_NODE(, const CopyParams *params, copy_from_params(params, &wish))
+COPY_NODE(1D, LIST(void *to, const void *from, size_t size, int kind), copy_of(to, from, size, kind, &wish))
 COPY_NODE(ToSymbol, LIST(const void *symbol, const void *from, size_t size, size_t offset, int kind),
-          to_symbol(symbol, from, size, offset, kind, &copy))
+          to_symbol(symbol, from, size, offset, kind, &wish))
 COPY_NODE(FromSymbol, LIST(void *to, const void *symbol, size_t size, size_t offset, int kind),
-          from_symbol(to, symbol, size, offset, kind, &copy))
+          from_symbol(to, symbol, size, offset, kind, &wish))
 
 /* ---- nodes of any kind ---- */
 
@@ -140,16 +121,5 @@ int add_any_node(Node **node, Graph *graph, Node *const *needs, size_t count, vo
     return 0;
 }
 
-EXPORT int cudaGraphNodeSetParams(Node *node, RuntimeNodeParams *params) {
-    NodeParams wish;
-    TRY(ready());
-    TRY(node_params(params, &wish));
-    return keep(DRIVER("cuGraphNodeSetParams", node, &wish));
-}
-
-EXPORT int cudaGraphExecNodeSetParams(GraphExec *exec, Node *node, RuntimeNodeParams *params) {
-    NodeParams wish;
-    TRY(ready());
-    TRY(node_params(params, &wish));
-    return keep(DRIVER("cuGraphExecNodeSetParams", exec, node, &wish));
-}
+SET_NODE(cudaGraphNodeSetParams, "cuGraphNodeSetParams", NodeParams, RuntimeNodeParams *params, node_params(params, &wish))
+SET_EXEC_NODE(cudaGraphExecNodeSetParams, "cuGraphExecNodeSetParams", NodeParams, RuntimeNodeParams *params, node_params(params, &wish))

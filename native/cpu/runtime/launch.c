@@ -44,29 +44,17 @@ static int launch(const void *symbol, Dim3 grid, Dim3 block, void **arguments, s
     return launched(DRIVER("cuLaunchKernelEx", &config, function, arguments, 0));
 }
 
-EXPORT int cudaLaunchKernel(const void *symbol, Dim3 grid, Dim3 block, void **arguments, size_t shared, Stream *stream) {
-    return launch(symbol, grid, block, arguments, shared, stream, false);
-}
+#define LAUNCH(name, stream_of, cooperative)                                                                             \
+    EXPORT int name(const void *symbol, Dim3 grid, Dim3 block, void **arguments, size_t shared, Stream *stream) {         \
+        return launch(symbol, grid, block, arguments, shared, stream_of(stream), cooperative);                            \
+    }
 
-EXPORT int cudaLaunchKernel_ptsz(const void *symbol, Dim3 grid, Dim3 block, void **arguments, size_t shared, Stream *stream) {
-    return launch(symbol, grid, block, arguments, shared, OWN(stream), false);
-}
-
-EXPORT int __cudaLaunchKernel(const void *kernel, Dim3 grid, Dim3 block, void **arguments, size_t shared, Stream *stream) {
-    return launch(kernel, grid, block, arguments, shared, stream, false);
-}
-
-EXPORT int __cudaLaunchKernel_ptsz(const void *kernel, Dim3 grid, Dim3 block, void **arguments, size_t shared, Stream *stream) {
-    return launch(kernel, grid, block, arguments, shared, OWN(stream), false);
-}
-
-EXPORT int cudaLaunchCooperativeKernel(const void *symbol, Dim3 grid, Dim3 block, void **arguments, size_t shared, Stream *stream) {
-    return launch(symbol, grid, block, arguments, shared, stream, true);
-}
-
-EXPORT int cudaLaunchCooperativeKernel_ptsz(const void *symbol, Dim3 grid, Dim3 block, void **arguments, size_t shared, Stream *stream) {
-    return launch(symbol, grid, block, arguments, shared, OWN(stream), true);
-}
+LAUNCH(cudaLaunchKernel, , false)
+LAUNCH(cudaLaunchKernel_ptsz, OWN, false)
+LAUNCH(__cudaLaunchKernel, , false)
+LAUNCH(__cudaLaunchKernel_ptsz, OWN, false)
+LAUNCH(cudaLaunchCooperativeKernel, , true)
+LAUNCH(cudaLaunchCooperativeKernel_ptsz, OWN, true)
 
 typedef struct { /* cudaLaunchConfig_t: its shared memory is a size_t, unlike the driver's */
     Dim3 grid, block;
@@ -118,12 +106,12 @@ EXPORT int cudaFuncGetAttributes(FuncAttributes *out, const void *symbol) {
 }
 
 /* Calls whose first argument, or second, is a kernel. */
-#define KERNEL_FIRST(name, call, A, B)                                  \
-    EXPORT int name(const void *symbol, A a, B b) {                     \
+#define KERNEL_FIRST(name, call, A, B, C)                               \
+    EXPORT int name(const void *symbol, A a, B b, C c) {                \
         Function *function;                                            \
         TRY(ready());                                                   \
         TRY(find_function(symbol, &function));                          \
-        return keep(DRIVER(call, function, a, b));                      \
+        return keep(DRIVER(call, function, a, b, c));                   \
     }
 #define KERNEL_SECOND(name, call, Out, A, B, C)                         \
     EXPORT int name(Out out, const void *symbol, A a, B b, C c) {       \
@@ -133,21 +121,15 @@ EXPORT int cudaFuncGetAttributes(FuncAttributes *out, const void *symbol) {
         return keep(DRIVER(call, out, function, a, b, c));              \
     }
 
-KERNEL_FIRST(cudaFuncSetAttribute, "cuFuncSetAttribute", int, int)
-KERNEL_FIRST(cudaFuncSetCacheConfig, "cuFuncSetCacheConfig", int, int)
-KERNEL_FIRST(cudaFuncSetSharedMemConfig, "cuFuncSetSharedMemConfig", int, int)
+KERNEL_FIRST(cudaFuncSetAttribute, "cuFuncSetAttribute", int, int, int)
+KERNEL_FIRST(cudaFuncSetCacheConfig, "cuFuncSetCacheConfig", int, int, int)
+KERNEL_FIRST(cudaFuncSetSharedMemConfig, "cuFuncSetSharedMemConfig", int, int, int)
+KERNEL_FIRST(cudaFuncGetParamInfo, "cuFuncGetParamInfo", size_t, size_t *, size_t *)
 KERNEL_SECOND(cudaFuncGetName, "cuFuncGetName", const char **, int, int, int)
 KERNEL_SECOND(cudaOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor", int *, int, size_t, int)
 KERNEL_SECOND(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", int *, int,
               size_t, unsigned)
 KERNEL_SECOND(cudaOccupancyAvailableDynamicSMemPerBlock, "cuOccupancyAvailableDynamicSMemPerBlock", size_t *, int, int, int)
-
-EXPORT int cudaFuncGetParamInfo(const void *symbol, size_t index, size_t *offset, size_t *size) {
-    Function *function;
-    TRY(ready());
-    TRY(find_function(symbol, &function));
-    return keep(DRIVER("cuFuncGetParamInfo", function, index, offset, size));
-}
 
 EXPORT int cudaKernelSetAttributeForDevice(Function *kernel, int attribute, int value, int device) {
     TRY(ready());

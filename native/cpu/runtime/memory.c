@@ -90,6 +90,11 @@ static Side3D side(const void *pointer, size_t pitch) {
     return (Side3D){.host = (void *)(Word)pointer, .device = (Word)pointer, .pitch = pitch};
 }
 
+int copy_of(void *to, const void *from, size_t size, int kind, Copy3D *copy) {
+    *copy = (Copy3D){side(from, 0), side(to, 0), size, 1, 1};
+    return direction(copy, kind);
+}
+
 static int copy_flat(void *to, const void *from, size_t size, int kind, Stream *stream, bool now) {
     Copy3D copy = {side(from, 0), side(to, 0), size, 1, 1};
     return copy_in(stream, &copy, kind, now);

@@ -3,8 +3,6 @@
 
 const int RUNTIME_VERSION = 12080;
 
-int add_any_node(Node **node, Graph *graph, Node *const *needs, size_t count, void *params);
-
 FORWARD(cudaEventElapsedTime_v2, cuEventElapsedTime)
 FORWARD(cudaMemAdvise, cuMemAdvise)
 FORWARD(cudaMemAdvise_v2, cuMemAdvise_v2)

@@ -3,8 +3,6 @@
 
 const int RUNTIME_VERSION = 13000;
 
-int add_any_node(Node **node, Graph *graph, Node *const *needs, size_t count, void *params);
-
 FORWARD(cudaMemGetDefaultMemPool, cuMemGetDefaultMemPool)
 FORWARD(cudaMemGetMemPool, cuMemGetMemPool)
 FORWARD(cudaMemSetMemPool, cuMemSetMemPool)

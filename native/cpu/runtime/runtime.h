@@ -50,5 +50,10 @@ int forward(const char *name, Word a, Word b, Word c, Word d, Word e, Word f, Wo
 /* Kernels and variables by the host's address for them, or kernels by handle. */
 int find_function(const void *symbol, Function **function);
 int find_variable(const void *symbol, CUdeviceptr *address, size_t *size);
+int variable_part(const void *symbol, size_t size, size_t offset, void **place);
+
+int driver_ready(void); /* as `ready`, without a context */
+int copy_of(void *to, const void *from, size_t size, int kind, Copy3D *copy); /* by cudaMemcpyKind */
+int add_any_node(Node **node, Graph *graph, Node *const *needs, size_t count, void *params);
 
 #endif
