@@ -113,7 +113,7 @@ class LogSample(Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         numbers: their numbers, from 1.
         lines: as they were, without colours.
-        text: the same lines as they are compared, joined by line feeds; see ``decoding.plain``.
+        text: the same lines as they are compared, joined by line feeds; see ``log_sampling.plain``.
     """
 
     numbers: tuple[int, ...]
