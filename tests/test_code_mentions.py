@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
 import functools
 import importlib.util
 import mimetypes
@@ -21,6 +22,8 @@ TOPS = ("scripts", "tools", "tests", "native", "docs")
 SPAN = re.compile(r"(?<!`)``([\w./-]+?)(?:\(\))?``(?!`)")
 MEMBER = re.compile(r"([a-z_]\w*)\.(\w+)")
 DEFINED = re.compile(r"^(?:async def|def|class) (\w+)", re.MULTILINE)
+#: Endings of our files that hold names.
+READ = frozenset({".py", ".toml", ".js", ".c", ".h", ".json"})
 #: Endings of files that Python itself knows, whatever the system adds.
 ENDINGS = mimetypes.MimeTypes().types_map[True]
 
@@ -108,6 +111,22 @@ def mentions() -> Iterator[tuple[str, str]]:
 )
 def test_a_name_of_ours_is_told_from_others(span: str, wrong: str) -> None:
     assert problem(span) == wrong
+
+
+@pytest.mark.slow
+def test_every_file_and_name_in_the_table_for_contributors_exists() -> None:
+    """A row says where a change is made: a name in it stands in some file of ours."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    spans = {span for row in rows for span in re.findall(r"`([^`]+)`", row)}
+    assert len(spans) > 200, "the table was not read"
+    code = [path for top in ("scripts", "tools", "native") for path in (ROOT / top).rglob("*.*")]
+    texts = [path.read_text(encoding="utf-8") for path in code if path.suffix in READ]
+    words = set(re.findall(r"\w+", "\n".join(texts)))
+    forms = {re.sub("VERB|…", "*", span) for span in spans if "." in span}
+    assert [form for form in forms if "*" in form and not fnmatch.filter(ours(), form)] == []
+    assert [(form, wrong) for form in forms if "*" not in form and (wrong := problem(form))] == []
+    assert [span for span in sorted(spans) if re.fullmatch(r"\w+", span) and span not in words] == []
 
 
 def test_everything_of_ours_that_a_module_names_exists() -> None:
