@@ -152,7 +152,7 @@ def test_a_program_that_is_not_there_has_a_hint_for_both_forms(tmp_path: Path, t
     ("text", "in_path", "meant"),
     [
         ("trian.py", None, "train.py"),
-        ("TRAIN.PY.", None, "train.py"),
+        ("TRAIN.PYY", None, "train.py"),
         ("bin/trian.py", None, ""),
         ("trian.py", "elsewhere/trian.py", "elsewhere/trian.py"),
         ("nothing alike", None, ""),
