@@ -18,6 +18,15 @@ ENDING = [
     for name in ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGBREAK")
     if hasattr(signal, name)
 ]
+#: The other signals that end a process unless it answers them: while the tests run, they end those as well.
+ENDING_AT_WORK = [
+    *ENDING,
+    *(
+        getattr(signal, name)
+        for name in ("SIGUSR1", "SIGUSR2", "SIGABRT", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGXCPU")
+        if sys.platform != "win32" and hasattr(signal, name)
+    ),
+]
 #: How the line was typed, without the task: what is shown can then be pasted. Kept over a hand-over.
 TYPED = "CUDA_AMD_TYPED"
 
@@ -164,9 +173,9 @@ class Stopped(BaseException):
 
 
 @contextlib.contextmanager
-def answered_by(handler: Callable[[int, object], None]) -> Iterator[None]:
+def answered_by(handler: Callable[[int, object], None], numbers: list[int] = ENDING) -> Iterator[None]:
     """Let signals call ``handler`` while the block runs; what is ignored stays so."""
-    before = {number: signal.getsignal(number) for number in ENDING}
+    before = {number: signal.getsignal(number) for number in numbers}
     taken = {number: old for number, old in before.items() if old != signal.SIG_IGN}
     for number in taken:
         signal.signal(number, handler)
@@ -264,7 +273,7 @@ def passing_signals_on(command: list[str]) -> int:
         if not reaches_both(number):
             process.send_signal(number)
 
-    with answered_by(pass_on):
+    with answered_by(pass_on, ENDING_AT_WORK):
         code = process.wait()
     return 128 + received[0] if received else code
 

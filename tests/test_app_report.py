@@ -223,6 +223,8 @@ def test_the_bundle_says_what_was_taken_out_before_it_is_written(tmp_path: Path)
     assert result.bundle is not None
     with zipfile.ZipFile(result.bundle) as archive:
         page = archive.read("CONTENTS.txt").decode()
+    assert "replaced by the name of their kind, such as <user>" in " ".join(page.split())
+    assert "\nTaken out:\n" in page, "the words that the page refers to"
     for line in (
         "environment.json: user (1)",
         "logs/logs/utf-8.log: email (1), token (1), user (1)",

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -414,6 +415,25 @@ def test_a_signal_is_passed_on_unless_a_console_gives_it_to_both(
     monkeypatch.setattr(sys, "platform", platform)
     assert front_door.passing_signals_on(["pytest"]) == 128 + signal.SIGTERM
     assert got == passed
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGALRM"])
+def test_a_signal_ends_the_tests_and_what_they_started(name: str) -> None:
+    number = signal.Signals[name]
+    tests = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    words = ["import sys; from scripts.__main__ import passing_signals_on as run", f"a = {tests!r}"]
+    code = "; ".join([*words, "sys.exit(run([sys.executable, '-c', a]))"])
+    with subprocess.Popen([sys.executable, "-c", code], cwd=front_door.ROOT, stdout=subprocess.PIPE) as front:
+        assert front.stdout is not None
+        child = int(front.stdout.readline())
+        try:
+            front.send_signal(number)
+            front.communicate(timeout=60)  # until the other process has closed it as well
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+    assert front.returncode == 128 + number
 
 
 def test_on_windows_the_next_interpreter_decides_what_ctrl_break_does(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cli.console import Out
+from scripts.cli.console import SMALL, Out, TerminalProgress
 from scripts.cli.parse import read_or_answer
 from tests.checkout import ROOT
 
@@ -57,6 +58,23 @@ def test_no_color_leaves_every_style_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b[1m" in _written_by(say, Terminal)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in _written_by(say, Terminal)
+
+
+def test_no_color_lets_bars_and_tables_move_without_painting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By no-color.org it concerns colour alone: what only moves the cursor may stay."""
+    monkeypatch.setenv("TERM", "xterm")
+    seen = []
+    for value in ("", "1"):
+        monkeypatch.setenv("NO_COLOR", value)
+        drawn = Terminal()
+        progress = TerminalProgress(Out(Terminal(), drawn, environ={}))
+        with progress.task("a file", 2 * SMALL["bytes"]) as advance:
+            advance(SMALL["bytes"])
+        with progress.table("probes", ("group", "passed")) as show:
+            show([("memory", "1")])
+        seen.append(drawn.getvalue())
+    assert all("a file" in text and "memory" in text and "\x1b[1A" in text for text in seen)
+    assert [bool(re.search(r"\x1b\[[\d;]*m", text)) for text in seen] == [True, False]
 
 
 def _written_by(say: Callable[[Out], None], stream: type[io.StringIO]) -> str:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts import statuses
+from scripts.doctor.diagnose import diagnose
 from scripts.doctor.event import read_event
 from scripts.doctor.log_sampling import sample_log
 from scripts.doctor.object_reader import owner_of, owners, read_objects
@@ -76,6 +77,50 @@ def test_the_tables_hold_what_nvidias_headers_hold(table: str, header: str) -> N
     theirs = {name: int(value) for name, value in re.findall(pattern, text)}
     theirs.pop("cudaErrorApiFailureBase", None)  # deprecated, no code of its own
     assert {code.name: code.value for code in tables().values[table].values()} == theirs
+
+
+#: Which row answers to a code of the CUDA driver, given by its name and by its number; empty: what the code
+#: means is all that can be said, and any advice would be a guess.
+ANSWERS = {
+    1: ("cuda-error-other", ""),
+    2: ("gpu-memory", "gpu-memory-code"),
+    3: ("code-not-started", "code-not-started"),
+    100: ("no-device", "code-no-device"),
+    101: ("device-order", "code-no-device"),
+    200: ("driver-call", "code-driver-call"),
+    201: ("code-context", "code-context"),
+    209: ("no-binary", "no-binary"),
+    218: ("driver-call", "code-driver-call"),
+    300: ("driver-call", "code-driver-call"),
+    **dict.fromkeys((301, 302, 303, 304), ("", "")),
+    400: ("code-handle", "code-handle"),
+    500: ("driver-call", "code-driver-call"),
+    600: ("", ""),
+    700: ("code-gpu-fault", "code-gpu-fault"),
+    702: ("code-gpu-fault", "code-gpu-fault"),
+    709: ("code-context", "code-context"),
+    715: ("driver-call", "code-gpu-fault"),
+    **dict.fromkeys((716, 717, 719), ("code-gpu-fault", "code-gpu-fault")),
+    801: ("driver-call", "driver-call"),
+    802: ("code-not-started", "code-not-started"),
+    803: ("runtime-from-driver", "code-driver-version"),
+    804: ("code-driver-version", "code-driver-version"),
+    999: ("driver-call", ""),
+}
+
+
+@pytest.mark.parametrize("number", ANSWERS)
+def test_a_code_of_the_driver_has_advice_that_belongs_to_it(number: int) -> None:
+    [name] = [code.name for code in TABLES["cuda-driver"] if code.value == number]
+    by_name, by_number = ANSWERS[number]
+    for text, rule in (
+        (f"error: {name}", by_name),
+        (f"CUDA driver error: {name}", by_name),
+        (f"cuLaunchKernel failed with error {number}", by_number),
+        (f"CUDA driver error {number}", by_number),
+    ):
+        found = diagnose(f"[ZLUDA] on AMD Radeon RX 7900 XT\n{text}\n".encode())
+        assert (found[0].rule if found else "") == rule, text
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -91,6 +92,12 @@ def test_nvml_counts_its_users_and_names_the_device() -> None:
     assert nvml.nvmlDeviceGetName(device, text, 5) == 7
     assert nvml.nvmlSystemGetDriverVersion(text, 96) == 0
     assert text.value == b"0.1-cpu-reference"
+    assert nvml.nvmlDeviceGetUUID(device, text, 96) == 0
+    assert text.value == b"GPU-63756461-2d61-6d64-2d63-70752d726566"
+    assert nvml.nvmlDeviceGetUUID(device, text, 40) == 7
+    driver, uuid = library("nvcuda"), (ctypes.c_ubyte * 16)()
+    assert driver.cuInit(0) == driver.cuDeviceGetUuid_v2(uuid, 0) == 0
+    assert text.value == f"GPU-{UUID(bytes=bytes(uuid))}".encode()
     assert nvml.nvmlShutdown() == 0
     assert nvml.nvmlShutdown() == 1
 

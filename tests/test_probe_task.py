@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +117,28 @@ def test_off_a_terminal_lines_say_how_far_it_is(
     task.probe(noted, only=NAMES, fresh=True)
     lines = stderr.getvalue().splitlines()
     assert lines == ["4 probes with cpu-reference; this can take minutes", "2 of 4 probes done"]
+
+
+def test_a_slow_probe_is_named_while_it_runs(
+    place: Workspace, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, heard = io.StringIO(), threading.Event()
+
+    class Heard(TerminalProgress):
+        def note(self, message: str) -> None:
+            super().note(message)
+            if message.startswith("waiting for memory-copy"):
+                heard.set()
+
+    def slow(command: Command, *, timeout: float, stop: threading.Event) -> Captured:
+        assert heard.wait(60)
+        return answers(command, timeout=timeout, stop=stop)
+
+    monkeypatch.setattr(task, "SLOW", 0.01)
+    monkeypatch.setattr(task, "capture", slow)
+    task.probe(replace(place, progress=Heard(Out(io.StringIO(), said))), only="memory-copy", fresh=True)
+    stop = f"to stop, press Ctrl-C or end process {os.getpid()}; what is done is kept"
+    assert f"waiting for memory-copy, at most 120 s; {stop}\n" in said.getvalue()
 
 
 def test_fresh_begins_anew(place: Workspace, answers: Answers) -> None:

@@ -250,6 +250,28 @@ def test_columns_sort_and_say_so(browser: Browser, site: Path) -> None:
         browser.run("cellsOf(start.gpus)")
         shown = browser.run(dates)
         assert shown == sorted(shown, reverse=down)
+        assert browser.run("location.hash") == f"#/results?sort={'-' * down}seen"
+
+
+@pytest.mark.parametrize(
+    ("asked", "direction"), [("seen", "ascending"), ("-seen", "descending"), ("constructor", None)]
+)
+def test_an_address_opens_in_its_order(
+    browser: Browser, site: Path, asked: str, direction: str | None
+) -> None:
+    wanted = sum(cell.gpu == "gfx1201" for cell in content(large_matrix(300)).cells)
+    go(browser, site, f"#/results?gpu=gfx1201&sort={asked}")
+    browser.wait(f"document.querySelector('#count').textContent.startsWith('{wanted:,} of')")
+    head = "document.querySelector('#cells th[data-sort=seen]').getAttribute('aria-sort')"
+    assert browser.run(head) == direction
+    shown = browser.run(
+        "[...document.querySelectorAll('#cells tbody .seen')].map((each) => each.textContent)"
+    )
+    assert len(set(shown)) > 1
+    if direction:
+        assert shown == sorted(shown, reverse=direction == "descending")
+    else:
+        assert shown != sorted(shown)
 
 
 def test_what_to_use_names_the_system(browser: Browser) -> None:

@@ -14,7 +14,7 @@ from scripts.app.wrap import wrap
 from scripts.app.wrap_result import Inspected
 from scripts.cli.views.wrap import show_shim
 from scripts.errors import LaunchError, StagedFileError, TargetError
-from scripts.launch.injection import plan_launcher
+from scripts.launch.injection import no_launcher, plan_launcher
 from scripts.launch.profiles import AppFacts, matching
 from scripts.lock.reader import read_lock
 from scripts.model import Host, Runtime, RuntimeFile, Stack, StackKind
@@ -142,6 +142,8 @@ def test_preflight_names_what_serves_a_32_bit_program(tmp_path: Path) -> None:
         "game.exe is a 32-bit program, and zluda-v6p69-sdk64 has no half for those",
     )
     assert "ZLUDA v7" in refusal.then
+    launcher = no_launcher(locked("zluda-v6p69-sdk64"), GAME, "x86")
+    assert (launcher.message, launcher.hint) == (refusal.text, refusal.then)
     newer = judged(program, tmp_path, stack_facts(LOCK, LOCK.stacks["zluda-v7p11-sdk72"], HOST, None))
     assert newer.verdict is Verdict.PARTIAL
     assert "the driver and NVAPI alone" in "\n".join(reason.text for reason in newer.reasons)

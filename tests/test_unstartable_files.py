@@ -20,6 +20,7 @@ from scripts.cli.views.preflight import show_preflight as show
 from scripts.errors import LaunchError, UsageError, WorkspaceError
 from scripts.launch.program import find_program, interpreter_line, refuse_foreign, unstartable_script
 from scripts.model import Host
+from scripts.osal.text import option
 from scripts.placement.plan import another_way, refuse_system
 from tests.preflight_programs import exe
 from tests.wrapping import runtime_in, staged_over, workspace
@@ -145,6 +146,40 @@ def test_a_program_that_is_not_there_has_a_hint_for_both_forms(tmp_path: Path, t
     with pytest.raises((LaunchError, UsageError)) as caught:
         find_program(text, cwd=tmp_path, search=lambda _name: None, platform="linux")
     assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "in_path", "meant"),
+    [
+        ("trian.py", None, "train.py"),
+        ("TRAIN.PYY", None, "train.py"),
+        ("bin/trian.py", None, ""),
+        ("trian.py", "elsewhere/trian.py", "elsewhere/trian.py"),
+        ("nothing alike", None, ""),
+        ("model", None, ""),
+    ],
+)
+def test_a_program_like_the_one_that_is_not_there_is_named(
+    tmp_path: Path, text: str, in_path: str | None, meant: str
+) -> None:
+    file(tmp_path / "train.py", b"")
+    (tmp_path / "models").mkdir()
+    with pytest.raises(LaunchError) as caught:
+        find_program(str(tmp_path / text), cwd=tmp_path, search=lambda _name: in_path, platform="linux")
+    wanted = f"see whether this one was meant: {option('exe', tmp_path / meant)}"
+    assert caught.value.hint == (wanted if meant else "check the path")
+
+
+def test_what_was_looked_for_is_said(tmp_path: Path) -> None:
+    """Windows means the ``.exe`` where no extension is given."""
+    for name, platform, said in (
+        ("no", "linux", f"looked for no in {tmp_path}"),
+        ("no", "win32", f"looked for no.exe and no in {tmp_path}"),
+        ("a/no", "linux", f"looked for no in {tmp_path / 'a'}, which is no folder"),
+    ):
+        with pytest.raises(LaunchError) as caught:
+            find_program(str(tmp_path / name), cwd=tmp_path, search=lambda _name: None, platform=platform)
+        assert caught.value.context == (said,)
 
 
 def test_another_way_is_named_with_the_program() -> None:

@@ -102,19 +102,29 @@ async function showCells() {
 function filterChanged() {
   for (const name of Object.keys(filters)) filters[name] = $(`f-${name}`).value;
   limit = FIRST_ROWS;
-  const set = Object.entries(filters).filter(([, value]) => value);
-  history.replaceState(null, "", set.length ? `#/results?${new URLSearchParams(set)}` : "#/results");
+  keepAddress();
   return showCells();
 }
 
+/** Put every choice into the address; a column that is sorted downwards has a minus before it. */
+function keepAddress() {
+  const set = Object.entries({ ...filters, sort: (order.down ? "-" : "") + order.column }).filter(([, value]) => value);
+  history.replaceState(null, "", set.length ? `#/results?${new URLSearchParams(set)}` : "#/results");
+}
+
 function sortBy(column) {
-  order.down = order.column === column && !order.down;
-  order.column = column;
+  setOrder(column, order.column === column && !order.down);
+  keepAddress();
+  return showCells();
+}
+
+function setOrder(column, down) {
+  order.column = Object.hasOwn(SORT, column) ? column : "";
+  order.down = down && order.column !== "";
   for (const head of $("cells").tHead.rows[0].cells) {
-    if (head.dataset.sort === column) head.setAttribute("aria-sort", order.down ? "descending" : "ascending");
+    if (head.dataset.sort === order.column) head.setAttribute("aria-sort", order.down ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
   }
-  return showCells();
 }
 
 /* ---- addresses ---- */
@@ -139,6 +149,8 @@ async function showRoute() {
   if (name === "results") {
     const asked = new URLSearchParams(query || "");
     for (const key of Object.keys(filters)) filters[key] = asked.get(key) || "";
+    const column = asked.get("sort") || "";
+    setOrder(column.replace("-", ""), column.startsWith("-"));
     fillFilters();
     if (query || touched) await showCells();
   }

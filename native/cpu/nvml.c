@@ -101,7 +101,15 @@ EXPORT int nvmlDeviceGetName(void *handle, char *name, unsigned room) {
 }
 
 EXPORT int nvmlDeviceGetUUID(void *handle, char *uuid, unsigned room) {
-    return give_text(uuid, room, "GPU-" CPU_UUID, need_device(handle));
+    char text[] = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"; /* the bytes that cuDeviceGetUuid gives */
+    const char *byte = CPU_UUID;
+    for (char *at = text; *at; at++) {
+        if (*at != 'x') continue;
+        unsigned value = (unsigned char)*byte++;
+        *at++ = "0123456789abcdef"[value >> 4];
+        *at = "0123456789abcdef"[value & 15];
+    }
+    return give_text(uuid, room, text, need_device(handle));
 }
 
 EXPORT int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor) {

@@ -7,7 +7,9 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -65,6 +67,8 @@ MOST_AT_ONCE: Final = 4
 LASTING: Final = 600.0
 #: After so many probes a line tells how many are done.
 EVERY: Final = 10
+#: After so many seconds of one attempt a line tells what is waited for.
+SLOW: Final = 20.0
 #: How long one attempt of the quick subset may take, in seconds.
 QUICK: Final = 60.0
 
@@ -263,12 +267,29 @@ class ProbeRun:
 
     def _attempt(self, probe: Probe, number: int, limit: float) -> ProbeAttempt:
         before = cache_size(self.ws)
-        captured = capture(self._command(probe, limit), timeout=limit, stop=self._stop)
+        with self._line_when_slow(probe, limit):
+            captured = capture(self._command(probe, limit), timeout=limit, stop=self._stop)
         grown = max(0, cache_size(self.ws) - before)
         self.logs[f"{probe.name}-{number}.log"] = transcript(captured)
         folders = () if probe.torch else own_folders(self.ws, self.staged)
         attempt = read_attempt(probe, captured, folders=folders)
         return matrices.compiling(replace(attempt, number=number, limit=limit, compiled=grown))
+
+    @contextmanager
+    def _line_when_slow(self, probe: Probe, limit: float) -> Iterator[None]:
+        """Say once what is waited for, and how to stop, where an attempt takes long."""
+        kept = "; what is done is kept" if self._tells else ""
+        text = (
+            f"waiting for {probe.name}, at most {limit:g} s; to stop, press Ctrl-C or end "
+            f"process {os.getpid()}{kept}"
+        )
+        timer = threading.Timer(SLOW, self.ws.progress.note, (text,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _command(self, probe: Probe, limit: float) -> Command:
         """Plan the process as ``wrap`` plans any program; a lasting probe ends before its time is over.

@@ -146,8 +146,10 @@ def _contents(
 ) -> bytes:
     """Write the page that a person reads before sending the bundle."""
     lines = [
-        "User names, home folders, host names, e-mail addresses, tokens and serial numbers were taken out",
-        "of every file here. Look through them yourself before you send them.",
+        "In the files listed here, names of users, computers and home folders, e-mail addresses, tokens and",
+        "serial numbers are replaced by the name of their kind, such as <user>. How often each kind was",
+        'replaced stands under "Taken out". What was not recognised is still there: read the files before',
+        "you send them.",
         "",
         *(f"{name}  {len(content)} bytes" for name, content in sorted(entries.items())),
     ]

@@ -63,7 +63,7 @@ def unwrap(
 
     Raises:
         UsageError: options that contradict each other, or none where several placements exist.
-        WorkspaceError: of a single target, as ``placement.undo`` raises it.
+        WorkspaceError: of a single target, as ``rollback.undo`` raises it.
     """
     if ours and theirs:
         msg = "--ours and --theirs exclude each other"

@@ -1,4 +1,4 @@
-"""One row of the registry: a verb, an option. Standard library only, see ``scripts/cli/verbs.py``."""
+"""The options that tasks take by name, a row each, and the types of a row. Standard library only."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ _ALL: Final = (
     Verb(
         "cache.prune",
         UPKEEP,
-        "Remove what no generation, placement or shim refers to.",
+        "Remove at once what no generation, placement or shim refers to; --dry-run shows it first.",
         take("compile dry-run"),
         view="status",
         home="cleanup",

@@ -1,4 +1,4 @@
-"""From a log of any size and encoding to the few lines worth reading. Pure.
+"""A log's encoding, and which few of its lines are worth reading; ``app/doctor.py`` reads the file. Pure.
 
 Lines that differ in nothing but numbers are kept a few times only: a training run prints thousands of
 them. Of an enormous log begin and end are read, and in the middle the lines that hold strong words.
@@ -113,7 +113,7 @@ class LogSample(Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         numbers: their numbers, from 1.
         lines: as they were, without colours.
-        text: the same lines as they are compared, joined by line feeds; see ``decoding.plain``.
+        text: the same lines as they are compared, joined by line feeds; see ``log_sampling.plain``.
     """
 
     numbers: tuple[int, ...]

@@ -73,7 +73,7 @@ def holds(when: Mapping[str, object], facts: Facts) -> bool | None:
 
 
 def with_text(facts: Facts, lines: Iterable[str]) -> Facts:
-    """Add what the text tells of the GPU and of HIP; ``lines`` are as ``decoding.plain`` makes them.
+    """Add what the text tells of the GPU and of HIP; ``lines`` are as ``log_sampling.plain`` makes them.
 
     Where the text speaks of other GPUs only, it is another machine's, and is believed of GPUs and HIP alone.
     """

@@ -200,7 +200,7 @@ def _changes(
     yield EnvChange(name="LD_LIBRARY_PATH", action="prepend", value=str(path / FOLDER), why=why)
 
 
-#: How ``binary.machine_of`` names the two kinds of programs that a launcher may serve.
+#: How ``properties.machine_of`` names the two kinds of programs that a launcher may serve.
 BITS: Final = {"x86_64": 64, "x86": 32, "": 64}
 #: How the form of a 32-bit program is called.
 THIRTY_TWO: Final = "x86"
@@ -241,7 +241,7 @@ def plan_launcher(
         runtime: the stack's files.
         folder: an ASCII path of the runtime's folder: see ``ascii_folder``.
         program: absolute path of the program.
-        machine: what the program is made for, as ``binary.machine_of`` says it.
+        machine: what the program is made for, as ``properties.machine_of`` says it.
         args: the program's arguments.
         present: whether a file of the runtime is there now.
         trace: put the tracing libraries in, which hand on to the layer's own.
@@ -268,8 +268,9 @@ def plan_launcher(
 def no_launcher(runtime: Runtime, program: PureWindowsPath, machine: str) -> LaunchError:
     """Say which kind of launcher the stack lacks."""
     if machine == THIRTY_TWO:
-        msg = f"{program.name} is a 32-bit program, and {runtime.stack} has no half for those"
-        hint = "use the program's 64-bit version, or a stack of ZLUDA v7 (see `invoke stacks`)"
+        from scripts.preflight.verdict import no_half  # noqa: PLC0415 - only a refusal needs it
+
+        msg, hint = no_half(program.name, runtime.stack)
         return LaunchError("program-32-bit", msg, hint=hint)
     if machine not in BITS:
         msg = f"{program.name} is made for {machine}; CUDA programs for Windows are made for x86_64"

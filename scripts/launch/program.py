@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path, PureWindowsPath
 from typing import Final
 
@@ -21,6 +22,8 @@ from scripts.osal.paths import device_of, plain_spelling, unquoted, user_path
 from scripts.osal.text import option
 
 UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+#: So many files of a folder are compared with the name of one that is not there.
+_MOST: Final = 5000
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 
 
@@ -68,8 +71,34 @@ def find_program(
         where = "" if path.name != text else ", nor is a program of that name in PATH"
         msg = f"{path} does not exist{where}"
         hint = "check the path" if Path(text).is_absolute() else "give the program's full path"
-        raise LaunchError("program-not-found", msg, hint=_with_dashes(text, cwd) or hint)
+        hint = _with_dashes(text, cwd) or _meant(path, cwd, search) or hint
+        raise LaunchError("program-not-found", msg, context=(_looked_for(candidates),), hint=hint)
     return (cwd / found).absolute()
+
+
+def _looked_for(candidates: Sequence[Path]) -> str:
+    folder = candidates[0].parent
+    absent = "" if long_path(folder).is_dir() else ", which is no folder"
+    return f"looked for {' and '.join(path.name for path in candidates)} in {folder}{absent}"
+
+
+def _meant(path: Path, cwd: Path, search: Callable[[str], str | None]) -> str:
+    """Name a program of this name in PATH, else a file of a similar name in the same folder; or empty."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only where a program is missing
+
+    found = search(path.name)
+    near = cwd / found if found else None
+    if near is None:
+        try:
+            with os.scandir(long_path(path.parent)) as entries:
+                names = {
+                    entry.name.casefold(): entry.name for entry in islice(entries, _MOST) if entry.is_file()
+                }
+        except OSError:
+            return ""
+        close = get_close_matches(path.name.casefold(), names, n=1)
+        near = path.with_name(names[close[0]]) if close else None
+    return f"see whether this one was meant: {option('exe', near)}" if near else ""
 
 
 def _with_dashes(text: str, cwd: Path) -> str:

@@ -73,7 +73,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     memory: Journal | None = field(default=None)
 
     def leave(self) -> UndoReport | None:
-        """Stop using it; see ``undo.leave``."""
+        """Stop using it; see ``rollback.leave``."""
         if not self.files:
             return None
         return leave(

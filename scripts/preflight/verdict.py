@@ -119,9 +119,14 @@ def _thirty_two_bits(name: str, stack: StackFacts) -> Reason:
             "which is what PhysX needs"
         )
         return Reason(effect=Verdict.PARTIAL, weight=20, text=text, file=name)
-    text = f"{name} is a 32-bit program, and {stack.id} has no half for those"
-    then = "use its 64-bit version, or a stack of ZLUDA v7: `invoke stacks` lists them"
+    text, then = no_half(name, stack.id)
     return Reason(effect=Verdict.REFUSES, weight=100, text=text, file=name, then=then)
+
+
+def no_half(name: str, stack: str) -> tuple[str, str]:
+    """Say that a stack serves no 32-bit programs, and what serves them."""
+    text = f"{name} is a 32-bit program, and {stack} has no half for those"
+    return text, "use its 64-bit version, or a stack of ZLUDA v7: `invoke stacks` lists them"
 
 
 def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
