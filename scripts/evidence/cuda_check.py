@@ -123,7 +123,6 @@ def _required(wanted: set[str], kind: StackKind) -> set[str]:
 
 
 def _result(line: CheckLine, kind: StackKind, wanted: set[str], behind: frozenset[str]) -> CapabilityResult:
-    """Judge one line."""
     group = group_of(line.name)
     if line.ok:
         detail = line.path or ""
@@ -282,7 +281,6 @@ def parse_output(data: bytes | str) -> CheckOutput:
 
 
 def _line(match: re.Match[str]) -> CheckLine:
-    """Take one matching line apart."""
     name, error = match["name"].lower(), match["error"]
     if error is None:
         return CheckLine(name=name, ok=True, path=match["path"])

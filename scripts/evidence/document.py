@@ -296,7 +296,6 @@ def speaks_of(document: Document, *, host: Host, runtime: Runtime) -> bool:
 
 
 def _gpu_key(host: Host) -> GpuKey | None:
-    """Name the selected GPU, or none."""
     gpu = host.selected_gpu
     if gpu is None:
         return None

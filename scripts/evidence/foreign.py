@@ -178,7 +178,6 @@ def _document(
     lock: Lock,
     redactor: Redactor,
 ) -> Document:
-    """Make the document of one file."""
     gpu, driver, note = _gpu(reports, data)
     gpu = replace(gpu, name=redactor.text(gpu.name))
     driver = redactor.text(driver) if driver else None
@@ -261,7 +260,6 @@ def _hip_version(reports: ForeignReports, data: Data) -> str:
 
 
 def _results(name: str, data: Data, redactor: Redactor) -> Iterator[CapabilityResult]:
-    """Yield what one file shows."""
     if name == TESTS[0]:
         yield from (within_ceiling(_redacted(result, redactor)) for result in _check(data))
         return

@@ -213,7 +213,6 @@ def _virtual(registry: Registry) -> Iterator[str]:
 
 
 def _located(entry: _Entry) -> Located:
-    """Describe one AMD or NVIDIA device."""
     vendor = VENDORS[entry.vendor]
     why: dict[str, str] = {}
     service = str(entry.values.get("Service") or "")

@@ -151,7 +151,6 @@ def _too_large(job: Download, head: bytes) -> AttemptError:
 
 
 def _size_text(artifact: Artifact) -> str:
-    """Write the pinned size."""
     return "unknown" if artifact.size is None else f"{artifact.size:,} bytes"
 
 

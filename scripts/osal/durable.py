@@ -39,7 +39,6 @@ def flush_files(paths: Sequence[Path]) -> None:
 
 
 def _flush_each(paths: Sequence[Path]) -> None:
-    """Flush file after file."""
     for path in paths:
         _flush(path)
 

@@ -253,7 +253,6 @@ def _content(path: Path) -> str:
 
 
 def _same_file(path: Path, other: Path) -> bool:
-    """Whether two names mean one file."""
     try:
         return path.samefile(other)
     except (OSError, ValueError):
@@ -270,7 +269,6 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _is_open(descriptor: int) -> bool:
-    """Whether a descriptor of ours is open."""
     try:
         os.fstat(descriptor)
     except OSError:

@@ -274,7 +274,6 @@ def _mail(view: View) -> Iterator[Span]:
 
 
 def _addresses(view: View) -> Iterator[Span]:
-    """Find IP addresses."""
     numbers = view.raw.translate(_NUMBERS)
     for found in re.finditer(rb"d\.d{1,3}\.d{1,3}\.d{1,3}(?![.d])", numbers):
         start = found.start()

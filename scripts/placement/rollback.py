@@ -271,7 +271,6 @@ class Rollback(Struct, kw_only=True):
             self._put_aside(trash, action, "changed", why)
 
     def _settle(self, action: Action) -> None:
-        """Judge one name and act."""
         sight = look_at(action, self.layout, self.fs, self.stored)
         verdict = judge(action.deed, sight.now, sight.kept, untouched=sight.untouched)
         if sight.folder_missing and verdict is UndoAction.RETURN:
@@ -427,7 +426,6 @@ class Rollback(Struct, kw_only=True):
                 raise
 
     def _mtime(self, folder: str) -> int | None:
-        """Return a folder's time of last change."""
         seen = self.fs.look(self.layout.inside(folder))
         return seen.mtime_ns if seen else None
 

@@ -175,7 +175,6 @@ def clear(layout: Layout, fs: Fs) -> tuple[str, ...]:
 
 
 def _unsafe(layout: Layout, why: str) -> NoReturn:
-    """Refuse to work with a state folder."""
     msg = f"{layout.state} {why}"
     hint = "look what it is, since it is not ours, and move it away if the program does not need it"
     raise JournalError("journal-unsafe", msg, context=("nothing was changed",), hint=hint)

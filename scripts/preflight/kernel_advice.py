@@ -100,7 +100,6 @@ def _counts(rows: Sequence[AvoidRow], names: Sequence[str]) -> dict[str, int]:
 
 @cache
 def _ways() -> tuple[AvoidRow, ...]:
-    """Read the table."""
     rows = data_table("avoid.toml")["way"]
     return convert(rows, tuple[AvoidRow, ...], dec_hook=lambda _, text: re.compile(text, re.IGNORECASE))
 

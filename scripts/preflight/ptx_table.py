@@ -155,7 +155,6 @@ class PtxTable:
         return next((p for p in patterns if not p.key or not p.key.isdisjoint(given)), None)
 
     def _refuse(self, form: Form) -> str:
-        """Hold a form against the grammar."""
         if not form.opcode:
             known = "." + form.modifiers[1:].partition(".")[0]
             return "" if known in _READ else "a directive that is not read"
@@ -178,7 +177,6 @@ class PtxTable:
 
 
 def _pattern(row: Mapping[str, Any]) -> _Pattern:
-    """Read one pattern."""
     modifiers = [
         _Modifier(name=m["name"], optional=m["optional"], values=frozenset(m["values"]))
         for m in row["modifiers"]

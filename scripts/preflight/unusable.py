@@ -264,5 +264,4 @@ def _code(name: str, code: Code, *, hopeless: bool, judged: bool) -> Iterator[Re
 
 
 def _sms(sass: Sequence[tuple[int, str, int]]) -> str:
-    """Name the processors."""
     return " ".join(f"sm_{sm}{letter}" for sm, letter, _ in sass)

@@ -112,7 +112,6 @@ def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
 
 
 def _thirty_two_bits(name: str, stack: StackFacts) -> Reason:
-    """Say what a stack has for a 32-bit program for Windows."""
     if "x86" in stack.machines:
         text = (
             f"{name} is a 32-bit program: the stack's half for those has the driver and NVAPI alone, "
@@ -125,7 +124,6 @@ def _thirty_two_bits(name: str, stack: StackFacts) -> Reason:
 
 
 def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
-    """Say what the recognised kinds lead to."""
     effects = {"unknown": (Verdict.UNKNOWN, 50), "refuses": (Verdict.REFUSES, 95), "note": (Verdict.RUNS, 0)}
     for found in kinds:
         effect, weight = effects[found.kind.effect]
@@ -134,7 +132,6 @@ def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
 
 
 def _library(item: Covered, stack: StackFacts) -> Iterator[Reason]:
-    """Say what is wrong with one need."""
     if not item.need.spelled:
         yield from _calls(item, stack)
     yield from _backends(item, stack)

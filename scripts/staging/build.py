@@ -217,7 +217,6 @@ def find_compiler(
 def _candidates(
     environ: Mapping[str, str], which: Callable[..., str | None], *, has_zig: bool | None
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the commands that might be a compiler."""
     for name in NAMES:
         found = which(name, path=environ.get("PATH"))
         if found:

@@ -37,8 +37,6 @@ _DEVICES: Final = frozenset({tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE}
 
 
 class _Counted:
-    """Reads bytes and counts them."""
-
     def __init__(self, stream: BinaryIO, limits: Limits) -> None:
         self._stream = stream
         self._limits = limits
