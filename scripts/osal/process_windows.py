@@ -99,8 +99,6 @@ def _parts(window: int) -> str:
     return "\n".join(text for text in map(_text, labels) if text)
 
 
-assert sys.platform == "win32"  # noqa: S101 - tells mypy which half this is
-
 #: Milliseconds of one wait: Python's signal handlers run in between.
 SLICE: Final = 100
 #: Seconds between two looks at the job when the first process has ended.
@@ -168,15 +166,10 @@ class WindowsTree:
         stdout: int | None = None,
         stderr: int | None = None,
     ) -> None:
-        """Start the program, in our console or (``session``) without one.
+        """Start the program, in our console, or for checks (``session``) without one in a job that ends with us.
 
-        Args:
-            command: what to start.
-            session: for checks: no console, and the job ends with us.
-            unattended: Windows shows no boxes for crashes and missing files.
-            stdin: descriptor for the child; ``None`` inherits ours.
-            stdout: likewise.
-            stderr: likewise.
+        ``unattended``: Windows shows no boxes for crashes and missing files. ``stdin`` and the others are
+        descriptors for the child; ``None`` inherits ours.
 
         Raises:
             LaunchError: it cannot be started; the reference says why.

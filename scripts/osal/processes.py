@@ -202,7 +202,7 @@ def processes() -> Table:
 
 
 def children(table: Table, parent: int) -> list[int]:
-    """Return a process's direct children."""
+    """Return a process's direct children, ended but not yet reaped ones included."""
     return [pid for pid, (its_parent, _, _) in table.items() if its_parent == parent]
 
 
@@ -225,11 +225,6 @@ def listed_children(pid: int) -> list[int]:
         for task in Path(f"/proc/{pid}/task").iterdir():
             found += map(int, (task / "children").read_bytes().split())
     return found
-
-
-def children_of(parent: int) -> list[int]:
-    """Return a process's direct children now, ended but not yet reaped ones included."""
-    return children(processes(), parent)
 
 
 def process_start_time(pid: int) -> str | None:
