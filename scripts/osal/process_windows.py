@@ -166,7 +166,7 @@ class WindowsTree:
         stdout: int | None = None,
         stderr: int | None = None,
     ) -> None:
-        """Start the program, in our console, or for checks (``session``) without one in a job that ends with us.
+        """Start the program in our console, or (``session``, for checks) without one and ended with us.
 
         ``unattended``: Windows shows no boxes for crashes and missing files. ``stdin`` and the others are
         descriptors for the child; ``None`` inherits ours.

@@ -6,14 +6,15 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
 from scripts.serialize import DATA, data_table
 
+T = TypeVar("T")
 TABLES: Final = DATA / "ptx"
 #: Raise it when what is kept changes its form or its meaning.
 FORMAT: Final = 2
@@ -136,14 +137,8 @@ class KernelStore:
         """Return a report that the same tables gave, ``None`` where there is none or it is damaged."""
         if device in self._seen:
             return self._seen[device]
-        try:
-            path = self._path(device)
-            if path.stat().st_size > MAX_BYTES:
-                return None
-            kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
-        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
-            return None
-        if (kept.format, kept.tables) != (FORMAT, tables_digest()):
+        kept = self._read(device, _Kept)
+        if kept is None or (kept.format, kept.tables) != (FORMAT, tables_digest()):
             return None
         self._seen[device] = kept.report
         return kept.report
@@ -163,14 +158,17 @@ class KernelStore:
 
     def note(self, key: str) -> tuple[str, ...] | None:
         """Return names that were kept under a key; ``None`` where there are none or they are damaged."""
-        try:
-            return msgspec.json.decode(self._path(key).read_bytes(), type=tuple[str, ...])
-        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
-            return None
+        return self._read(key, tuple[str, ...])
 
     def put_note(self, key: str, names: tuple[str, ...]) -> None:
         """Keep names; failing to write them is no failure."""
         keep(self._path(key), msgspec.json.encode(names), most=MAX_REPORTS)
+
+    def _read(self, key: str, kind: type[T]) -> T | None:
+        try:
+            return msgspec.json.decode(read_bounded(self._path(key), MAX_BYTES), type=kind)
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+            return None
 
     def _path(self, device: str) -> Path:
         return self._folder / f"{device[:40]}.json"

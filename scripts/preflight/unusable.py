@@ -233,9 +233,10 @@ def _code(name: str, code: Code, *, hopeless: bool, judged: bool) -> Iterator[Re
     if code.sass_only:
         kernels = f" (at most {count_of(code.kernels_lost, 'kernel')})" if code.kernels_lost else ""
         kernels = f" (kernels not counted: {code.uncounted})" if code.uncounted else kernels
+        sms = " ".join(f"sm_{sm}{letter}" for sm, letter, _ in code.sass)
         text = (
             f"{code.sass_only} of {code.modules} modules in {name}{kernels} hold NVIDIA machine code alone "
-            f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
+            f"({sms}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
         )
         effect = Verdict.REFUSES if hopeless else Verdict.PARTIAL
         then = "ask the program's authors for a build with PTX or for Radeon"
@@ -261,7 +262,3 @@ def _code(name: str, code: Code, *, hopeless: bool, judged: bool) -> Iterator[Re
     if not code.complete:
         text = f"not all device code in {name} was read: {code.limit or 'it is damaged'}"
         yield Reason(effect=Verdict.UNKNOWN, weight=40, text=text, file=name)
-
-
-def _sms(sass: Sequence[tuple[int, str, int]]) -> str:
-    return " ".join(f"sm_{sm}{letter}" for sm, letter, _ in sass)

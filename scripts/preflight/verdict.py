@@ -65,7 +65,8 @@ def judge(
     if not covered and program.format and not any(r.effect is Verdict.REFUSES for r in found):
         text = "none of the files that were read names a CUDA library"
         found.append(Reason(effect=Verdict.UNKNOWN, weight=5, text=text, file=closure.program.path.name))
-    reasons = sorted(_merged(found), key=lambda r: (_ORDER[r.effect], -r.weight, -r.count, r.text))
+    said_once = {(reason.effect, reason.text): reason for reason in found}.values()
+    reasons = sorted(said_once, key=lambda r: (_ORDER[r.effect], -r.weight, -r.count, r.text))
     verdict = next((r.effect for r in reasons if r.effect is not Verdict.RUNS), Verdict.RUNS)
     return Judged(verdict=verdict, reasons=tuple(reasons))
 
@@ -281,11 +282,6 @@ def _limits(closure: Closure) -> Iterator[Reason]:
             name = visited.path.name
             text = f"{name} was not read in full: {visited.facts.faults[0]}"
             yield Reason(effect=Verdict.UNKNOWN, weight=12, text=text, file=name)
-
-
-def _merged(reasons: Sequence[Reason]) -> list[Reason]:
-    """Say each sentence once."""
-    return list({(r.effect, r.text): r for r in reasons}.values())
 
 
 def _lighter(reasons: Iterator[Reason], item: Covered) -> Iterator[Reason]:
