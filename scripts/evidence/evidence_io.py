@@ -31,7 +31,7 @@ from scripts.evidence.document import (
 from scripts.evidence.schema_check import first_fault, is_newer
 from scripts.model import Level, Outcome
 from scripts.osal.fs import read_bounded, write_atomic
-from scripts.osal.text import printable, time_stamp
+from scripts.osal.text import file_stamp, printable, time_stamp
 from scripts.serialize import parse_json, pick, texts_in
 
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "data" / "schemas" / f"evidence-{FORMAT}.json"
@@ -148,7 +148,7 @@ def dump(document: Document) -> bytes:
 
 def report_folder(reports: Path, *, stack: str, created: datetime) -> Path:
     """Make and return a new folder ``<utc>-<stack>`` below ``reports``; never one that exists."""
-    name = f"{created.astimezone(UTC):%Y%m%dT%H%M%SZ}-{stack}"
+    name = f"{file_stamp(created)}-{stack}"
     reports.mkdir(parents=True, exist_ok=True)
     for number in range(1, 1000):
         folder = reports / (name if number == 1 else f"{name}-{number}")

@@ -219,9 +219,9 @@ def is_link_status(found: os.stat_result) -> bool:
     return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
-def set_read_only(path: Path, *, executable: bool = False) -> None:
-    """Take write permission from one file; ``executable`` keeps or gives the right to run it."""
-    retry_on_sharing_violation(lambda: long_path(path).chmod(0o555 if executable else 0o444))
+def set_read_only(path: Path) -> None:
+    """Take write permission, and the right to run it, from one file."""
+    retry_on_sharing_violation(lambda: long_path(path).chmod(0o444))
 
 
 def create_read_only(path: Path, *, executable: bool = False) -> io.FileIO:

@@ -11,7 +11,7 @@ import shutil
 import sys
 import threading
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -181,7 +181,6 @@ def find_compiler(
     environ: Mapping[str, str],
     *,
     platform: str,
-    which: Callable[..., str | None] = shutil.which,
     has_zig: bool | None = None,
 ) -> Compiler:
     """Find a C compiler that answers: ``CC``, then PATH, then the ``ziglang`` package of this Python.
@@ -189,7 +188,6 @@ def find_compiler(
     Args:
         environ: where ``CC`` and ``PATH`` are read; a ``CC`` that does not answer is an error.
         platform: ``linux`` or ``win32``; decides how ``CC`` is split and what the hint names.
-        which: looks a name up (``which(name, path=...)``).
         has_zig: whether ``python -m ziglang`` exists; ``None`` asks.
 
     Raises:
@@ -201,7 +199,7 @@ def find_compiler(
         command = tuple(word.strip('"') for word in words)  # outside POSIX shlex leaves quotes on
         return ask_compiler(command, hint="correct or unset CC")
     tried = []
-    for command in _candidates(environ, which, has_zig=has_zig):
+    for command in _candidates(environ, has_zig=has_zig):
         try:
             return ask_compiler(command, hint=hint)
         except HostError as error:
@@ -210,11 +208,9 @@ def find_compiler(
     raise HostError("no-compiler", msg, context=tuple(tried), hint=hint)
 
 
-def _candidates(
-    environ: Mapping[str, str], which: Callable[..., str | None], *, has_zig: bool | None
-) -> Iterator[tuple[str, ...]]:
+def _candidates(environ: Mapping[str, str], *, has_zig: bool | None) -> Iterator[tuple[str, ...]]:
     for name in NAMES:
-        found = which(name, path=environ.get("PATH"))
+        found = shutil.which(name, path=environ.get("PATH"))
         if found:
             yield (found,)
     if has_zig if has_zig is not None else importlib.util.find_spec("ziglang") is not None:
