@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.errors import LaunchError
-from scripts.osal.processes import Captured, Command, Dialog, MappedFiles, ProcessResult, ProcessTree
+from scripts.osal.processes import Captured, Command, Dialog, MappedFiles, ProcessResult
 from scripts.osal.signals import DeferredSignals, ForwardedSignals
 
 if sys.platform == "win32":
@@ -194,7 +194,7 @@ def capture(
 
 
 def _wait(
-    tree: ProcessTree,
+    tree: StartedTree,
     timeout: float | None,
     look: Callable[[], None],
     *,
@@ -217,13 +217,13 @@ def _wait(
         look()
 
 
-def _end(tree: ProcessTree, grace: float) -> None:
+def _end(tree: StartedTree, grace: float) -> None:
     """Ask, wait, kill."""
     if not (tree.terminate() and tree.wait(grace, whole=True)):
         tree.kill()
 
 
-def _final_code(tree: ProcessTree) -> int:
+def _final_code(tree: StartedTree) -> int:
     """Return the first process's code; it has ended by now, or ends within the grace of a kill."""
     tree.wait(GRACE, whole=False)
     code = tree.code()
@@ -237,7 +237,7 @@ def _final_code(tree: ProcessTree) -> int:
 
 def _start_inherited(
     command: Command, log: Log | None, *, unattended: bool, drop: bytes
-) -> tuple[ProcessTree, tuple[Tee, ...]]:
+) -> tuple[StartedTree, tuple[Tee, ...]]:
     """Start with our own handles, or with pipes that are copied to them and into the log."""
     if log is None and not drop:
         return StartedTree(command, session=False, unattended=unattended), ()
@@ -257,7 +257,7 @@ def _start_inherited(
     return tree, (Tee(err, 2, None, drop=drop),)
 
 
-def _start_captured(command: Command, stdin: bytes | None) -> tuple[ProcessTree, Keep, Keep]:
+def _start_captured(command: Command, stdin: bytes | None) -> tuple[StartedTree, Keep, Keep]:
     """Start without a console, reading nothing or the given bytes."""
     from scripts.osal.output_log import Keep, feed  # noqa: PLC0415 - `wrap` itself captures nothing
 
@@ -281,7 +281,7 @@ def _start_captured(command: Command, stdin: bytes | None) -> tuple[ProcessTree,
 
 def _start_piped(
     command: Command, *, session: bool, stdin: int | None, unattended: bool
-) -> tuple[ProcessTree, int, int]:
+) -> tuple[StartedTree, int, int]:
     """Start with two pipes for the output; return the tree and the ends we read."""
     out, out_child = os.pipe()
     err, err_child = os.pipe()
