@@ -9,6 +9,7 @@ from typing import Final
 
 import pefile
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.binary.image import REINSTALL, FileBytes, Format, Image, Needed, Section, Unreadable
 from scripts.binary.properties import machine_of
@@ -147,10 +148,7 @@ def _image(at: _Open, *, exports: bool) -> Image:
 def _inside(sections: tuple[Section, ...], size: int) -> tuple[Section, ...]:
     """Cut sections where the file ends."""
     return tuple(
-        Section(
-            name=s.name, offset=min(s.offset, size), size=max(0, min(s.size, size - s.offset)), code=s.code
-        )
-        for s in sections
+        replace(s, offset=min(s.offset, size), size=max(0, min(s.size, size - s.offset))) for s in sections
     )
 
 

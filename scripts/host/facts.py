@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Sources(Struct, frozen=True, kw_only=True):
     """Where to look instead of at this machine; ``None`` means here."""
 
-    tree: linux.SysReader | None = None
+    tree: linux.FileReader | None = None
     registry: Registry | None = None
     system32: Path | None = None
     places: hip.HipPlaces | None = None
