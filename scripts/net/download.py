@@ -248,6 +248,3 @@ def _failure(artifact: Artifact, failures: dict[DownloadSource, AttemptError]) -
         context=tuple(lines),
         hint="check network and proxy and try again; --mirror=FOLDER takes a file you already have",
     )
-
-
-__all__ = ["Download", "Transport"]

@@ -26,6 +26,7 @@ from scripts.osal.fs import (
     open_patiently,
     put_in_place,
     sync_folder,
+    write_all,
 )
 from scripts.osal.paths import device_of, plain_spelling
 
@@ -135,9 +136,7 @@ def append_regular(path: Path, data: bytes) -> None:
         _refuse_special(long_path(path).stat(), path)
     with io.FileIO(open_patiently(path, _ADD, 0o666), "a") as file:
         _refuse_special(os.fstat(file.fileno()), path)
-        view = memoryview(data)
-        while view:
-            view = view[file.write(view) or 0 :]
+        write_all(file.fileno(), data)
 
 
 def _refuse_special(found: os.stat_result, path: Path) -> None:
