@@ -23,7 +23,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
-from scripts.osal.text import printable, utc_now, without_ansi
+from scripts.osal.text import one_line, utc_now
 
 if TYPE_CHECKING:
     from scripts.osal.redaction import Redactor
@@ -267,7 +267,7 @@ def build_document(
     Capabilities that ended ``not-reached`` or ``unavailable`` join ``not_exercised``. Text is redacted.
     """
     simulated = stack.kind is StackKind.REFERENCE
-    kept = tuple(within_ceiling(replace(r, detail=redactor.text(_one_line(r.detail)))) for r in results)
+    kept = tuple(within_ceiling(replace(r, detail=redactor.text(one_line(r.detail)))) for r in results)
     idle = (r.capability for r in kept if r.outcome in IDLE)
     if files is None and runtime is not None:
         files = (FileFact(name=f.name, sha256=f.sha256) for f in runtime.files)
@@ -278,7 +278,7 @@ def build_document(
             stack=stack.id,
             digest=runtime.digest if runtime is not None else None,
             gpu=None if simulated else _gpu_key(host),
-            application=redactor.text(_one_line(application)),
+            application=redactor.text(one_line(application)),
         ),
         machine=_machine(host, redactor),
         results=kept,
@@ -288,8 +288,8 @@ def build_document(
         files=tuple(replace(f, name=redactor.text(f.name)) for f in files or ()),
         not_exercised=tuple(sorted({*not_exercised, *idle})),
         attachments=tuple(attachments),
-        notes=tuple(redactor.text(_one_line(n)) for n in notes),
-        attempts=tuple(replace(a, detail=redactor.text(_one_line(a.detail))) for a in attempts),
+        notes=tuple(redactor.text(one_line(n)) for n in notes),
+        attempts=tuple(replace(a, detail=redactor.text(one_line(a.detail))) for a in attempts),
         figures=tuple(figures),
     )
 
@@ -328,7 +328,3 @@ def _machine(host: Host, redactor: Redactor) -> DocumentMachine:
             for r in host.hip_roots
         ),
     )
-
-
-def _one_line(text: str) -> str:
-    return " ".join(printable(without_ansi(text)).split())

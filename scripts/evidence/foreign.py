@@ -45,7 +45,7 @@ from scripts.host.hip import in_range
 from scripts.model import CapabilityResult, HipSource, Level, Lock, Outcome, StackKind
 from scripts.osal.fs import read_bounded
 from scripts.osal.redaction import Redactor
-from scripts.osal.text import decoded, printable, without_ansi
+from scripts.osal.text import decoded, one_line
 from scripts.serialize import parse_json
 
 URL: Final = "https://github.com/Speedstu/CUDA-for-AMD-Windows"
@@ -387,7 +387,7 @@ def _redacted(result: CapabilityResult, redactor: Redactor) -> CapabilityResult:
 
 
 def _clean(text: str, redactor: Redactor) -> str:
-    return redactor.text(" ".join(printable(without_ansi(text)).split()))
+    return redactor.text(one_line(text))
 
 
 def _dict(value: object) -> Data:
@@ -396,7 +396,7 @@ def _dict(value: object) -> Data:
 
 def _line(value: object) -> str:
     """Keep a name to one short line."""
-    return " ".join(printable(_text(value)).split())[:100]
+    return one_line(_text(value))[:100]
 
 
 def _text(value: object) -> str:

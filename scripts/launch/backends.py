@@ -28,6 +28,7 @@ from scripts.binary.imports import (
 from scripts.errors import HostError
 from scripts.host.hip_libraries import RUNTIME, asked_names, layer_libraries
 from scripts.model import Runtime
+from scripts.osal.text import listed
 
 #: So many functions are named where some are missing.
 NAMED: Final = 3
@@ -223,8 +224,7 @@ def outdated_runtime(driver: Path, places: BackendPlaces) -> str:
     lacking = sorted(asked - offered)
     if runtime is None or not offered or not lacking:
         return ""
-    more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
-    named = f"{', '.join(lacking[:NAMED])}{more}"
+    named = listed(lacking, NAMED)
     return f"{runtime} may be too old for this stack: {driver.name} asks it for {named}, which it lacks"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -106,11 +107,10 @@ def missing_sentence(one: KernelTally, *, mentioned: int = 0) -> str:
 def _causes(one: KernelTally) -> str:
     """Say what costs the kernels: instructions, or what costs the whole of their modules."""
     said = []
-    states: dict[str, dict[str, int]] = {}
+    states: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for fate in one.missing:
-        causes = states.setdefault(fate.state, {})
-        causes[fate.cause] = causes.get(fate.cause, 0) + 1
-    for state, causes in sorted(states.items(), key=lambda pair: -sum(pair[1].values())):
+        states[fate.state][fate.cause] += 1
+    for state, causes in sorted(states.items(), key=lambda pair: -pair[1].total()):
         order = sorted(causes, key=lambda cause: (-causes[cause], cause))
         text = listed([f"`{cause}`" if state == "dropped" else cause for cause in order], SHOWN)
         said.append(f"they use {text}" if state == "dropped" else f"{_WHOLE[state]} ({text})")
