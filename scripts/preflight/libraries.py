@@ -258,11 +258,6 @@ class ApiTable:
             return CallSupport.UNKNOWN
         return known.get(function, CallSupport.NOT_EXPORTED)
 
-    def counts(self, library: str) -> tuple[int, int]:
-        """Return how many functions work, and how many there are."""
-        known = self.calls.get(library, {})
-        return sum(1 for call in known.values() if call is CallSupport.IMPLEMENTED), len(known)
-
 
 @cache
 def api_table(name: str) -> ApiTable | None:

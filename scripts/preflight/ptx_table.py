@@ -127,12 +127,8 @@ class PtxTable:
         """Whether its parser reads addresses of 32 bits and ``debug`` in a text's head."""
         return self.release != "v6-preview.69"
 
-    def refusal(self, form: Form) -> str:
-        """Say why the parser does not take a form; empty where it does. Types of operands are not checked."""
-        return self._refusals.of({form: 1}).get(form, "")
-
     def refused(self, forms: Mapping[Form, int]) -> dict[Form, str]:
-        """Return the forms that the parser does not take, in their order, and why."""
+        """Return the forms that the parser does not take, in their order, and why; types are not checked."""
         return self._refusals.of(forms)
 
     def failing(self, forms: Mapping[Form, int]) -> dict[Form, str]:
