@@ -116,7 +116,6 @@ def _without_backend(results: Iterable[CapabilityResult]) -> set[str]:
 
 
 def _required(wanted: set[str], kind: StackKind) -> set[str]:
-    """Return the core groups that must pass."""
     if wanted:
         return {group_of(n) for n in wanted} & set(CORE) | {"nvcuda"}
     return {"nvcuda"} if kind is StackKind.CONTROL else set(CORE)

@@ -381,7 +381,6 @@ def _moment(value: object) -> datetime | None:
 
 
 def _redacted(result: CapabilityResult, redactor: Redactor) -> CapabilityResult:
-    """Clean what a stranger's program printed."""
     name, detail = redactor.text(_line(result.capability)), _clean(result.detail, redactor)
     return replace(result, capability=name, detail=detail[:MAX_DETAIL])
 

@@ -257,5 +257,4 @@ def _is_open(descriptor: int) -> bool:
 
 
 def _device(path: Path) -> str:
-    """Return Windows' name of a device."""
     return device_of(path.name) if sys.platform == "win32" else ""

@@ -282,7 +282,6 @@ class WindowsTree:
         return data
 
     def _members(self) -> frozenset[int]:
-        """Return the ids of the job's processes."""
         data = (ctypes.c_size_t * (LISTED + 1))()  # two counts of 32 bits, then the ids
         size = ctypes.sizeof(data)
         winapi.kernel32.QueryInformationJobObject(self._job, winapi.JOB_PROCESS_LIST, data, size, None)

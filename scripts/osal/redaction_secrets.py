@@ -96,7 +96,6 @@ def with_spans(text: str, spans: Iterable[Span]) -> str:
 
 
 def _merged(spans: list[Span], order: dict[Span, int]) -> Iterator[Span]:
-    """Join spans that overlap."""
     here: Span | None = None
     rank = 0
     for span in spans:

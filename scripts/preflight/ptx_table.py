@@ -257,7 +257,6 @@ def _conversion(given: Sequence[str], used: set[str], pattern: _Pattern) -> str:
 
 
 def _comparison(given: Sequence[str], pattern: _Pattern) -> str:
-    """Check a comparison against its type."""
     if "SetpData::try_parse" not in pattern.checks:
         return ""
     kind = next(word for word in reversed(given) if word in _TYPES)

@@ -330,7 +330,6 @@ def build(
 def _compile(
     source_root: Path, line: list[str], output: Output, compiler: Compiler, stop: threading.Event
 ) -> None:
-    """Build one file, or say why it could not be built."""
     try:
         done = _run(line, seconds=BUILD_TIMEOUT, cwd=source_root, stop=stop)
     except LaunchError as error:
