@@ -243,18 +243,11 @@ def _start_inherited(
         return StartedTree(command, session=False, unattended=unattended), ()
     from scripts.osal.output_log import Tee  # noqa: PLC0415 - most runs copy nothing
 
-    if log is not None:
-        tree, out, err = _start_piped(command, session=False, stdin=None, unattended=unattended)
-        return tree, (Tee(out, 1, log), Tee(err, 2, log, drop=drop))
-    err, err_child = os.pipe()
-    try:
-        tree = StartedTree(command, session=False, unattended=unattended, stderr=err_child)
-    except BaseException:
-        os.close(err)
-        raise
-    finally:
-        os.close(err_child)
-    return tree, (Tee(err, 2, None, drop=drop),)
+    if log is None:
+        tree, (err,) = _start_piped(command, "stderr", session=False, unattended=unattended)
+        return tree, (Tee(err, 2, None, drop=drop),)
+    tree, (out, err) = _start_piped(command, "stdout", "stderr", session=False, unattended=unattended)
+    return tree, (Tee(out, 1, log), Tee(err, 2, log, drop=drop))
 
 
 def _start_captured(command: Command, stdin: bytes | None) -> tuple[StartedTree, Keep, Keep]:
@@ -267,7 +260,9 @@ def _start_captured(command: Command, stdin: bytes | None) -> tuple[StartedTree,
     else:
         source, sink = os.pipe()
     try:
-        tree, out, err = _start_piped(command, session=True, stdin=source, unattended=True)
+        tree, (out, err) = _start_piped(
+            command, "stdout", "stderr", session=True, stdin=source, unattended=True
+        )
     except BaseException:
         if sink is not None:
             os.close(sink)
@@ -280,23 +275,22 @@ def _start_captured(command: Command, stdin: bytes | None) -> tuple[StartedTree,
 
 
 def _start_piped(
-    command: Command, *, session: bool, stdin: int | None, unattended: bool
-) -> tuple[StartedTree, int, int]:
-    """Start with two pipes for the output; return the tree and the ends we read."""
-    out, out_child = os.pipe()
-    err, err_child = os.pipe()
+    command: Command, *streams: str, session: bool, unattended: bool, stdin: int | None = None
+) -> tuple[StartedTree, list[int]]:
+    """Start with pipes for some of its output; return the tree and the ends we read."""
+    pipes = {name: os.pipe() for name in streams}
+    theirs = {name: child for name, (_, child) in pipes.items()}
+    ours = [end for end, _ in pipes.values()]
     try:
-        tree = StartedTree(
-            command, session=session, unattended=unattended, stdin=stdin, stdout=out_child, stderr=err_child
-        )
+        tree = StartedTree(command, session=session, unattended=unattended, stdin=stdin, **theirs)
     except BaseException:
-        os.close(out)
-        os.close(err)
+        for end in ours:
+            os.close(end)
         raise
     finally:
-        os.close(out_child)
-        os.close(err_child)
-    return tree, out, err
+        for child in theirs.values():
+            os.close(child)
+    return tree, ours
 
 
 def _open_log(log: LogTo, stack: ExitStack) -> Log:
