@@ -101,20 +101,29 @@ def read_document(path: Path) -> Document:
     Raises:
         UsageError: the file cannot be read, is larger than ``MAX_BYTES``, or is not a valid document.
     """
-    origin = path.name
-    try:
-        raw = read_bounded(path, MAX_BYTES)
-    except OSError as error:
-        if error.errno == errno.EFBIG:
-            _refuse(origin, "$", f"it is larger than {MAX_BYTES} bytes")
-        raise UsageError(
-            "evidence-unreadable", f"{path} cannot be read: {error.strerror}", hint="check the path"
-        ) from error
+    origin, raw = path.name, read_raw(path)
+    if raw is None:
+        _refuse(origin, "$", f"it is larger than {MAX_BYTES} bytes")
     try:
         data = parse_json(raw)
     except ValueError as error:
         _refuse(origin, "$", f"it is not JSON: {_shorten(str(error))}")
     return from_json(data, origin=origin)
+
+
+def read_raw(path: Path) -> bytes | None:
+    """Return the bytes of a file that anyone may have made; ``None`` where it is larger than ``MAX_BYTES``.
+
+    Raises:
+        UsageError: ``evidence-unreadable``.
+    """
+    try:
+        return read_bounded(path, MAX_BYTES)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            return None
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise UsageError("evidence-unreadable", msg, hint="check the path") from error
 
 
 def check_time(document: Document, *, now: datetime, origin: str) -> None:

@@ -15,7 +15,6 @@ document says so.
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -39,11 +38,10 @@ from scripts.evidence.document import (
     Subject,
     within_ceiling,
 )
-from scripts.evidence.evidence_io import MAX_BYTES
+from scripts.evidence.evidence_io import read_raw
 from scripts.host.gpu import AMD
 from scripts.host.hip import in_range
 from scripts.model import CapabilityResult, HipSource, Level, Lock, Outcome, StackKind
-from scripts.osal.fs import read_bounded
 from scripts.osal.redaction import Redactor
 from scripts.osal.text import decoded, one_line
 from scripts.serialize import parse_json
@@ -142,15 +140,9 @@ def documents_of(reports: ForeignReports, *, lock: Lock, redactor: Redactor) -> 
 
 def _object(path: Path) -> Data | None:
     """Read a JSON object as PowerShell writes it (a mark, or UTF-16); ``None`` for anything else."""
+    raw = read_raw(path)
     try:
-        raw = read_bounded(path, MAX_BYTES)
-    except OSError as error:
-        if error.errno == errno.EFBIG:
-            return None
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise UsageError("evidence-unreadable", msg, hint="check the path") from error
-    try:
-        data = parse_json(decoded(raw).encode("utf-8", "replace"))
+        data = None if raw is None else parse_json(decoded(raw).encode("utf-8", "replace"))
     except ValueError:
         return None
     return data if isinstance(data, dict) else None
