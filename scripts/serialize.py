@@ -101,7 +101,7 @@ def parse_json(raw: bytes) -> Any:  # noqa: ANN401 - plain data of any shape
             parse_int=_whole_number,
         )
         # Neither can stand in UTF-8 as it is: only an escape brings them in.
-        texts = _texts(data) if b"\\u" in raw else ()
+        texts = texts_in(data) if b"\\u" in raw else ()
         strange = next((text for text in texts if "\0" in text or not _encodes(text)), None)
     except RecursionError:
         msg = "it is too deep"
@@ -112,16 +112,17 @@ def parse_json(raw: bytes) -> Any:  # noqa: ANN401 - plain data of any shape
     return data
 
 
-def _texts(data: object) -> Iterator[str]:
+def texts_in(data: object) -> Iterator[str]:
+    """Yield every text in JSON data, keys too."""
     if isinstance(data, str):
         yield data
     elif isinstance(data, dict):
         for key, value in data.items():
             yield key
-            yield from _texts(value)
+            yield from texts_in(value)
     elif isinstance(data, list):
         for value in data:
-            yield from _texts(value)
+            yield from texts_in(value)
 
 
 def _encodes(text: str) -> bool:

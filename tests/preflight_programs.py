@@ -9,7 +9,7 @@ from scripts.model import StackKind
 from scripts.preflight.coverage import Provider, StackFacts, cover
 from scripts.preflight.examine import Examined, examine
 from scripts.preflight.kernels import KernelStore
-from scripts.preflight.libraries import api_table
+from scripts.preflight.libraries import ApiTable, CallSupport, api_table
 from scripts.preflight.unusable import kernels_of
 from scripts.preflight.verdict import Judged, judge
 from tests.pe_files import pe
@@ -24,6 +24,12 @@ NEEDS = {
     "cusparse12": ("cusparse64_12.dll", ("rocsparse",)),
     "nvml": ("nvml.dll", ()),
 }
+
+
+def counts(api: ApiTable, library: str) -> tuple[int, int]:
+    """How many functions of a library work, and how many there are."""
+    known = list(api.calls.get(library, {}).values())
+    return known.count(CallSupport.IMPLEMENTED), len(known)
 
 
 def zluda(**changes: object) -> StackFacts:

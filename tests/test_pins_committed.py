@@ -14,6 +14,7 @@ from scripts.model import ArtifactFormat, HipSource, StackKind, Trust
 from scripts.net.github import asset_of
 from scripts.preflight.libraries import CallSupport, api_table
 from scripts.preflight.ptx_table import ptx_table
+from tests.preflight_programs import counts
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(__file__).parent / "data" / "pins"
@@ -156,7 +157,7 @@ def test_the_call_table_of_v7_preview_11_differs_from_its_neighbours_in_cufft_al
     assert older is not None
     assert newer is not None
     assert {name for name in newer.calls if newer.calls[name] != older.calls[name]} == {"cufft"}
-    assert (newer.counts("cufft"), older.counts("cufft")) == ((32, 60), (0, 60))
+    assert (counts(newer, "cufft"), counts(older, "cufft")) == ((32, 60), (0, 60))
     assert newer.lookup("cufft", "cufftExecC2C") is CallSupport.IMPLEMENTED
     assert newer.lookup("cufft", "cufftXtExec") is CallSupport.NOT_SUPPORTED
     assert "cufft" not in newer.assumed, "read at the release's own commit"

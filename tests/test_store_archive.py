@@ -27,17 +27,10 @@ from scripts.model import Artifact, ArtifactFormat, Member, NoProgress, Trust
 from scripts.osal import fs
 from scripts.osal.paths import COMPONENT, WHOLE, PathNames, fold, refusal
 from scripts.store import archive, trees
-from scripts.store.archive import (
-    Change,
-    discard_changed,
-    load_tree,
-    require_intact,
-    supplied_files,
-    unpack,
-    verify_tree,
-)
+from scripts.store.archive import discard_changed, supplied_files, unpack
 from scripts.store.cache import Cache, manifest_path
 from scripts.store.entries import Limits
+from scripts.store.trees import Change, load_tree, require_intact, verify_tree
 
 DLL = b"MZ" + bytes(range(256)) * 300
 GOOD = {"pkg/nvcuda.dll": DLL, "pkg/sub/ä b.txt": b"hello", "pkg/empty": b""}

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from scripts.model import Artifact, ArtifactFormat, Member, Trust
-from scripts.store.archive import TreeFile, UnpackedTree
+from scripts.store.trees import TreeFile, UnpackedTree
 
 
 def many_members(folder: Path, count: int) -> tuple[Artifact, UnpackedTree]:

@@ -48,9 +48,10 @@ from scripts.staging.assemble import (
 from scripts.staging.build import native_files
 from scripts.staging.runtimes import load_runtime, read_history, verify_runtime
 from scripts.staging.select import Selection, select_for, select_stack
-from scripts.store.archive import UnpackedTree, discard_changed, load_tree, supplied_files, unpack
+from scripts.store.archive import discard_changed, supplied_files, unpack
 from scripts.store.cache import Cache
 from scripts.store.fetch import FetchAction, FetchOptions, fetch, plan_fetch, present
+from scripts.store.trees import UnpackedTree, load_tree
 
 
 class FlowStep(JsonRecord, frozen=True, kw_only=True):

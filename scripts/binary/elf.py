@@ -125,7 +125,6 @@ def _sections(elf: ELFFile, size: int, faults: list[str]) -> Iterator[tuple[Sect
 
 
 def _image(source: FileBytes, outline: _Outline) -> Image:
-    """Read the dynamic table and the symbols."""
     faults = list(outline.faults)
     tags = _tags(source, outline)
     table = outline.offset(next((value for tag, value in tags if tag == _STRTAB), 0))

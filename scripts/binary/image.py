@@ -171,7 +171,6 @@ _CONTROLS: Final = frozenset((*range(32), 127)) - frozenset(b"\t\n\r\f\x1b")
 
 @cache
 def _signs() -> tuple[tuple[bytes, Sniffed], ...]:
-    """Return what files are by their first bytes."""
     rows = data_table("signs.toml")["sign"]
     return tuple((row["begins"].encode("latin-1"), Sniffed(row["what"], row.get("then", ""))) for row in rows)
 

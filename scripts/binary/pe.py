@@ -9,6 +9,7 @@ from typing import Final
 
 import pefile
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scripts.binary.image import REINSTALL, FileBytes, Format, Image, Needed, Section, Unreadable
 from scripts.binary.properties import machine_of
@@ -111,7 +112,6 @@ def _opened(source: FileBytes, image: pefile.PE) -> _Open:
 
 
 def _section_rows(source: FileBytes, image: pefile.PE) -> Iterator[tuple[int, Section]]:
-    """Yield every section with its address."""
     start = image.DOS_HEADER.e_lfanew + _SIGNATURE_AND_HEADER + image.FILE_HEADER.SizeOfOptionalHeader
     table = source.read(start, _SECTION.size * image.FILE_HEADER.NumberOfSections)
     for row in _SECTION.iter_unpack(table[: len(table) // _SECTION.size * _SECTION.size]):
@@ -122,7 +122,6 @@ def _section_rows(source: FileBytes, image: pefile.PE) -> Iterator[tuple[int, Se
 
 
 def _image(at: _Open, *, exports: bool) -> Image:
-    """Walk the tables."""
     size = at.source.size
     needed = (*_imports(at), *_delayed(at))
     names, forwards = _exports(at, names=exports)
@@ -149,15 +148,11 @@ def _image(at: _Open, *, exports: bool) -> Image:
 def _inside(sections: tuple[Section, ...], size: int) -> tuple[Section, ...]:
     """Cut sections where the file ends."""
     return tuple(
-        Section(
-            name=s.name, offset=min(s.offset, size), size=max(0, min(s.size, size - s.offset)), code=s.code
-        )
-        for s in sections
+        replace(s, offset=min(s.offset, size), size=max(0, min(s.size, size - s.offset))) for s in sections
     )
 
 
 def _imports(at: _Open) -> list[Needed]:
-    """Walk the import table."""
     found = []
     for entry in _entries(at, _IMPORT, 20, "import"):
         names, _stamp, _chain, name, first = struct.unpack("<5I", entry)

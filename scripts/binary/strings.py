@@ -115,7 +115,6 @@ def _name(found: Swept, chunk: bytes, match: re.Match[bytes], form: Format, *, w
 
 
 def _add(found: Swept, word: bytes) -> None:
-    """Keep a word, within the limit."""
     if len(found.names) >= MAX_NAMES:
         found.limit = f"the first {MAX_NAMES:,} names of libraries in it were kept"
         return

@@ -96,7 +96,6 @@ def confidence_of(fit: Fit, known: Knowledge) -> Confidence:
 
 
 def _fit(cause: Cause, event: Event, facts: Facts, *, about_amd: bool) -> Fit | None:
-    """Judge one row."""
     there = event.matches.lines
     if any(name in there for name in cause.without):
         return None
@@ -132,7 +131,6 @@ def _ranked(cause: Cause, event: Event, facts: Facts, positions: tuple[int, ...]
 
 
 def _lower(*ranks: str) -> str:
-    """Return the lowest of some ranks."""
     return max(ranks, key=RANKS.index)
 
 
@@ -206,7 +204,6 @@ def fitting(data: bytes | str) -> tuple[str, ...]:
 
 
 def _finding(fit: Fit, event: Event, facts: Facts, known: Knowledge) -> Finding:
-    """Put one explanation into words."""
     cause = fit.cause
     rocm = event.native
     said = (rocm and cause.cause_rocm) or cause.cause

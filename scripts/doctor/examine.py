@@ -41,7 +41,6 @@ def examine(machine: MachineState) -> tuple[Line, ...]:
 
 
 def _gpus(machine: MachineState) -> Iterator[Line]:
-    """Look at GPUs and their drivers."""
     where = "the registry and hipInfo" if machine.windows else "the kernel's lists of devices"
     if not machine.host.gpus:
         text = f"no GPU that a stack could use was found; {without_gpu(machine.host.os)}"
@@ -58,7 +57,6 @@ def _gpus(machine: MachineState) -> Iterator[Line]:
 
 
 def _driver(gpu: Gpu, machine: MachineState) -> Iterator[Line]:
-    """Look at one GPU's driver."""
     if gpu.driver == NO_DRIVER:
         why = gpu.why_unknown.get("driver", "")
         yield _line(
@@ -143,7 +141,6 @@ def _libraries(machine: MachineState) -> Iterator[Line]:
 
 
 def _presence(root: HipRoot) -> Iterator[Line]:
-    """Look at which libraries a root holds."""
     for library in layer_libraries():
         if not library.essential and not library.newer and library.name not in root.libraries:
             text = f"{root.path} has no {library.label}: {library.cuda} cannot work"
@@ -151,7 +148,6 @@ def _presence(root: HipRoot) -> Iterator[Line]:
 
 
 def _stage(machine: MachineState) -> Iterator[Line]:
-    """Look at the active stack's files."""
     stage = machine.stage
     if stage is None:
         yield _line("unknown", "stage", "which stack is active cannot be read", "stage and pins.lock")
@@ -169,7 +165,6 @@ def _stage(machine: MachineState) -> Iterator[Line]:
 
 
 def _variables(machine: MachineState) -> Iterator[Line]:
-    """Look at environment variables that interfere."""
     said = list(interfering(machine))
     if not said:
         yield _line("ok", "environment", "no variable interferes", "the environment")
@@ -189,7 +184,6 @@ def _path(machine: MachineState) -> Iterator[Line]:
 
 
 def _folders(machine: MachineState) -> Iterator[Line]:
-    """Look at the letters of folders."""
     odd = [f"{what}: {path}" for what, path in machine.folders.items() if not path.isascii()]
     if not odd:
         yield _line("ok", "folders", "all names are plain ASCII", ", ".join(machine.folders))
@@ -201,7 +195,6 @@ def _folders(machine: MachineState) -> Iterator[Line]:
 
 
 def _space(machine: MachineState) -> Iterator[Line]:
-    """Look at free space."""
     found: dict[tuple[str, str], list[str]] = {}
     for what, free in machine.free.items():
         status = "unknown" if free is None else "warn" if free < LITTLE_SPACE else "ok"
@@ -212,7 +205,6 @@ def _space(machine: MachineState) -> Iterator[Line]:
 
 
 def _windows_only(machine: MachineState) -> Iterator[Line]:
-    """Look at what exists on Windows alone."""
     yield from _windows_build(machine.windows_build)
     version = machine.vc_runtime
     where = "System32, vcruntime140_1.dll and msvcp140.dll"
@@ -289,5 +281,4 @@ def _cache(machine: MachineState) -> Iterator[Line]:
 
 
 def _line(status: str, topic: str, text: str, looked_at: str) -> Line:
-    """Make a line."""
     return Line(status=Status(status), topic=topic, text=text, looked_at=looked_at)

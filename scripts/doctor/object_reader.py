@@ -120,7 +120,6 @@ def read_objects(sample: LogSample) -> tuple[ObjectSighting, ...]:
 
 
 def _in_line(text: str, line: int) -> Iterator[ObjectSighting]:
-    """Find what one line names."""
     for match in _DEVICE.finditer(text):
         around = text[max(0, match.start() - 60) : match.end()]
         denied = _DENIED.search(around)

@@ -101,7 +101,6 @@ def maker_of(library: FoundLibrary, pinned: Mapping[str, str]) -> Maker:
 
 
 def _whose(library: FoundLibrary, maker: Maker, pinned: Mapping[str, str]) -> Line:
-    """Say whose one library is."""
     version = f" {library.version}" if library.version else ""
     if maker is Maker.OURS:
         return _line(Status.OK, f"{library.path}: pinned, from {pinned[library.sha256]}")
@@ -165,7 +164,6 @@ def _replaced(libraries: Iterable[FoundLibrary], makers: Mapping[str, Maker]) ->
 
 
 def _line(status: Status, text: str) -> Line:
-    """Make a line about the program's folder."""
     return Line(status=status, topic="program", text=text, looked_at="names, hashes, version resources")
 
 

@@ -135,7 +135,6 @@ def _as_written(call: str, line: str) -> str:
 
 
 def _in_line(text: str, line: int, *, windows: bool | None, hip: bool) -> Iterator[StatusSighting]:
-    """Find the codes of one line."""
     for code, spelling, call in _named(text):
         yield StatusSighting(code=code, line=line, spelling=spelling, call=call)
     for codes, spelling, call in (*_of_calls(text), *_of_systems(text, windows=windows), *_of_endings(text)):

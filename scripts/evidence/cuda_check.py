@@ -116,14 +116,12 @@ def _without_backend(results: Iterable[CapabilityResult]) -> set[str]:
 
 
 def _required(wanted: set[str], kind: StackKind) -> set[str]:
-    """Return the core groups that must pass."""
     if wanted:
         return {group_of(n) for n in wanted} & set(CORE) | {"nvcuda"}
     return {"nvcuda"} if kind is StackKind.CONTROL else set(CORE)
 
 
 def _result(line: CheckLine, kind: StackKind, wanted: set[str], behind: frozenset[str]) -> CapabilityResult:
-    """Judge one line."""
     group = group_of(line.name)
     if line.ok:
         detail = line.path or ""
@@ -282,7 +280,6 @@ def parse_output(data: bytes | str) -> CheckOutput:
 
 
 def _line(match: re.Match[str]) -> CheckLine:
-    """Take one matching line apart."""
     name, error = match["name"].lower(), match["error"]
     if error is None:
         return CheckLine(name=name, ok=True, path=match["path"])

@@ -13,16 +13,17 @@ The rules, in one place:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from scripts.model import CapabilityResult, Host, Level, Lock, Outcome, Runtime, Stack, StackKind
-from scripts.osal.text import printable, utc_now, without_ansi
+from scripts.osal.text import one_line, utc_now
 
 if TYPE_CHECKING:
     from scripts.osal.redaction import Redactor
@@ -59,6 +60,19 @@ SEVERITY: Final = (
 )
 
 
+#: What may stand in a document, as ``data/schemas/evidence-1.json`` has it; and what may not in any text.
+HIDDEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+Text = Annotated[str, Meta(max_length=4000)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+FileName = Annotated[str, Meta(max_length=120, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
+Sha256 = Annotated[str, Meta(max_length=64, pattern=r"^[0-9a-f]{64}$")]
+Url = Annotated[str, Meta(max_length=500, pattern=r"^https://[^ ]+$")]
+Day = Annotated[str, Meta(max_length=10, pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$")]
+Gfx = Annotated[str, Meta(max_length=8, pattern=r"^gfx[0-9a-f]{3,5}$")]
+StackId = Annotated[str, Meta(max_length=60, pattern=r"^([a-z0-9]+([.-][a-z0-9]+)*)?\Z")]
+Commit = Annotated[str, Meta(max_length=64, pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+
+
 class Provenance(StrEnum):
     """Who saw it: ``measured`` by this tool, or ``reported`` by a public source we only quote."""
 
@@ -69,18 +83,18 @@ class Provenance(StrEnum):
 class DocumentSource(Struct, frozen=True, kw_only=True):
     """Where a reported result is published; ``date`` is ``YYYY-MM-DD`` or empty."""
 
-    name: str
-    url: str
-    date: str = ""
+    name: Name
+    url: Url
+    date: Day = ""
 
 
 class GpuKey(Struct, frozen=True, kw_only=True):
     """Which GPU a document speaks about. ``None`` means unknown."""
 
-    name: str
-    gfx: str | None = None
-    pci_id: str | None = None
-    vendor: str = ""
+    name: Name
+    gfx: Gfx | None = None
+    pci_id: Text | None = None
+    vendor: Text = ""
 
 
 class Subject(Struct, frozen=True, kw_only=True):
@@ -90,68 +104,68 @@ class Subject(Struct, frozen=True, kw_only=True):
     that no stack of ours pins; ``digest`` is the runtime's, ``None`` where unknown.
     """
 
-    stack: str
-    digest: str | None = None
+    stack: StackId
+    digest: Sha256 | None = None
     gpu: GpuKey | None = None
-    application: str = ""
+    application: Text = ""
 
 
 class HipFact(Struct, frozen=True, kw_only=True):
     """One HIP runtime that the machine had."""
 
-    path: str
-    version: str | None
-    source: str = ""
+    path: Text
+    version: Text | None
+    source: Text = ""
 
 
 class DocumentMachine(Struct, frozen=True, kw_only=True):
     """The facts of the machine that matter for the result."""
 
-    os: str
-    machine: str = ""
-    driver: str | None = None
-    hip_roots: tuple[HipFact, ...] = ()
+    os: Annotated[str, Meta(pattern=r"^(windows|linux)\Z")]
+    machine: Text = ""
+    driver: Text | None = None
+    hip_roots: Annotated[tuple[HipFact, ...], Meta(max_length=50)] = ()
 
 
 class LockFact(Struct, frozen=True, kw_only=True):
     """Which lock was in use; ``custom`` documents prove nothing for ours."""
 
-    digest: str
+    digest: Sha256
     custom: bool = False
 
 
 class Revision(Struct, frozen=True, kw_only=True):
     """Which revision of this workspace made the document."""
 
-    commit: str | None = None
+    commit: Commit | None = None
     dirty: bool | None = None
 
 
 class FileFact(Struct, frozen=True, kw_only=True):
     """One file that was used; ``how`` is ``staged``, ``placed`` or ``loaded``."""
 
-    name: str
-    sha256: str
-    how: str = "staged"
+    name: Name
+    sha256: Sha256
+    how: Annotated[str, Meta(pattern=r"^(staged|placed|loaded)\Z")] = "staged"
 
 
 class AttemptFact(Struct, frozen=True, kw_only=True):
     """One process of a probe; the last one of a capability is the one that counts."""
 
-    capability: str
-    number: int
+    capability: Name
+    number: Annotated[int, Meta(ge=1, le=2)]
     outcome: Outcome
-    seconds: float
-    detail: str = ""
+    seconds: Annotated[float, Meta(ge=0, le=1e9)]
+    detail: Text = ""
 
 
 class FigureFact(Struct, frozen=True, kw_only=True):
     """One figure that was measured or reported, for what is drawn over time; it decides nothing."""
 
-    capability: str
-    metric: str
-    value: float
-    unit: str = ""
+    capability: Name
+    metric: Name
+    value: Annotated[float, Meta(ge=-1e300, le=1e300)]
+    unit: Text = ""
 
 
 class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -164,18 +178,18 @@ class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
     provenance: Provenance
     subject: Subject
     machine: DocumentMachine
-    results: tuple[CapabilityResult, ...]
+    results: Annotated[tuple[CapabilityResult, ...], Meta(max_length=2000)]
     source: DocumentSource | None = None
     simulated: bool = False
     lock: LockFact | None = None
     revision: Revision | None = None
-    files: tuple[FileFact, ...] = ()
-    not_exercised: tuple[str, ...] = ()
-    attachments: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
-    attempts: tuple[AttemptFact, ...] = ()
-    figures: tuple[FigureFact, ...] = ()
-    combination: str = ""
+    files: Annotated[tuple[FileFact, ...], Meta(max_length=20_000)] = ()
+    not_exercised: Annotated[tuple[Name, ...], Meta(max_length=2000)] = ()
+    attachments: Annotated[tuple[FileName, ...], Meta(max_length=200)] = ()
+    notes: Annotated[tuple[Text, ...], Meta(max_length=100)] = ()
+    attempts: Annotated[tuple[AttemptFact, ...], Meta(max_length=4000)] = ()
+    figures: Annotated[tuple[FigureFact, ...], Meta(max_length=200)] = ()
+    combination: Annotated[str, Meta(max_length=200)] = ""
 
     @property
     def observed(self) -> datetime:
@@ -253,7 +267,7 @@ def build_document(
     Capabilities that ended ``not-reached`` or ``unavailable`` join ``not_exercised``. Text is redacted.
     """
     simulated = stack.kind is StackKind.REFERENCE
-    kept = tuple(within_ceiling(replace(r, detail=redactor.text(_one_line(r.detail)))) for r in results)
+    kept = tuple(within_ceiling(replace(r, detail=redactor.text(one_line(r.detail)))) for r in results)
     idle = (r.capability for r in kept if r.outcome in IDLE)
     if files is None and runtime is not None:
         files = (FileFact(name=f.name, sha256=f.sha256) for f in runtime.files)
@@ -264,7 +278,7 @@ def build_document(
             stack=stack.id,
             digest=runtime.digest if runtime is not None else None,
             gpu=None if simulated else _gpu_key(host),
-            application=redactor.text(_one_line(application)),
+            application=redactor.text(one_line(application)),
         ),
         machine=_machine(host, redactor),
         results=kept,
@@ -274,8 +288,8 @@ def build_document(
         files=tuple(replace(f, name=redactor.text(f.name)) for f in files or ()),
         not_exercised=tuple(sorted({*not_exercised, *idle})),
         attachments=tuple(attachments),
-        notes=tuple(redactor.text(_one_line(n)) for n in notes),
-        attempts=tuple(replace(a, detail=redactor.text(_one_line(a.detail))) for a in attempts),
+        notes=tuple(redactor.text(one_line(n)) for n in notes),
+        attempts=tuple(replace(a, detail=redactor.text(one_line(a.detail))) for a in attempts),
         figures=tuple(figures),
     )
 
@@ -296,7 +310,6 @@ def speaks_of(document: Document, *, host: Host, runtime: Runtime) -> bool:
 
 
 def _gpu_key(host: Host) -> GpuKey | None:
-    """Name the selected GPU, or none."""
     gpu = host.selected_gpu
     if gpu is None:
         return None
@@ -315,7 +328,3 @@ def _machine(host: Host, redactor: Redactor) -> DocumentMachine:
             for r in host.hip_roots
         ),
     )
-
-
-def _one_line(text: str) -> str:
-    return " ".join(printable(without_ansi(text)).split())

@@ -15,7 +15,6 @@ document says so.
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -39,13 +38,12 @@ from scripts.evidence.document import (
     Subject,
     within_ceiling,
 )
-from scripts.evidence.evidence_io import MAX_BYTES
+from scripts.evidence.evidence_io import read_raw
 from scripts.host.gpu import AMD
 from scripts.host.hip import in_range
 from scripts.model import CapabilityResult, HipSource, Level, Lock, Outcome, StackKind
-from scripts.osal.fs import read_bounded
 from scripts.osal.redaction import Redactor
-from scripts.osal.text import decoded, printable, without_ansi
+from scripts.osal.text import decoded, one_line
 from scripts.serialize import parse_json
 
 URL: Final = "https://github.com/Speedstu/CUDA-for-AMD-Windows"
@@ -142,15 +140,9 @@ def documents_of(reports: ForeignReports, *, lock: Lock, redactor: Redactor) -> 
 
 def _object(path: Path) -> Data | None:
     """Read a JSON object as PowerShell writes it (a mark, or UTF-16); ``None`` for anything else."""
+    raw = read_raw(path)
     try:
-        raw = read_bounded(path, MAX_BYTES)
-    except OSError as error:
-        if error.errno == errno.EFBIG:
-            return None
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise UsageError("evidence-unreadable", msg, hint="check the path") from error
-    try:
-        data = parse_json(decoded(raw).encode("utf-8", "replace"))
+        data = None if raw is None else parse_json(decoded(raw).encode("utf-8", "replace"))
     except ValueError:
         return None
     return data if isinstance(data, dict) else None
@@ -178,7 +170,6 @@ def _document(
     lock: Lock,
     redactor: Redactor,
 ) -> Document:
-    """Make the document of one file."""
     gpu, driver, note = _gpu(reports, data)
     gpu = replace(gpu, name=redactor.text(gpu.name))
     driver = redactor.text(driver) if driver else None
@@ -261,7 +252,6 @@ def _hip_version(reports: ForeignReports, data: Data) -> str:
 
 
 def _results(name: str, data: Data, redactor: Redactor) -> Iterator[CapabilityResult]:
-    """Yield what one file shows."""
     if name == TESTS[0]:
         yield from (within_ceiling(_redacted(result, redactor)) for result in _check(data))
         return
@@ -383,13 +373,12 @@ def _moment(value: object) -> datetime | None:
 
 
 def _redacted(result: CapabilityResult, redactor: Redactor) -> CapabilityResult:
-    """Clean what a stranger's program printed."""
     name, detail = redactor.text(_line(result.capability)), _clean(result.detail, redactor)
     return replace(result, capability=name, detail=detail[:MAX_DETAIL])
 
 
 def _clean(text: str, redactor: Redactor) -> str:
-    return redactor.text(" ".join(printable(without_ansi(text)).split()))
+    return redactor.text(one_line(text))
 
 
 def _dict(value: object) -> Data:
@@ -398,7 +387,7 @@ def _dict(value: object) -> Data:
 
 def _line(value: object) -> str:
     """Keep a name to one short line."""
-    return " ".join(printable(_text(value)).split())[:100]
+    return one_line(_text(value))[:100]
 
 
 def _text(value: object) -> str:

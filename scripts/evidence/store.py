@@ -371,7 +371,6 @@ class _Intake:
         return found[0] if found else self._insert(insert, (*key, pinned))
 
     def _insert(self, statement: str, values: tuple[object, ...]) -> int:
-        """Insert a row and return its number."""
         return self._base.execute(statement, values).lastrowid or 0
 
     def drop_documents_without_file(self) -> int:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Sources(Struct, frozen=True, kw_only=True):
     """Where to look instead of at this machine; ``None`` means here."""
 
-    tree: linux.SysReader | None = None
+    tree: linux.FileReader | None = None
     registry: Registry | None = None
     system32: Path | None = None
     places: hip.HipPlaces | None = None
@@ -115,7 +115,6 @@ def host_from_hipinfo(data: bytes, *, platform: str, gpu: str = "") -> tuple[Hos
 def _linux(
     environ: Mapping[str, str], roots: Sequence[HipRoot], answer: nvidia.SmiAnswer, where: Sources
 ) -> Host:
-    """Look at a Linux machine."""
     del roots  # KFD has asked the hardware already
     tree = where.tree or linux.FileReader(Path("/"))
     nvidia_gpus = linux.nvidia_gpus(tree, answer.gpus)
@@ -224,7 +223,6 @@ def power_supply(platform: str, root: Path) -> str:
 
 
 def _windows_supply() -> str:
-    """Ask Windows for the power status."""
     if sys.platform != "win32":
         return UNKNOWN
     # SYSTEM_POWER_STATUS: ACLineStatus first (0 battery, 1 mains, 255 unknown), eleven bytes follow.

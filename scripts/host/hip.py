@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from scripts.binary.properties import file_version
 from scripts.errors import UsageError
-from scripts.host.hip_libraries import absent_of_whole, generation, libraries_named
+from scripts.host.hip_libraries import generation, hip_libraries, libraries_named
 from scripts.model import HipRoot, Host, Stack
 
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
@@ -284,4 +284,5 @@ def lacking(root: HipRoot) -> list[str]:
 
     Runtime and libraries must lie in one root: layers look into one folder only.
     """
-    return absent_of_whole(root.libraries) if root.libraries else []
+    known = hip_libraries().values() if root.libraries else ()
+    return [one.name for one in known if one.whole and one.name not in root.libraries]

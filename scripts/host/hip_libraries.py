@@ -77,12 +77,6 @@ def asked_names(name: str) -> tuple[str, ...]:
     return library.asked if library is not None and library.asked else (f"{name}.dll",)
 
 
-def absent_of_whole(libraries: Iterable[str]) -> list[str]:
-    """Name what a HIP root with these libraries lacks to be complete."""
-    there = set(libraries)
-    return [one.name for one in hip_libraries().values() if one.whole and one.name not in there]
-
-
 def generation(file: str) -> str | None:
     """Return the number in the file name of a HIP runtime for Windows; empty before it had one.
 

@@ -136,7 +136,6 @@ def _devices(fields: Iterable[tuple[str, str]]) -> Iterator[Device]:
 
 
 def _device(block: dict[str, str]) -> Device:
-    """Read one block's fields."""
     arch = _GFX.search(block.get("gcnArchName", ""))
     gfx = arch[0].partition(":")[0].lower() if arch else _old_gfx(block.get("gcnArch", ""))
     flag = _number(block.get("isIntegrated", ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,18 +33,8 @@ _FRAME_BUFFER_HEAPS: Final = (1, 2)
 _VERSION = re.compile(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b")
 
 
-class SysReader(Protocol):
-    """A tree of small text files, ``/`` on a real machine; paths are relative and POSIX."""
-
-    def text(self, path: str) -> str | None:
-        """Return a file's text, or ``None`` where it cannot be read."""
-
-    def names(self, path: str) -> tuple[str, ...]:
-        """Return the sorted names in a folder; empty where there is none."""
-
-
 class FileReader(Struct, frozen=True):
-    """The tree below ``root`` on disk."""
+    """A tree of small text files below ``root``, ``/`` on a real machine; paths are relative and POSIX."""
 
     root: Path
 
@@ -87,7 +77,7 @@ class KfdNode(Struct, frozen=True, kw_only=True):
     memory_bytes: int | None
 
 
-def displays(reader: SysReader) -> tuple[PciFunction, ...]:
+def displays(reader: FileReader) -> tuple[PciFunction, ...]:
     """List display controllers and accelerators; a GPU's audio and USB functions are not among them."""
     found = []
     for slot in reader.names(PCI):
@@ -104,7 +94,7 @@ def displays(reader: SysReader) -> tuple[PciFunction, ...]:
     return tuple(found)
 
 
-def topology(reader: SysReader) -> dict[str, KfdNode]:
+def topology(reader: FileReader) -> dict[str, KfdNode]:
     """Read the GPUs of the KFD topology by PCI slot; CPUs are nodes without an architecture."""
     nodes = {}
     for number in reader.names(KFD):
@@ -138,7 +128,7 @@ def gfx_name(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def amd_gpus(reader: SysReader) -> list[Gpu]:
+def amd_gpus(reader: FileReader) -> list[Gpu]:
     """List AMD GPUs of the PCI bus and of the topology; the driver's own word on gfx comes first."""
     nodes = topology(reader)
     functions = {f.slot: f for f in displays(reader) if VENDORS.get(f.vendor) == AMD}
@@ -148,7 +138,7 @@ def amd_gpus(reader: SysReader) -> list[Gpu]:
     ]
 
 
-def disagreements(reader: SysReader) -> tuple[str, ...]:
+def disagreements(reader: FileReader) -> tuple[str, ...]:
     """Say where the table and the driver name different architectures for one device."""
     nodes = topology(reader)
     sentences = []
@@ -162,7 +152,7 @@ def disagreements(reader: SysReader) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def nvidia_gpus(reader: SysReader, answered: Mapping[str, Gpu]) -> list[Gpu]:
+def nvidia_gpus(reader: FileReader, answered: Mapping[str, Gpu]) -> list[Gpu]:
     """List NVIDIA GPUs: those that answered, then those only the driver or the bus knows."""
     gpus = dict(answered)
     version = _VERSION.search(reader.text("proc/driver/nvidia/version") or "")
@@ -182,13 +172,13 @@ def nvidia_gpus(reader: SysReader, answered: Mapping[str, Gpu]) -> list[Gpu]:
     return [gpus[slot] for slot in sorted(gpus)]
 
 
-def has_libcuda(reader: SysReader, search_path: str) -> bool:
+def has_libcuda(reader: FileReader, search_path: str) -> bool:
     """Whether ``libcuda.so.1`` lies in a usual folder or on the loader's search path."""
     extra = (folder.strip("/") for folder in search_path.split(":") if folder.startswith("/"))
     return any("libcuda.so.1" in reader.names(folder) for folder in (*extra, *LIBRARY_FOLDERS))
 
 
-def others(reader: SysReader) -> tuple[str, ...]:
+def others(reader: FileReader) -> tuple[str, ...]:
     """Name the display adapters that were passed over."""
     return tuple(
         f"Passed over display adapter {f.vendor}:{f.device}"
@@ -198,7 +188,7 @@ def others(reader: SysReader) -> tuple[str, ...]:
     )
 
 
-def _amd(function: PciFunction | None, node: KfdNode | None, version: str, reader: SysReader) -> Gpu:
+def _amd(function: PciFunction | None, node: KfdNode | None, version: str, reader: FileReader) -> Gpu:
     """Merge what the bus and the topology say about one device."""
     device = function.device if function else node.device if node else ""
     known = identify(device, function.revision if function else "")

@@ -9,6 +9,7 @@ import html
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -56,42 +57,28 @@ class WinRegistry:
         """Open nothing yet."""
         self._below = below
 
+    def keys(self, path: str) -> tuple[str, ...]:
+        """Return the names of a key's sub-keys; empty where it cannot be read."""
+        if sys.platform == "win32":
+            with suppress(OSError), self._open(path) as key:
+                return tuple(winreg.EnumKey(key, index) for index in range(winreg.QueryInfoKey(key)[0]))
+        return ()
+
+    def values(self, path: str) -> dict[str, object] | None:
+        """Return a key's values, or ``None`` where it cannot be read."""
+        if sys.platform == "win32":
+            with suppress(OSError), self._open(path) as key:
+                count = winreg.QueryInfoKey(key)[1]
+                return {name: data for name, data, _ in (winreg.EnumValue(key, i) for i in range(count))}
+        return None
+
     if sys.platform == "win32":
-
-        def keys(self, path: str) -> tuple[str, ...]:
-            """Return the names of a key's sub-keys; empty where it cannot be read."""
-            try:
-                with self._open(path) as key:
-                    return tuple(winreg.EnumKey(key, index) for index in range(winreg.QueryInfoKey(key)[0]))
-            except OSError:
-                return ()
-
-        def values(self, path: str) -> dict[str, object] | None:
-            """Return a key's values, or ``None`` where it cannot be read."""
-            try:
-                with self._open(path) as key:
-                    count = winreg.QueryInfoKey(key)[1]
-                    return {name: data for name, data, _ in (winreg.EnumValue(key, i) for i in range(count))}
-            except OSError:
-                return None
 
         def _open(self, path: str) -> winreg.HKEYType:
             """Open a key for reading, in the 64-bit view whatever Python this is."""
             root = winreg.HKEY_CURRENT_USER if self._below else winreg.HKEY_LOCAL_MACHINE
             full = rf"{self._below}\{path}" if self._below else path
             return winreg.OpenKey(root, full, 0, winreg.KEY_READ | winreg.KEY_WOW64_64KEY)
-
-    else:
-
-        def keys(self, path: str) -> tuple[str, ...]:
-            """Return nothing: this system has no registry."""
-            del path
-            return ()
-
-        def values(self, path: str) -> dict[str, object] | None:
-            """Return nothing: this system has no registry."""
-            del path
-            return None
 
 
 class Located(Struct, frozen=True, kw_only=True):
@@ -213,7 +200,6 @@ def _virtual(registry: Registry) -> Iterator[str]:
 
 
 def _located(entry: _Entry) -> Located:
-    """Describe one AMD or NVIDIA device."""
     vendor = VENDORS[entry.vendor]
     why: dict[str, str] = {}
     service = str(entry.values.get("Service") or "")

@@ -7,7 +7,7 @@ and the system's. PATH counts for the HIP runtime alone, which is asked for by i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -28,6 +28,7 @@ from scripts.binary.imports import (
 from scripts.errors import HostError
 from scripts.host.hip_libraries import RUNTIME, asked_names, layer_libraries
 from scripts.model import Runtime
+from scripts.osal.text import listed
 
 #: So many functions are named where some are missing.
 NAMED: Final = 3
@@ -83,7 +84,6 @@ class _Backends(Struct):
     """The folders of one look; each is listed and each file read once."""
 
     places: BackendPlaces
-    read: Callable[[Path], Image | Unreadable]
     folders: WindowsFolders = field(default_factory=WindowsFolders)
     images: dict[Path, Image | Unreadable] = field(default_factory=dict)
 
@@ -116,7 +116,7 @@ class _Backends(Struct):
     def _asked(self, reached: ReachedFile, *, bare: bool) -> Iterator[AskedName]:
         """Yield what a file imports that is nowhere, or is one of HIP's as well."""
         if reached.path not in self.images:
-            self.images[reached.path] = self.read(reached.path)
+            self.images[reached.path] = read_image(reached.path)
         image, folders = self.images[reached.path], self.searched(reached.path, bare=bare)
         for needed in image.needed if isinstance(image, Image) else ():
             found = self.folders.find(needed.library, folders)
@@ -143,14 +143,12 @@ class _Backends(Struct):
         return tuple(said)
 
 
-def missing_backends(
-    runtime: Runtime, places: BackendPlaces, *, read: Callable[[Path], Image | Unreadable] = read_image
-) -> tuple[MissingBackend, ...]:
+def missing_backends(runtime: Runtime, places: BackendPlaces) -> tuple[MissingBackend, ...]:
     """Walk imports and delayed imports behind every CUDA library of a stack down to what is not there.
 
     Libraries for 32-bit programs and for tracing are not walked. Nothing is loaded.
     """
-    look = _Backends(places=places, read=read)
+    look = _Backends(places=places)
     found: dict[tuple[str, ...], MissingBackend] = {}
     for file in runtime.files:
         if not file.provides or PurePosixPath(file.name).parent != PurePosixPath():
@@ -220,14 +218,13 @@ def outdated_runtime(driver: Path, places: BackendPlaces) -> str:
 
     A call that is not there ends the program when it is first made, without a word about why.
     """
-    runtime = _Backends(places=places, read=read_image).backend(RUNTIME)
+    runtime = _Backends(places=places).backend(RUNTIME)
     asked = asked_of_hip(driver) if runtime is not None else frozenset()
     offered = offered_by(runtime) if runtime is not None and asked else frozenset()
     lacking = sorted(asked - offered)
     if runtime is None or not offered or not lacking:
         return ""
-    more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
-    named = f"{', '.join(lacking[:NAMED])}{more}"
+    named = listed(lacking, NAMED)
     return f"{runtime} may be too old for this stack: {driver.name} asks it for {named}, which it lacks"
 
 

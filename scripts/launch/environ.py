@@ -298,5 +298,4 @@ def search_folders(runtime: Runtime) -> tuple[Folder, ...]:
 
 
 def _holds(runtime: Runtime, folder: PurePosixPath) -> bool:
-    """Whether a runtime has a file right in a folder."""
     return any(PurePosixPath(file.name).parent == folder for file in runtime.files)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -14,8 +12,9 @@ from msgspec import Struct, field
 from scripts.errors import UsageError
 from scripts.launch.environ import EnvChange
 from scripts.osal.text import names_like
+from scripts.serialize import data_table
 
-DATA: Final = Path(__file__).resolve().parents[1] / "data" / "apps.toml"
+TABLE: Final = "apps.toml"
 #: Keys of an entry that say where it holds, not what is set.
 CONDITIONS: Final = frozenset({"gfx", "stacks", "has", "lacks"})
 TORCH_POLICY: Final = "CUDA_AMD_TORCH_POLICY"
@@ -150,7 +149,7 @@ def policies_of(applied: Iterable[Applied]) -> tuple[str, ...]:
 
 def cpu_words() -> tuple[dict[str, str], ...]:
     """Return what programs print when they found no device: ``pattern``, ``what``, ``source``."""
-    return tuple(_table()["cpu_words"])
+    return tuple(data_table(TABLE)["cpu_words"])
 
 
 def setting_names() -> tuple[str, ...]:
@@ -175,13 +174,7 @@ def _refuse_unknown(without: Iterable[str]) -> None:
 
 def document() -> tuple[dict[str, Any], ...]:
     """Return every program of the table."""
-    return tuple(_table()["app"])
-
-
-@cache
-def _table() -> dict[str, Any]:
-    """Read the table once."""
-    return tomllib.loads(DATA.read_text(encoding="utf-8"))
+    return tuple(data_table(TABLE)["app"])
 
 
 def _signs(facts: AppFacts) -> Iterator[tuple[dict[str, Any], str]]:

@@ -17,6 +17,7 @@ from typing import Final
 
 from scripts.errors import LaunchError, UsageError
 from scripts.launch.argv import PATH_LIMIT, utf16_units
+from scripts.launch.argv import quote as windows_quote
 from scripts.osal.fs import long_path
 from scripts.osal.paths import device_of, plain_spelling, unquoted, user_path
 from scripts.osal.text import option
@@ -188,15 +189,11 @@ def interpreter_line(
 ) -> str:
     """Return the whole line that starts a Python script under ``wrap``, to be pasted."""
     windows = platform == "win32"
-    quote = _windows_word if windows else shlex.quote
+    quote = windows_quote if windows else shlex.quote
     plain = windows or not _READ_BY_SHELLS.search(str(program))
     path = f'"{program}"' if plain else quote(str(program))
     exe = "--exe=python.exe" if windows else "--exe=python3"
     return " ".join(["invoke wrap", exe, *map(quote, options), "--", path, *map(quote, args)])
-
-
-def _windows_word(word: str) -> str:
-    return subprocess.list2cmdline([word])
 
 
 def _head(program: Path) -> bytes:

@@ -130,13 +130,8 @@ def _document(data: bytes, name: str) -> LockNode:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        msg = "the lock is not UTF-8"
-        raise LockError(
-            reference="lock-not-utf8",
-            message=msg,
-            context=(f"{name}:{line}",),
-            hint="save it as UTF-8 without BOM",
-        ) from None
+        msg, hint = "the lock is not UTF-8", "save it as UTF-8 without BOM"
+        raise LockError("lock-not-utf8", msg, context=(f"{name}:{line}",), hint=hint) from None
     for number, row in enumerate(text.split("\n"), start=1):
         if row.count(".") > MOST_DEPTH and _STRINGS.sub("", row).partition("#")[0].count(".") > MOST_DEPTH:
             msg = f"a key is nested more than {MOST_DEPTH} deep"
@@ -157,9 +152,7 @@ def _syntax(name: str, text: str, error: Exception) -> LockError:
         reason = str(error)
     msg = "the lock is not valid TOML"
     hint = "correct that line, or restore the file with `git checkout -- pins.lock`"
-    return LockError(
-        reference="lock-invalid-toml", message=msg, context=(f"{name}:{line}", reason), hint=hint
-    )
+    return LockError("lock-invalid-toml", msg, context=(f"{name}:{line}", reason), hint=hint)
 
 
 def _version(document: LockNode) -> None:

@@ -134,7 +134,6 @@ def _hint_sign(lock: Path) -> str:
 
 
 def _text_of(path: Path) -> str:
-    """Read the file of keys."""
     try:
         return fs.read_bounded(path, MOST_BYTES).decode("utf-8-sig")
     except (OSError, ValueError):
@@ -213,7 +212,6 @@ def _parts(text: str) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def _is_signed(blob: bytes, signed: bytes, message: bytes) -> bool:
-    """Ask the library whether a key made a signature."""
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - only signed locks need it
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - only signed locks need it
         Ed25519PublicKey,

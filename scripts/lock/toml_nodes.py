@@ -316,7 +316,6 @@ class _Scanner:
 
 
 def _unquote(key: str) -> str:
-    """Return the text of a bare, literal or basic key."""
     if key.startswith("'"):
         return key[1:-1]
     if key.startswith('"'):

@@ -73,9 +73,8 @@ def save_lock(path: Path, text: str, *, expected: str) -> None:
     """
     if parse_lock(read_bounded(path, MOST_BYTES), path=path).digest != expected:
         msg = "the lock has changed since it was read, so nothing was written"
-        raise ConflictError(
-            reference="lock-changed-meanwhile", message=msg, context=(str(path),), hint="run the task again"
-        )
+        hint = "run the task again"
+        raise ConflictError("lock-changed-meanwhile", msg, context=(str(path),), hint=hint)
     try:
         write_atomic(path, text.encode(), keep_mode=True)
     except OSError as error:

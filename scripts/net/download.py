@@ -151,7 +151,6 @@ def _too_large(job: Download, head: bytes) -> AttemptError:
 
 
 def _size_text(artifact: Artifact) -> str:
-    """Write the pinned size."""
     return "unknown" if artifact.size is None else f"{artifact.size:,} bytes"
 
 
@@ -249,6 +248,3 @@ def _failure(artifact: Artifact, failures: dict[DownloadSource, AttemptError]) -
         context=tuple(lines),
         hint="check network and proxy and try again; --mirror=FOLDER takes a file you already have",
     )
-
-
-__all__ = ["Download", "Transport"]

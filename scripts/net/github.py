@@ -55,8 +55,6 @@ class Asset(Struct, frozen=True, kw_only=True):
 
 
 class _AssetJson(Struct, frozen=True, kw_only=True):
-    """A file as GitHub describes it."""
-
     name: Text
     browser_download_url: Text
     size: Annotated[int, Meta(ge=0)]
@@ -64,15 +62,11 @@ class _AssetJson(Struct, frozen=True, kw_only=True):
 
 
 class _ReleaseJson(Struct, frozen=True, kw_only=True):
-    """A release as GitHub describes it."""
-
     tag_name: Text
     assets: tuple[_AssetJson, ...]
 
 
 class _TagJson(Struct, frozen=True, kw_only=True):
-    """A release in a list."""
-
     tag_name: Text
     draft: bool = False
 

@@ -230,7 +230,6 @@ def _get(
 
 
 def _reply(response: requests.Response, start: int) -> Reply:
-    """Judge status and headers."""
     status = response.status_code
     try:
         if status == PARTIAL_CONTENT and start:

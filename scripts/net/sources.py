@@ -90,7 +90,6 @@ def last_component(url: str) -> str:
 
 
 def _of_mirror(artifact: Artifact, mirror: str) -> tuple[DownloadSource, ...]:
-    """Return the places of one mirror."""
     names = file_names(artifact)
     if "://" not in mirror:
         return tuple(DownloadSource(file=Path(mirror) / name, mirror=True) for name in names)
@@ -153,7 +152,6 @@ class HashingWriter:
         return Received(sha256=self._digest.hexdigest(), size=self.size, head=self.head)
 
     def _hash(self) -> None:
-        """Hash until the end mark."""
         while (block := self._blocks.get()) is not None:
             self._digest.update(block)
 

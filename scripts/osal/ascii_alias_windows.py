@@ -147,7 +147,6 @@ def _descriptor_text(descriptor: ctypes.c_void_p, part: int) -> str:
 
 
 def _own_sid() -> str:
-    """Return this user's security id as text."""
     token = wintypes.HANDLE()
     winapi.check(
         _advapi32.OpenProcessToken(winapi.kernel32.GetCurrentProcess(), TOKEN_QUERY, ctypes.byref(token))

@@ -39,7 +39,6 @@ def flush_files(paths: Sequence[Path]) -> None:
 
 
 def _flush_each(paths: Sequence[Path]) -> None:
-    """Flush file after file."""
     for path in paths:
         _flush(path)
 
@@ -183,7 +182,6 @@ if sys.platform == "win32":
         return False
 
 else:
-    _libc = ctypes.CDLL(None, use_errno=True)
     #: Device and inode in a line of ``/proc/PID/maps``; inode 0 is memory without a file.
     _MAPPED: Final = re.compile(rb" ([0-9a-f]+:[0-9a-f]+ [1-9][0-9]*) ")
 

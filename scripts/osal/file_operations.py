@@ -28,6 +28,7 @@ from scripts.osal.fs import (
     retry_look,
     retry_on_sharing_violation,
     sync_folder,
+    write_all,
 )
 
 # Paths go to the system as text, because Windows wants a prefix before long ones.
@@ -350,7 +351,7 @@ def copy_hashed(source: Path, path: Path) -> str:
             piece = _piece(found.st_size)
             while chunk := os.read(old, piece):
                 digest.update(chunk)
-                _write(new, chunk)
+                write_all(new, chunk)
         finally:
             os.close(new)
     finally:
@@ -366,10 +367,3 @@ def _hash_link(path: Path) -> str:
 def _piece(size: int) -> int:
     """Return how much to read at a time: a large buffer is dear for a small file."""
     return min(CHUNK, size + 1)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    """Write everything; the system may take less at a time."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

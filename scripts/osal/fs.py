@@ -117,6 +117,13 @@ def open_patiently(path: Path, flags: int, mode: int = 0o777) -> int:
     return os.open(extended_path(path), flags, mode)
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, however small the pieces the system takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def replace(source: Path, destination: Path) -> None:
     """Rename over ``destination``, waiting for a scanner that holds one of them (Windows)."""
     retry_on_sharing_violation(lambda: os.replace(long_path(source), long_path(destination)))  # noqa: PTH105 - same call
@@ -139,6 +146,13 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True, keep_mode: bo
     ``durable`` extends this to a loss of power; without it the file may then be lost or empty, which suits
     what is checked when read and can be made again: synchronising waits for everybody's writes.
     """
+    put_in_place(path, data, durable=durable, keep_mode=keep_mode)
+    if durable:
+        sync_folder(path.parent)
+
+
+def put_in_place(path: Path, data: bytes, *, durable: bool = True, keep_mode: bool = False) -> None:
+    """Do what ``write_atomic`` does, up to the folder's part of being durable."""
     temporary = temporary_beside(path)
     try:
         with long_path(temporary).open("xb") as file:
@@ -153,8 +167,6 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True, keep_mode: bo
         with suppress(OSError):
             remove(temporary)
         raise
-    if durable:
-        sync_folder(path.parent)
 
 
 def temporary_beside(path: Path) -> Path:
@@ -207,9 +219,9 @@ def is_link_status(found: os.stat_result) -> bool:
     return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
-def set_read_only(path: Path, *, executable: bool = False) -> None:
-    """Take write permission from one file; ``executable`` keeps or gives the right to run it."""
-    retry_on_sharing_violation(lambda: long_path(path).chmod(0o555 if executable else 0o444))
+def set_read_only(path: Path) -> None:
+    """Take write permission, and the right to run it, from one file."""
+    retry_on_sharing_violation(lambda: long_path(path).chmod(0o444))
 
 
 def create_read_only(path: Path, *, executable: bool = False) -> io.FileIO:

@@ -24,10 +24,9 @@ from scripts.osal.fs import (
     extended_path,
     long_path,
     open_patiently,
-    remove,
-    replace,
+    put_in_place,
     sync_folder,
-    temporary_beside,
+    write_all,
 )
 from scripts.osal.paths import device_of, plain_spelling
 
@@ -97,7 +96,9 @@ def write_output(path: Path, data: bytes) -> None:
         real = Path(os.path.realpath(path))
         found = long_path(real).stat() if long_path(real).exists() else None
         if found is None or (found.st_nlink == 1 and _may_replace(real, found)):
-            _replace_with(real, data, None if found is None else stat.S_IMODE(found.st_mode))
+            put_in_place(real, data, keep_mode=found is not None and sys.platform != "win32")
+            with suppress(OSError):
+                sync_folder(real.parent)
             return
     descriptor = open_output(path)
     try:
@@ -135,9 +136,7 @@ def append_regular(path: Path, data: bytes) -> None:
         _refuse_special(long_path(path).stat(), path)
     with io.FileIO(open_patiently(path, _ADD, 0o666), "a") as file:
         _refuse_special(os.fstat(file.fileno()), path)
-        view = memoryview(data)
-        while view:
-            view = view[file.write(view) or 0 :]
+        write_all(file.fileno(), data)
 
 
 def _refuse_special(found: os.stat_result, path: Path) -> None:
@@ -172,25 +171,6 @@ def _open_pipe(path: Path, flags: int) -> int:
             if time.monotonic() > deadline:
                 raise OSError(errno.ENXIO, "nothing reads from the pipe", str(path)) from error
         time.sleep(_PAUSE)
-
-
-def _replace_with(real: Path, data: bytes, mode: int | None) -> None:
-    """Put a new file with the old one's mode in its place."""
-    temporary = temporary_beside(real)
-    try:
-        with open(extended_path(temporary), "xb") as file:  # noqa: PTH123 - Windows' long form is text
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None and sys.platform != "win32":
-            temporary.chmod(mode)
-        replace(temporary, real)
-    except BaseException:
-        with suppress(OSError):
-            remove(temporary)
-        raise
-    with suppress(OSError):
-        sync_folder(real.parent)
 
 
 def _may_replace(real: Path, found: os.stat_result) -> bool:
@@ -253,7 +233,6 @@ def _content(path: Path) -> str:
 
 
 def _same_file(path: Path, other: Path) -> bool:
-    """Whether two names mean one file."""
     try:
         return path.samefile(other)
     except (OSError, ValueError):
@@ -270,7 +249,6 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _is_open(descriptor: int) -> bool:
-    """Whether a descriptor of ours is open."""
     try:
         os.fstat(descriptor)
     except OSError:
@@ -279,5 +257,4 @@ def _is_open(descriptor: int) -> bool:
 
 
 def _device(path: Path) -> str:
-    """Return Windows' name of a device."""
     return device_of(path.name) if sys.platform == "win32" else ""

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from scripts.osal.fs import write_all
 from scripts.osal.named_output import open_output, write_patiently
 
 CHUNK: Final = 64 * 1024
@@ -66,13 +67,6 @@ class Log:
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write every byte, however small the pieces the system takes."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 class PipeReader:

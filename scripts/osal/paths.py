@@ -223,8 +223,6 @@ def fold(name: str) -> str:
 
 
 class _PathEntry:
-    """One name in one folder."""
-
     __slots__ = ("children", "folder", "name")
 
     def __init__(self, name: str, *, folder: bool) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scripts.errors import LaunchError
-from scripts.osal.processes import Captured, Command, Dialog, MappedFiles, ProcessResult, ProcessTree
+from scripts.osal.processes import Captured, Command, Dialog, MappedFiles, ProcessResult
 from scripts.osal.signals import DeferredSignals, ForwardedSignals
 
 if sys.platform == "win32":
@@ -194,7 +194,7 @@ def capture(
 
 
 def _wait(
-    tree: ProcessTree,
+    tree: StartedTree,
     timeout: float | None,
     look: Callable[[], None],
     *,
@@ -217,13 +217,13 @@ def _wait(
         look()
 
 
-def _end(tree: ProcessTree, grace: float) -> None:
+def _end(tree: StartedTree, grace: float) -> None:
     """Ask, wait, kill."""
     if not (tree.terminate() and tree.wait(grace, whole=True)):
         tree.kill()
 
 
-def _final_code(tree: ProcessTree) -> int:
+def _final_code(tree: StartedTree) -> int:
     """Return the first process's code; it has ended by now, or ends within the grace of a kill."""
     tree.wait(GRACE, whole=False)
     code = tree.code()
@@ -237,27 +237,20 @@ def _final_code(tree: ProcessTree) -> int:
 
 def _start_inherited(
     command: Command, log: Log | None, *, unattended: bool, drop: bytes
-) -> tuple[ProcessTree, tuple[Tee, ...]]:
+) -> tuple[StartedTree, tuple[Tee, ...]]:
     """Start with our own handles, or with pipes that are copied to them and into the log."""
     if log is None and not drop:
         return StartedTree(command, session=False, unattended=unattended), ()
     from scripts.osal.output_log import Tee  # noqa: PLC0415 - most runs copy nothing
 
-    if log is not None:
-        tree, out, err = _start_piped(command, session=False, stdin=None, unattended=unattended)
-        return tree, (Tee(out, 1, log), Tee(err, 2, log, drop=drop))
-    err, err_child = os.pipe()
-    try:
-        tree = StartedTree(command, session=False, unattended=unattended, stderr=err_child)
-    except BaseException:
-        os.close(err)
-        raise
-    finally:
-        os.close(err_child)
-    return tree, (Tee(err, 2, None, drop=drop),)
+    if log is None:
+        tree, (err,) = _start_piped(command, "stderr", session=False, unattended=unattended)
+        return tree, (Tee(err, 2, None, drop=drop),)
+    tree, (out, err) = _start_piped(command, "stdout", "stderr", session=False, unattended=unattended)
+    return tree, (Tee(out, 1, log), Tee(err, 2, log, drop=drop))
 
 
-def _start_captured(command: Command, stdin: bytes | None) -> tuple[ProcessTree, Keep, Keep]:
+def _start_captured(command: Command, stdin: bytes | None) -> tuple[StartedTree, Keep, Keep]:
     """Start without a console, reading nothing or the given bytes."""
     from scripts.osal.output_log import Keep, feed  # noqa: PLC0415 - `wrap` itself captures nothing
 
@@ -267,7 +260,9 @@ def _start_captured(command: Command, stdin: bytes | None) -> tuple[ProcessTree,
     else:
         source, sink = os.pipe()
     try:
-        tree, out, err = _start_piped(command, session=True, stdin=source, unattended=True)
+        tree, (out, err) = _start_piped(
+            command, "stdout", "stderr", session=True, stdin=source, unattended=True
+        )
     except BaseException:
         if sink is not None:
             os.close(sink)
@@ -280,23 +275,22 @@ def _start_captured(command: Command, stdin: bytes | None) -> tuple[ProcessTree,
 
 
 def _start_piped(
-    command: Command, *, session: bool, stdin: int | None, unattended: bool
-) -> tuple[ProcessTree, int, int]:
-    """Start with two pipes for the output; return the tree and the ends we read."""
-    out, out_child = os.pipe()
-    err, err_child = os.pipe()
+    command: Command, *streams: str, session: bool, unattended: bool, stdin: int | None = None
+) -> tuple[StartedTree, list[int]]:
+    """Start with pipes for some of its output; return the tree and the ends we read."""
+    pipes = {name: os.pipe() for name in streams}
+    theirs = {name: child for name, (_, child) in pipes.items()}
+    ours = [end for end, _ in pipes.values()]
     try:
-        tree = StartedTree(
-            command, session=session, unattended=unattended, stdin=stdin, stdout=out_child, stderr=err_child
-        )
+        tree = StartedTree(command, session=session, unattended=unattended, stdin=stdin, **theirs)
     except BaseException:
-        os.close(out)
-        os.close(err)
+        for end in ours:
+            os.close(end)
         raise
     finally:
-        os.close(out_child)
-        os.close(err_child)
-    return tree, out, err
+        for child in theirs.values():
+            os.close(child)
+    return tree, ours
 
 
 def _open_log(log: LogTo, stack: ExitStack) -> Log:

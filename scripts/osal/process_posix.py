@@ -26,7 +26,6 @@ from scripts.osal.processes import (
     Table,
     Wanted,
     children,
-    children_of,
     has_children,
     listed_children,
     mapped_by,
@@ -174,12 +173,11 @@ class PosixTree:
 
     def mapped(self, wanted: Wanted) -> frozenset[str]:
         """Return the wanted files that its processes have mapped as code."""
-        pids = self._everyone() if self._session else _below(self._roots_now())
+        if self._session:
+            pids = self._everyone()
+        else:  # without a look at every process
+            pids = _below([pid for pid in listed_children(os.getpid()) if self._is_ours(pid)])
         return frozenset(path for pid in pids for path in mapped_by(pid, wanted))
-
-    def _roots_now(self) -> list[int]:
-        """Return our direct children that belong to the tree, without a look at every process."""
-        return [pid for pid in listed_children(os.getpid()) if self._is_ours(pid)]
 
     def terminate(self) -> bool:
         """Send SIGTERM to every process."""
@@ -255,7 +253,7 @@ class PosixTree:
 
 def _own_children() -> list[int]:
     """Return our direct children; most looks find none, and need no look at every process."""
-    return children_of(os.getpid()) if has_children() else []
+    return children(processes(), os.getpid()) if has_children() else []
 
 
 def start_error(command: Command, error: OSError | ValueError) -> LaunchError:

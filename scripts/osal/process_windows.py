@@ -99,8 +99,6 @@ def _parts(window: int) -> str:
     return "\n".join(text for text in map(_text, labels) if text)
 
 
-assert sys.platform == "win32"  # noqa: S101 - tells mypy which half this is
-
 #: Milliseconds of one wait: Python's signal handlers run in between.
 SLICE: Final = 100
 #: Seconds between two looks at the job when the first process has ended.
@@ -168,15 +166,10 @@ class WindowsTree:
         stdout: int | None = None,
         stderr: int | None = None,
     ) -> None:
-        """Start the program, in our console or (``session``) without one.
+        """Start the program in our console, or (``session``, for checks) without one and ended with us.
 
-        Args:
-            command: what to start.
-            session: for checks: no console, and the job ends with us.
-            unattended: Windows shows no boxes for crashes and missing files.
-            stdin: descriptor for the child; ``None`` inherits ours.
-            stdout: likewise.
-            stderr: likewise.
+        ``unattended``: Windows shows no boxes for crashes and missing files. ``stdin`` and the others are
+        descriptors for the child; ``None`` inherits ours.
 
         Raises:
             LaunchError: it cannot be started; the reference says why.
@@ -289,7 +282,6 @@ class WindowsTree:
         return data
 
     def _members(self) -> frozenset[int]:
-        """Return the ids of the job's processes."""
         data = (ctypes.c_size_t * (LISTED + 1))()  # two counts of 32 bits, then the ids
         size = ctypes.sizeof(data)
         winapi.kernel32.QueryInformationJobObject(self._job, winapi.JOB_PROCESS_LIST, data, size, None)

@@ -89,43 +89,6 @@ class Captured(Struct, frozen=True, kw_only=True):
     dialogs: tuple[Dialog, ...] = ()
 
 
-class ProcessTree(Protocol):
-    """A started program and all its descendants."""
-
-    def code(self) -> int | None:
-        """Return the first process's exit code, or ``None`` while it runs."""
-
-    def wait(self, seconds: float, *, whole: bool) -> bool:
-        """Wait for the first process (or the ``whole`` tree); say whether it is gone."""
-
-    def forward(self, signum: int) -> None:
-        """Hand a signal on that reached us instead of the program."""
-
-    def pause(self, signum: int) -> None:
-        """Stop every process, because this signal is about to stop us."""
-
-    def resume(self) -> None:
-        """Continue every process."""
-
-    def mapped(self, wanted: Callable[[str], bool]) -> frozenset[str]:
-        """Return the files of wanted names that its processes have mapped as code now."""
-
-    def terminate(self) -> bool:
-        """Ask every process to end; ``False`` where the platform has no way to ask."""
-
-    def kill(self) -> int:
-        """End every process; return how many there were."""
-
-    def close_dialogs(self) -> tuple[Dialog, ...]:
-        """Close message boxes of the tree and return their texts."""
-
-    def processes(self) -> int | None:
-        """Return how many processes the tree has had, or ``None`` where they are not counted."""
-
-    def close(self) -> None:
-        """Give back what the operating system lent for watching; ends nothing."""
-
-
 #: Seconds to the first look; each pause is twice the one before, up to ``LONGEST``.
 FIRST: Final = 0.02
 LONGEST: Final = 1.0
@@ -202,7 +165,7 @@ def processes() -> Table:
 
 
 def children(table: Table, parent: int) -> list[int]:
-    """Return a process's direct children."""
+    """Return a process's direct children, ended but not yet reaped ones included."""
     return [pid for pid, (its_parent, _, _) in table.items() if its_parent == parent]
 
 
@@ -225,11 +188,6 @@ def listed_children(pid: int) -> list[int]:
         for task in Path(f"/proc/{pid}/task").iterdir():
             found += map(int, (task / "children").read_bytes().split())
     return found
-
-
-def children_of(parent: int) -> list[int]:
-    """Return a process's direct children now, ended but not yet reaped ones included."""
-    return children(processes(), parent)
 
 
 def process_start_time(pid: int) -> str | None:

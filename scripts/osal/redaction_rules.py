@@ -42,6 +42,14 @@ _KEYS: Final = (
     r"(?:api|access|account|auth|client|consumer|deploy|encryption|licen[cs]e|master|private|product|secret"
     r"|shared[-_ ]?access|signing|ssh|storage|subscription)[-_ ]?key"
 )
+_KEY_WORDS: Final = (
+    *("api", "access", "account", "auth", "client", "consumer", "deploy", "encryption", "licen", "master"),
+    *("private", "product", "shared", "signing", "ssh", "storage", "subscr"),
+)
+_PASSWORDS: Final = (
+    *("kennwort", "mot de passe", "contraseña", "senha", "heslo", "wachtwoord", "hasło", "lösenord"),
+    *("salasana", "şifre", "пароль", "密码", "密碼", "パスワード", "비밀번호"),
+)
 #: Labels of secrets: the literal by which they are found, and the expression from there on. What stands
 #: before belongs to the label too (HF_TOKEN, my.password).
 SECRETS: Final[tuple[tuple[str, str], ...]] = (
@@ -66,21 +74,8 @@ SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("phpsessid", "phpsessid"),
     ("?key", r"\?key"),
     ("&key", r"&key"),
-    *(
-        (word, _KEYS + r"(?:[-_ ]?id)?s?")
-        for word in ("api", "access", "account", "auth", "client", "consumer")
-    ),
-    *((word, _KEYS + r"(?:[-_ ]?id)?s?") for word in ("deploy", "encryption", "licen", "master", "private")),
-    *(
-        (word, _KEYS + r"(?:[-_ ]?id)?s?")
-        for word in ("product", "shared", "signing", "ssh", "storage", "subscr")
-    ),
-    *((word, word) for word in ("kennwort", "mot de passe", "contraseña", "senha", "heslo", "wachtwoord")),
-    *(
-        (word, word)
-        for word in ("hasło", "lösenord", "salasana", "şifre", "пароль", "密码", "密碼", "パスワード")
-    ),
-    ("비밀번호", "비밀번호"),
+    *((word, _KEYS + r"(?:[-_ ]?id)?s?") for word in _KEY_WORDS),
+    *((word, word) for word in _PASSWORDS),
 )
 #: Labels whose value is the rest of the line.
 HEADERS: Final[tuple[tuple[str, str], ...]] = (

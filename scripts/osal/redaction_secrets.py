@@ -36,29 +36,21 @@ _PORT: Final = re.compile(r":\d{2,5}(?!\d)")
 _HASH_BEFORE: Final = re.compile(r"(?:sha-?\d{1,3}|md5)[:=-]$")
 _DIGEST: Final = re.compile(r"(?<![^/])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![^/])")
 _HASH_START: Final = re.compile(r"(?:sha-?\d{1,3}|md5)[=-]", re.IGNORECASE)
-_BASE64: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
 
 
-def _table(**classes: str) -> bytes:
-    """Make a table that maps each character to the letter of its class, everything else to a blank."""
-    letters = {ord(c): letter for letter, members in classes.items() for c in members}
+def _table(*, kept: str = "", **classes: str) -> bytes:
+    """Make a table that maps a character to its class's letter or (``kept``) to itself, else to a blank."""
+    letters = {ord(c): c for c in kept}
+    letters |= {ord(c): letter for letter, members in classes.items() for c in members}
     return bytes(ord(letters.get(code, " ")) for code in range(256))
 
 
 _LOWER, _UPPER, _DIGITS = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
 _CASES: Final = _table(l=_LOWER, u=_UPPER, d=_DIGITS)
-_HEX: Final = bytes(
-    ord("h") if chr(code) in "0123456789abcdefABCDEF" else code if chr(code) in ":-." else ord(" ")
-    for code in range(256)
-)
-_NUMBERS: Final = bytes(
-    ord("d") if chr(code) in _DIGITS else code if chr(code) in ".-" else ord(" ") for code in range(256)
-)
-_CAPITALS: Final = bytes(
-    ord("A") if chr(code) in _DIGITS + _UPPER else code if chr(code) == "-" else ord(" ")
-    for code in range(256)
-)
-_RUNS: Final = bytes(ord("x") if code in _BASE64 else ord(" ") for code in range(256))
+_HEX: Final = _table(h=_DIGITS + "abcdefABCDEF", kept=":-.")
+_NUMBERS: Final = _table(d=_DIGITS, kept=".-")
+_CAPITALS: Final = _table(A=_DIGITS + _UPPER, kept="-")
+_RUNS: Final = _table(x=_LOWER + _UPPER + _DIGITS + "+/_-")
 _CHANGES: Final = (b"lu", b"ul", b"ld", b"dl", b"ud", b"du")
 
 
@@ -104,7 +96,6 @@ def with_spans(text: str, spans: Iterable[Span]) -> str:
 
 
 def _merged(spans: list[Span], order: dict[Span, int]) -> Iterator[Span]:
-    """Join spans that overlap."""
     here: Span | None = None
     rank = 0
     for span in spans:
@@ -274,7 +265,6 @@ def _mail(view: View) -> Iterator[Span]:
 
 
 def _addresses(view: View) -> Iterator[Span]:
-    """Find IP addresses."""
     numbers = view.raw.translate(_NUMBERS)
     for found in re.finditer(rb"d\.d{1,3}\.d{1,3}\.d{1,3}(?![.d])", numbers):
         start = found.start()

@@ -72,6 +72,11 @@ def without_ansi(text: str) -> str:
     return ANSI.sub("", text)
 
 
+def one_line(text: str) -> str:
+    """Return foreign text as one line that can be shown, with single blanks."""
+    return " ".join(printable(without_ansi(text)).split())
+
+
 def names_like(names: Collection[str], pattern: str) -> list[str]:
     """Return the names that a pattern (``llama-*``) means, both in lower case.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from ctypes import wintypes
+from ctypes.wintypes import BOOL, DWORD, HANDLE, HWND, LPARAM, LPCWSTR, LPWSTR, UINT, WORD, WPARAM
 from typing import Any, ClassVar, Final
 
 assert sys.platform == "win32"  # noqa: S101 - tells mypy which half this is
@@ -43,17 +43,17 @@ class StartupInfo(ctypes.Structure):
     """STARTUPINFOW."""
 
     _fields_: ClassVar[Sequence[Any]] = (
-        ("cb", wintypes.DWORD),
-        ("reserved", wintypes.LPWSTR),
-        ("desktop", wintypes.LPWSTR),
-        ("title", wintypes.LPWSTR),
-        *((name, wintypes.DWORD) for name in ("x", "y", "xs", "ys", "xc", "yc", "fill", "flags")),
-        ("show", wintypes.WORD),
-        ("reserved2", wintypes.WORD),
+        ("cb", DWORD),
+        ("reserved", LPWSTR),
+        ("desktop", LPWSTR),
+        ("title", LPWSTR),
+        *((name, DWORD) for name in ("x", "y", "xs", "ys", "xc", "yc", "fill", "flags")),
+        ("show", WORD),
+        ("reserved2", WORD),
         ("reserved3", ctypes.c_void_p),
-        ("stdin", wintypes.HANDLE),
-        ("stdout", wintypes.HANDLE),
-        ("stderr", wintypes.HANDLE),
+        ("stdin", HANDLE),
+        ("stdout", HANDLE),
+        ("stderr", HANDLE),
     )
 
 
@@ -61,10 +61,10 @@ class ProcessInformation(ctypes.Structure):
     """PROCESS_INFORMATION."""
 
     _fields_: ClassVar[Sequence[Any]] = (
-        ("process", wintypes.HANDLE),
-        ("thread", wintypes.HANDLE),
-        ("pid", wintypes.DWORD),
-        ("tid", wintypes.DWORD),
+        ("process", HANDLE),
+        ("thread", HANDLE),
+        ("pid", DWORD),
+        ("tid", DWORD),
     )
 
 
@@ -73,10 +73,10 @@ class JobAccounting(ctypes.Structure):
 
     _fields_: ClassVar[Sequence[Any]] = (
         *((name, ctypes.c_int64) for name in ("user", "kernel", "period_user", "period_kernel")),
-        ("faults", wintypes.DWORD),
-        ("total", wintypes.DWORD),
-        ("active", wintypes.DWORD),
-        ("terminated", wintypes.DWORD),
+        ("faults", DWORD),
+        ("total", DWORD),
+        ("active", DWORD),
+        ("terminated", DWORD),
     )
 
 
@@ -86,13 +86,13 @@ class JobLimits(ctypes.Structure):
     _fields_: ClassVar[Sequence[Any]] = (
         ("process_time", ctypes.c_int64),
         ("job_time", ctypes.c_int64),
-        ("flags", wintypes.DWORD),
+        ("flags", DWORD),
         ("min_set", ctypes.c_size_t),
         ("max_set", ctypes.c_size_t),
-        ("processes", wintypes.DWORD),
+        ("processes", DWORD),
         ("affinity", ctypes.c_size_t),
-        ("priority", wintypes.DWORD),
-        ("scheduling", wintypes.DWORD),
+        ("priority", DWORD),
+        ("scheduling", DWORD),
         ("io", ctypes.c_uint64 * 6),
         ("memory", ctypes.c_size_t * 4),
     )
@@ -103,84 +103,41 @@ user32: Final = ctypes.WinDLL("user32", use_last_error=True)
 
 _POINTER: Final = ctypes.c_void_p
 _SIGNATURES: Final = (
-    (kernel32.CreateJobObjectW, wintypes.HANDLE, (_POINTER, wintypes.LPCWSTR)),
-    (
-        kernel32.SetInformationJobObject,
-        wintypes.BOOL,
-        (wintypes.HANDLE, ctypes.c_int, _POINTER, wintypes.DWORD),
-    ),
-    (
-        kernel32.QueryInformationJobObject,
-        wintypes.BOOL,
-        (wintypes.HANDLE, ctypes.c_int, _POINTER, wintypes.DWORD, _POINTER),
-    ),
-    (kernel32.AssignProcessToJobObject, wintypes.BOOL, (wintypes.HANDLE, wintypes.HANDLE)),
-    (kernel32.TerminateJobObject, wintypes.BOOL, (wintypes.HANDLE, wintypes.UINT)),
-    (kernel32.TerminateProcess, wintypes.BOOL, (wintypes.HANDLE, wintypes.UINT)),
-    (kernel32.ResumeThread, wintypes.DWORD, (wintypes.HANDLE,)),
-    (kernel32.WaitForSingleObject, wintypes.DWORD, (wintypes.HANDLE, wintypes.DWORD)),
-    (kernel32.GetExitCodeProcess, wintypes.BOOL, (wintypes.HANDLE, _POINTER)),
-    (kernel32.CloseHandle, wintypes.BOOL, (wintypes.HANDLE,)),
-    (kernel32.OpenProcess, wintypes.HANDLE, (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)),
-    (
-        kernel32.K32EnumProcessModulesEx,
-        wintypes.BOOL,
-        (wintypes.HANDLE, _POINTER, wintypes.DWORD, _POINTER, wintypes.DWORD),
-    ),
-    (
-        kernel32.K32GetModuleFileNameExW,
-        wintypes.DWORD,
-        (wintypes.HANDLE, ctypes.c_void_p, wintypes.LPWSTR, wintypes.DWORD),
-    ),
-    (kernel32.GetProcessTimes, wintypes.BOOL, (wintypes.HANDLE, *[_POINTER] * 4)),
-    (kernel32.GetStdHandle, wintypes.HANDLE, (wintypes.DWORD,)),
-    (kernel32.SetErrorMode, wintypes.UINT, (wintypes.UINT,)),
+    (kernel32.CreateJobObjectW, HANDLE, (_POINTER, LPCWSTR)),
+    (kernel32.SetInformationJobObject, BOOL, (HANDLE, ctypes.c_int, _POINTER, DWORD)),
+    (kernel32.QueryInformationJobObject, BOOL, (HANDLE, ctypes.c_int, _POINTER, DWORD, _POINTER)),
+    (kernel32.AssignProcessToJobObject, BOOL, (HANDLE, HANDLE)),
+    (kernel32.TerminateJobObject, BOOL, (HANDLE, UINT)),
+    (kernel32.TerminateProcess, BOOL, (HANDLE, UINT)),
+    (kernel32.ResumeThread, DWORD, (HANDLE,)),
+    (kernel32.WaitForSingleObject, DWORD, (HANDLE, DWORD)),
+    (kernel32.GetExitCodeProcess, BOOL, (HANDLE, _POINTER)),
+    (kernel32.CloseHandle, BOOL, (HANDLE,)),
+    (kernel32.OpenProcess, HANDLE, (DWORD, BOOL, DWORD)),
+    (kernel32.K32EnumProcessModulesEx, BOOL, (HANDLE, _POINTER, DWORD, _POINTER, DWORD)),
+    (kernel32.K32GetModuleFileNameExW, DWORD, (HANDLE, ctypes.c_void_p, LPWSTR, DWORD)),
+    (kernel32.GetProcessTimes, BOOL, (HANDLE, *[_POINTER] * 4)),
+    (kernel32.GetStdHandle, HANDLE, (DWORD,)),
+    (kernel32.SetErrorMode, UINT, (UINT,)),
     (
         kernel32.CreateProcessW,
-        wintypes.BOOL,
-        (
-            wintypes.LPCWSTR,
-            wintypes.LPWSTR,
-            _POINTER,
-            _POINTER,
-            wintypes.BOOL,
-            wintypes.DWORD,
-            _POINTER,
-            wintypes.LPCWSTR,
-            _POINTER,
-            _POINTER,
-        ),
+        BOOL,
+        (LPCWSTR, LPWSTR, _POINTER, _POINTER, BOOL, DWORD, _POINTER, LPCWSTR, _POINTER, _POINTER),
     ),
-    (user32.GetClassNameW, ctypes.c_int, (wintypes.HWND, wintypes.LPWSTR, ctypes.c_int)),
-    (user32.GetWindowThreadProcessId, wintypes.DWORD, (wintypes.HWND, _POINTER)),
-    (user32.IsWindowVisible, wintypes.BOOL, (wintypes.HWND,)),
-    (
-        user32.PostMessageW,
-        wintypes.BOOL,
-        (wintypes.HWND, wintypes.UINT, wintypes.WPARAM, wintypes.LPARAM),
-    ),
-    (
-        user32.SendMessageTimeoutW,
-        wintypes.LPARAM,
-        (
-            wintypes.HWND,
-            wintypes.UINT,
-            wintypes.WPARAM,
-            _POINTER,
-            wintypes.UINT,
-            wintypes.UINT,
-            _POINTER,
-        ),
-    ),
+    (user32.GetClassNameW, ctypes.c_int, (HWND, LPWSTR, ctypes.c_int)),
+    (user32.GetWindowThreadProcessId, DWORD, (HWND, _POINTER)),
+    (user32.IsWindowVisible, BOOL, (HWND,)),
+    (user32.PostMessageW, BOOL, (HWND, UINT, WPARAM, LPARAM)),
+    (user32.SendMessageTimeoutW, LPARAM, (HWND, UINT, WPARAM, _POINTER, UINT, UINT, _POINTER)),
 )
 for _function, _result, _arguments in _SIGNATURES:
     _function.restype = _result
     _function.argtypes = _arguments
 
 #: The callback of EnumWindows and EnumChildWindows.
-WindowCallback: Final = ctypes.WINFUNCTYPE(wintypes.BOOL, wintypes.HWND, wintypes.LPARAM)
-user32.EnumWindows.argtypes = (WindowCallback, wintypes.LPARAM)
-user32.EnumChildWindows.argtypes = (wintypes.HWND, WindowCallback, wintypes.LPARAM)
+WindowCallback: Final = ctypes.WINFUNCTYPE(BOOL, HWND, LPARAM)
+user32.EnumWindows.argtypes = (WindowCallback, LPARAM)
+user32.EnumChildWindows.argtypes = (HWND, WindowCallback, LPARAM)
 
 
 def check(result: int) -> int:
@@ -219,7 +176,7 @@ def modules_of(pid: int, wanted: Callable[[str], bool]) -> list[str]:
         return []
     try:
         handles = (ctypes.c_void_p * MODULES_LISTED)()
-        size, needed = ctypes.sizeof(handles), wintypes.DWORD()
+        size, needed = ctypes.sizeof(handles), DWORD()
         listed = kernel32.K32EnumProcessModulesEx(
             process, handles, size, ctypes.byref(needed), MODULES_OF_BOTH_KINDS
         )

@@ -101,7 +101,6 @@ def undone() -> bytes:
 
 
 def _action_json(action: Action) -> dict[str, object]:
-    """Write one action."""
     body: dict[str, object] = {
         "deed": action.deed,
         "folder": action.folder,
@@ -253,7 +252,6 @@ def _next(journal: Journal, body: dict[str, object]) -> Journal:
 
 
 def _action(entry: object, number: int) -> Action:
-    """Check one action of the plan."""
     if not isinstance(entry, dict):
         distrust("journal-unsafe", "an action is not an object")
     folder, name = entry.get("folder"), entry.get("name")
@@ -292,7 +290,6 @@ def _before(entry: object) -> Before:
 
 
 def _times(value: object) -> dict[str, int]:
-    """Check times by folder."""
     if not isinstance(value, dict):
         distrust("journal-unsafe", "times of folders are missing")
     for folder, time in value.items():
@@ -303,7 +300,6 @@ def _times(value: object) -> dict[str, int]:
 
 
 def _list(value: object) -> list[str]:
-    """Check a list of strings."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         distrust("journal-unsafe", "a list of folders is damaged")
     return value
@@ -318,7 +314,6 @@ def _token(body: Mapping[str, object], key: str) -> str:
 
 
 def _sha256(entry: Mapping[str, object]) -> str:
-    """Check a hash."""
     value = entry.get("sha256")
     if not isinstance(value, str) or not _SHA256.fullmatch(value):
         distrust("journal-unsafe", "a hash is not a SHA-256")
@@ -326,7 +321,6 @@ def _sha256(entry: Mapping[str, object]) -> str:
 
 
 def _whole(entry: Mapping[str, object], key: str, *, negative: bool = False) -> int:
-    """Check a whole number."""
     value = entry.get(key)
     if not _is_whole(value) or (value < 0 and not negative):
         distrust("journal-unsafe", f"{key} is not a number")

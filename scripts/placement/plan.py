@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
@@ -321,17 +321,13 @@ def refuse_system(
 ) -> Iterator[PlacementRefusal]:
     """Yield the refusal of the operating system's own folders; nothing is looked at."""
     inside = any(target.is_relative_to(tree) for tree in (*SYSTEM_TREES, *more))
-    if (inside and not target.is_relative_to(NOT_SYSTEM)) or target in SHARED_FOLDERS or _is_top(target):
+    shared = target in SHARED_FOLDERS or target == target.parent  # the top of a drive or share
+    if (inside and not target.is_relative_to(NOT_SYSTEM)) or shared:
         yield PlacementRefusal(
             reference="system-folder",
             message=f"{target} belongs to the operating system or to many programs",
             hint=f"copy the program into a folder of its own, or {another_way(program)}",
         )
-
-
-def _is_top(target: PurePath) -> bool:
-    """A drive's or share's top folder belongs to everybody."""
-    return target == target.parent
 
 
 def _folders(snapshot: Snapshot, folders: dict[str, FolderView]) -> Iterator[PlacementRefusal]:

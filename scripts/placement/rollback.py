@@ -63,7 +63,6 @@ def undo(
     fs: Fs = REAL,
     registry: PlacementRegistry | None = None,
     user: User | None = None,
-    wait: float = WAIT,
 ) -> UndoReport:
     """Take back whatever is placed in ``target``; nothing placed is a report of nothing.
 
@@ -79,7 +78,7 @@ def undo(
     vanished = has_vanished(layout, fs, memory)
     if vanished:
         refuse_in_use(layout, remembered_users(registry, layout.target, but=user))
-    with _blocked(layout), target_lock(layout, fs, create=vanished, wait=wait) as held:
+    with _blocked(layout), target_lock(layout, fs, create=vanished) as held:
         if held is None:
             report = UndoReport(target=layout.target)
         else:
@@ -271,7 +270,6 @@ class Rollback(Struct, kw_only=True):
             self._put_aside(trash, action, "changed", why)
 
     def _settle(self, action: Action) -> None:
-        """Judge one name and act."""
         sight = look_at(action, self.layout, self.fs, self.stored)
         verdict = judge(action.deed, sight.now, sight.kept, untouched=sight.untouched)
         if sight.folder_missing and verdict is UndoAction.RETURN:
@@ -386,16 +384,8 @@ class Rollback(Struct, kw_only=True):
             return
         here = self.layout.inside(action.path)
         folder = here.parent if self.fs.look(here.parent) else self.layout.target
-        number = 0
-        while True:
-            number += 1
-            ending = f".cuda-amd-{word}" + (f"-{number}" if number > 1 else "")
-            try:
-                self.fs.rename_new(path, folder / (here.name + ending))
-            except FileExistsError:
-                continue
-            self.aside.append(f"{action.path}{ending}" if folder == here.parent else here.name + ending)
-            return
+        ending = state.give_free_name(self.fs, path, folder, here.name, word)
+        self.aside.append(f"{action.path}{ending}" if folder == here.parent else here.name + ending)
 
     def _finish(self) -> None:
         """Make the renames durable, then drop spare names, then times, then say ``undone``."""
@@ -427,7 +417,6 @@ class Rollback(Struct, kw_only=True):
                 raise
 
     def _mtime(self, folder: str) -> int | None:
-        """Return a folder's time of last change."""
         seen = self.fs.look(self.layout.inside(folder))
         return seen.mtime_ns if seen else None
 

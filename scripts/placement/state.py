@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import sys
@@ -108,17 +109,21 @@ def move_out(layout: Layout, fs: Fs, names: tuple[str, ...]) -> tuple[str, ...]:
     """Move what is not ours out of the state folder, to free names in the target; return these."""
     moved = []
     for name in names:
-        number = 0
-        while True:
-            number += 1
-            new = f"{name.rpartition('/')[2]}.cuda-amd-found" + (f"-{number}" if number > 1 else "")
-            try:
-                fs.rename_new(layout.inside(name), layout.target / new)
-            except FileExistsError:
-                continue
-            break
-        moved.append(new)
+        last = name.rpartition("/")[2]
+        moved.append(last + give_free_name(fs, layout.inside(name), layout.target, last, "found"))
     return tuple(moved)
+
+
+def give_free_name(fs: Fs, path: Path, folder: Path, name: str, word: str) -> str:
+    """Move a file to the first free name in a folder that begins with ``name``; return that name's ending."""
+    for number in itertools.count(1):
+        ending = f".cuda-amd-{word}" + (f"-{number}" if number > 1 else "")
+        try:
+            fs.rename_new(path, folder / (name + ending))
+        except FileExistsError:
+            continue
+        return ending
+    raise AssertionError(path)  # the numbers do not end
 
 
 T = TypeVar("T")
@@ -175,7 +180,6 @@ def clear(layout: Layout, fs: Fs) -> tuple[str, ...]:
 
 
 def _unsafe(layout: Layout, why: str) -> NoReturn:
-    """Refuse to work with a state folder."""
     msg = f"{layout.state} {why}"
     hint = "look what it is, since it is not ours, and move it away if the program does not need it"
     raise JournalError("journal-unsafe", msg, context=("nothing was changed",), hint=hint)

@@ -150,5 +150,4 @@ def _standing(layout: Layout, journal: Journal, fs: Fs) -> PlacementStatus:
 
 
 def _way_out(target: Path) -> str:
-    """Say what to type."""
     return f"take it back: invoke unwrap {option('target', target)}"

@@ -208,7 +208,6 @@ def cover(needs: Sequence[Need], stack: StackFacts) -> tuple[Covered, ...]:
 
 
 def _cover(need: Need, stack: StackFacts) -> Covered:
-    """Hold one need against a stack."""
     provider = stack.providers.get(need.named.key) or _without_number(need, stack)
     if need.spelled:
         need = replace(need, functions=_known(need, stack))

@@ -170,7 +170,6 @@ def examine(program: Path, *, cache: Path, kernels: KernelStore | None = None) -
 
 
 def _by_name(packages: tuple[Package, ...]) -> Listing:
-    """List the packages' files by name."""
     found: dict[str, tuple[Path, ...]] = {}
     for package in packages:
         for path in package.files:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice
@@ -90,17 +91,12 @@ def avoidances(files: Sequence[FileKernels]) -> tuple[Avoidance, ...]:
 
 def _counts(rows: Sequence[AvoidRow], names: Sequence[str]) -> dict[str, int]:
     """Count by row the kernels that belong to it: each to the first that fits."""
-    counts: dict[str, int] = {}
-    for name in names:
-        row = next((row for row in rows if row.kernels.search(name)), None)
-        if row is not None:
-            counts[row.id] = counts.get(row.id, 0) + 1
-    return counts
+    firsts = (next((row.id for row in rows if row.kernels.search(name)), "") for name in names)
+    return Counter(filter(None, firsts))
 
 
 @cache
 def _ways() -> tuple[AvoidRow, ...]:
-    """Read the table."""
     rows = data_table("avoid.toml")["way"]
     return convert(rows, tuple[AvoidRow, ...], dec_hook=lambda _, text: re.compile(text, re.IGNORECASE))
 

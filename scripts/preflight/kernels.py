@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from scripts.osal.fs import write_atomic
+from scripts.osal.fs import read_bounded, write_atomic
 from scripts.serialize import DATA, data_table
 
+T = TypeVar("T")
 TABLES: Final = DATA / "ptx"
 #: Raise it when what is kept changes its form or its meaning.
-FORMAT: Final = 2
+FORMAT: Final = 3
 #: Reports that are kept; the oldest go.
 MAX_REPORTS: Final = 1024
 MAX_BYTES: Final = 1 << 27
@@ -60,7 +62,7 @@ class ImageOutcome(Struct, frozen=True, kw_only=True):
             judged one by one.
         why: the reason for that.
         gone: the kernels that are dropped.
-        differs: by id of a rule, the kernels that may compute something else.
+        differs: by kernel, the ids of the rules by which it may compute something else.
         refused: how many instructions are not taken.
     """
 
@@ -136,14 +138,8 @@ class KernelStore:
         """Return a report that the same tables gave, ``None`` where there is none or it is damaged."""
         if device in self._seen:
             return self._seen[device]
-        try:
-            path = self._path(device)
-            if path.stat().st_size > MAX_BYTES:
-                return None
-            kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
-        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
-            return None
-        if (kept.format, kept.tables) != (FORMAT, tables_digest()):
+        kept = self._read(device, _Kept)
+        if kept is None or (kept.format, kept.tables) != (FORMAT, tables_digest()):
             return None
         self._seen[device] = kept.report
         return kept.report
@@ -163,14 +159,17 @@ class KernelStore:
 
     def note(self, key: str) -> tuple[str, ...] | None:
         """Return names that were kept under a key; ``None`` where there are none or they are damaged."""
-        try:
-            return msgspec.json.decode(self._path(key).read_bytes(), type=tuple[str, ...])
-        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
-            return None
+        return self._read(key, tuple[str, ...])
 
     def put_note(self, key: str, names: tuple[str, ...]) -> None:
         """Keep names; failing to write them is no failure."""
         keep(self._path(key), msgspec.json.encode(names), most=MAX_REPORTS)
+
+    def _read(self, key: str, kind: type[T]) -> T | None:
+        try:
+            return msgspec.json.decode(read_bounded(self._path(key), MAX_BYTES), type=kind)
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+            return None
 
     def _path(self, device: str) -> Path:
         return self._folder / f"{device[:40]}.json"
@@ -209,10 +208,6 @@ def fates(report: KernelReport, table: str) -> Iterator[KernelFate]:
             continue
         image = container.images[outcome.image]
         gone = {kernel.name: kernel for kernel in outcome.gone}
-        differs: dict[str, list[str]] = {}
-        for rule, names in outcome.differs.items():
-            for name in names:
-                differs.setdefault(name, []).append(rule)
         for name in image.kernels:
             if outcome.lost:
                 yield KernelFate(name=name, state=outcome.lost, target=image.target, cause=outcome.why)
@@ -227,7 +222,7 @@ def fates(report: KernelReport, table: str) -> Iterator[KernelFate]:
                     line=one.line,
                 )
             else:
-                differ = tuple(differs.get(name, ()))
+                differ = outcome.differs.get(name, ())
                 yield KernelFate(name=name, state="fine", target=image.target, differs=differ)
 
 
@@ -266,17 +261,16 @@ def tally(file: str, report: KernelReport, table: str) -> KernelTally:
     linking = 0
     missing: list[KernelFate] = []
     fine: list[KernelFate] = []
-    causes: dict[str, int] = {}
-    differs: dict[str, int] = {}
+    causes: Counter[str] = Counter()
+    differs: Counter[str] = Counter()
     for fate in fates(report, table):
         if fate.state == "linking":
             linking += 1
             continue
-        for rule in fate.differs:
-            differs[rule] = differs.get(rule, 0) + 1
+        differs.update(fate.differs)
         (missing if fate.missing else fine).append(fate)
         if fate.missing:
-            causes[fate.cause] = causes.get(fate.cause, 0) + 1
+            causes[fate.cause] += 1
     taken = [(c.images[o.image], o) for c in report.containers if (o := c.outcomes.get(table)) is not None]
     return KernelTally(
         file=file,

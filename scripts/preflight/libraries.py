@@ -178,7 +178,6 @@ def runtime_calls(functions: tuple[str, ...]) -> RuntimeCalls:
 
 
 def _library(row: dict[str, object]) -> Library:
-    """Compile one row."""
     patterns = {
         key: Names(str(row[key]), ignore_case=key != "functions") if key in row else None
         for key in ("windows", "linux", "functions")
@@ -222,7 +221,6 @@ class ApiTable:
 
     @cached_property
     def _body(self) -> dict[str, Any]:
-        """Everything in the file."""
         import json  # noqa: PLC0415 - see above
 
         return dict(json.loads(self._path.read_text(encoding="utf-8")))
@@ -259,11 +257,6 @@ class ApiTable:
         if known is None or function.startswith("#"):
             return CallSupport.UNKNOWN
         return known.get(function, CallSupport.NOT_EXPORTED)
-
-    def counts(self, library: str) -> tuple[int, int]:
-        """Return how many functions work, and how many there are."""
-        known = self.calls.get(library, {})
-        return sum(1 for call in known.values() if call is CallSupport.IMPLEMENTED), len(known)
 
 
 @cache

@@ -273,7 +273,6 @@ def _device(source: FileBytes, found: DeviceCode, kernels: KernelStore | None) -
 
 
 def _facts(image: Image, source: FileBytes, swept: Swept, kernels: KernelStore | None) -> FileFacts:
-    """Put together what the readers found."""
     found = code_of(source, image.sections, swept.hits)
     signs = [name for name, hits in swept.hits.items() if hits and name not in _CODE_MARKS]
     return FileFacts(

@@ -88,7 +88,6 @@ def merged(*listings: Listing) -> Listing:
 
 
 def _frozen(found: dict[str, list[Path]]) -> dict[str, tuple[Path, ...]]:
-    """Make it unchangeable."""
     return {name: tuple(dict.fromkeys(paths)) for name, paths in found.items()}
 
 

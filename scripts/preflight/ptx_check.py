@@ -325,15 +325,11 @@ def _outcome(image: PtxImage, number: int, verdict: TextVerdict) -> ImageOutcome
     elif verdict.fails:
         lost, why = "module", next(iter(verdict.fails))
     kernels = set(image.kernels)
-    differs: dict[str, list[str]] = {}
-    for name, rules in verdict.differs.items():
-        for rule in rules:
-            differs.setdefault(rule, []).append(name)
     return ImageOutcome(
         image=number,
         lost=lost,
         why=why,
         gone=tuple(one for name, one in verdict.dropped.items() if name in kernels),
-        differs={rule: tuple(names) for rule, names in differs.items()},
+        differs=verdict.differs,
         refused=verdict.refused,
     )

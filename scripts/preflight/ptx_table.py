@@ -127,12 +127,8 @@ class PtxTable:
         """Whether its parser reads addresses of 32 bits and ``debug`` in a text's head."""
         return self.release != "v6-preview.69"
 
-    def refusal(self, form: Form) -> str:
-        """Say why the parser does not take a form; empty where it does. Types of operands are not checked."""
-        return self._refusals.of({form: 1}).get(form, "")
-
     def refused(self, forms: Mapping[Form, int]) -> dict[Form, str]:
-        """Return the forms that the parser does not take, in their order, and why."""
+        """Return the forms that the parser does not take, in their order, and why; types are not checked."""
         return self._refusals.of(forms)
 
     def failing(self, forms: Mapping[Form, int]) -> dict[Form, str]:
@@ -155,7 +151,6 @@ class PtxTable:
         return next((p for p in patterns if not p.key or not p.key.isdisjoint(given)), None)
 
     def _refuse(self, form: Form) -> str:
-        """Hold a form against the grammar."""
         if not form.opcode:
             known = "." + form.modifiers[1:].partition(".")[0]
             return "" if known in _READ else "a directive that is not read"
@@ -178,7 +173,6 @@ class PtxTable:
 
 
 def _pattern(row: Mapping[str, Any]) -> _Pattern:
-    """Read one pattern."""
     modifiers = [
         _Modifier(name=m["name"], optional=m["optional"], values=frozenset(m["values"]))
         for m in row["modifiers"]
@@ -263,7 +257,6 @@ def _conversion(given: Sequence[str], used: set[str], pattern: _Pattern) -> str:
 
 
 def _comparison(given: Sequence[str], pattern: _Pattern) -> str:
-    """Check a comparison against its type."""
     if "SetpData::try_parse" not in pattern.checks:
         return ""
     kind = next(word for word in reversed(given) if word in _TYPES)

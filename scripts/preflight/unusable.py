@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -106,11 +107,10 @@ def missing_sentence(one: KernelTally, *, mentioned: int = 0) -> str:
 def _causes(one: KernelTally) -> str:
     """Say what costs the kernels: instructions, or what costs the whole of their modules."""
     said = []
-    states: dict[str, dict[str, int]] = {}
+    states: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for fate in one.missing:
-        causes = states.setdefault(fate.state, {})
-        causes[fate.cause] = causes.get(fate.cause, 0) + 1
-    for state, causes in sorted(states.items(), key=lambda pair: -sum(pair[1].values())):
+        states[fate.state][fate.cause] += 1
+    for state, causes in sorted(states.items(), key=lambda pair: -pair[1].total()):
         order = sorted(causes, key=lambda cause: (-causes[cause], cause))
         text = listed([f"`{cause}`" if state == "dropped" else cause for cause in order], SHOWN)
         said.append(f"they use {text}" if state == "dropped" else f"{_WHOLE[state]} ({text})")
@@ -233,9 +233,10 @@ def _code(name: str, code: Code, *, hopeless: bool, judged: bool) -> Iterator[Re
     if code.sass_only:
         kernels = f" (at most {count_of(code.kernels_lost, 'kernel')})" if code.kernels_lost else ""
         kernels = f" (kernels not counted: {code.uncounted})" if code.uncounted else kernels
+        sms = " ".join(f"sm_{sm}{letter}" for sm, letter, _ in code.sass)
         text = (
             f"{code.sass_only} of {code.modules} modules in {name}{kernels} hold NVIDIA machine code alone "
-            f"({_sms(code.sass)}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
+            f"({sms}) and no PTX that could be translated: NO_BINARY_FOR_GPU"
         )
         effect = Verdict.REFUSES if hopeless else Verdict.PARTIAL
         then = "ask the program's authors for a build with PTX or for Radeon"
@@ -261,8 +262,3 @@ def _code(name: str, code: Code, *, hopeless: bool, judged: bool) -> Iterator[Re
     if not code.complete:
         text = f"not all device code in {name} was read: {code.limit or 'it is damaged'}"
         yield Reason(effect=Verdict.UNKNOWN, weight=40, text=text, file=name)
-
-
-def _sms(sass: Sequence[tuple[int, str, int]]) -> str:
-    """Name the processors."""
-    return " ".join(f"sm_{sm}{letter}" for sm, letter, _ in sass)

@@ -65,7 +65,8 @@ def judge(
     if not covered and program.format and not any(r.effect is Verdict.REFUSES for r in found):
         text = "none of the files that were read names a CUDA library"
         found.append(Reason(effect=Verdict.UNKNOWN, weight=5, text=text, file=closure.program.path.name))
-    reasons = sorted(_merged(found), key=lambda r: (_ORDER[r.effect], -r.weight, -r.count, r.text))
+    said_once = {(reason.effect, reason.text): reason for reason in found}.values()
+    reasons = sorted(said_once, key=lambda r: (_ORDER[r.effect], -r.weight, -r.count, r.text))
     verdict = next((r.effect for r in reasons if r.effect is not Verdict.RUNS), Verdict.RUNS)
     return Judged(verdict=verdict, reasons=tuple(reasons))
 
@@ -112,7 +113,6 @@ def _machine(program: Visited, stack: StackFacts) -> Iterator[Reason]:
 
 
 def _thirty_two_bits(name: str, stack: StackFacts) -> Reason:
-    """Say what a stack has for a 32-bit program for Windows."""
     if "x86" in stack.machines:
         text = (
             f"{name} is a 32-bit program: the stack's half for those has the driver and NVAPI alone, "
@@ -130,7 +130,6 @@ def no_half(name: str, stack: str) -> tuple[str, str]:
 
 
 def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
-    """Say what the recognised kinds lead to."""
     effects = {"unknown": (Verdict.UNKNOWN, 50), "refuses": (Verdict.REFUSES, 95), "note": (Verdict.RUNS, 0)}
     for found in kinds:
         effect, weight = effects[found.kind.effect]
@@ -139,7 +138,6 @@ def _kinds(kinds: Sequence[Recognised]) -> Iterator[Reason]:
 
 
 def _library(item: Covered, stack: StackFacts) -> Iterator[Reason]:
-    """Say what is wrong with one need."""
     if not item.need.spelled:
         yield from _calls(item, stack)
     yield from _backends(item, stack)
@@ -289,11 +287,6 @@ def _limits(closure: Closure) -> Iterator[Reason]:
             name = visited.path.name
             text = f"{name} was not read in full: {visited.facts.faults[0]}"
             yield Reason(effect=Verdict.UNKNOWN, weight=12, text=text, file=name)
-
-
-def _merged(reasons: Sequence[Reason]) -> list[Reason]:
-    """Say each sentence once."""
-    return list({(r.effect, r.text): r for r in reasons}.values())
 
 
 def _lighter(reasons: Iterator[Reason], item: Covered) -> Iterator[Reason]:

@@ -130,7 +130,6 @@ def _part_files(artifact: Artifact, tree: UnpackedTree, folder: str) -> Iterator
 
 
 def _planned(tree: UnpackedTree, entry: TreeFile, name: str, artifact: Artifact) -> PlannedFile:
-    """Say what a file will be, and where its bytes are."""
     file = RuntimeFile(name=name, sha256=entry.sha256, size=entry.size, origin=artifact.id)
     return PlannedFile(file=file, source=tree.path / entry.path)
 

@@ -11,9 +11,7 @@ import shutil
 import sys
 import threading
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +20,9 @@ from msgspec import Struct
 from scripts.errors import HostError, LaunchError
 from scripts.model import Progress, RuntimeFile, Stack, StackKind
 from scripts.osal.fs import hash_file, make_read_only
+from scripts.osal.parallel import stoppable_map
 from scripts.osal.process import run_captured
 from scripts.osal.processes import Captured
-from scripts.osal.signals import DeferredSignals
 from scripts.staging.assemble import PlannedFile
 from scripts.store.cache import Cache, publish, read_manifest, write_manifest
 
@@ -162,8 +160,6 @@ NAMES: Final = ("cc", "gcc", "clang")
 ASK_TIMEOUT: Final = 60
 BUILD_TIMEOUT: Final = 600
 WORKERS: Final = 4
-#: Seconds between two looks for a signal.
-LOOK: Final = 0.1
 CONTEXT_LINES: Final = 12
 
 GET_A_COMPILER: Final = {
@@ -185,7 +181,6 @@ def find_compiler(
     environ: Mapping[str, str],
     *,
     platform: str,
-    which: Callable[..., str | None] = shutil.which,
     has_zig: bool | None = None,
 ) -> Compiler:
     """Find a C compiler that answers: ``CC``, then PATH, then the ``ziglang`` package of this Python.
@@ -193,7 +188,6 @@ def find_compiler(
     Args:
         environ: where ``CC`` and ``PATH`` are read; a ``CC`` that does not answer is an error.
         platform: ``linux`` or ``win32``; decides how ``CC`` is split and what the hint names.
-        which: looks a name up (``which(name, path=...)``).
         has_zig: whether ``python -m ziglang`` exists; ``None`` asks.
 
     Raises:
@@ -205,7 +199,7 @@ def find_compiler(
         command = tuple(word.strip('"') for word in words)  # outside POSIX shlex leaves quotes on
         return ask_compiler(command, hint="correct or unset CC")
     tried = []
-    for command in _candidates(environ, which, has_zig=has_zig):
+    for command in _candidates(environ, has_zig=has_zig):
         try:
             return ask_compiler(command, hint=hint)
         except HostError as error:
@@ -214,12 +208,9 @@ def find_compiler(
     raise HostError("no-compiler", msg, context=tuple(tried), hint=hint)
 
 
-def _candidates(
-    environ: Mapping[str, str], which: Callable[..., str | None], *, has_zig: bool | None
-) -> Iterator[tuple[str, ...]]:
-    """Yield the commands that might be a compiler."""
+def _candidates(environ: Mapping[str, str], *, has_zig: bool | None) -> Iterator[tuple[str, ...]]:
     for name in NAMES:
-        found = which(name, path=environ.get("PATH"))
+        found = shutil.which(name, path=environ.get("PATH"))
         if found:
             yield (found,)
     if has_zig if has_zig is not None else importlib.util.find_spec("ziglang") is not None:
@@ -269,7 +260,9 @@ def _run(
 def _facts(done: Captured, seconds: float) -> tuple[str, ...]:
     """Say how a compiler ended, and its last words."""
     ended = f"no end after {seconds:.0f} s" if done.timed_out else f"exit code {done.returncode}"
-    return (ended, *_last_lines(done.stderr or done.stdout))
+    text = (done.stderr or done.stdout).decode("utf-8", "replace")
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return (ended, *lines[-CONTEXT_LINES:])
 
 
 def host_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -319,24 +312,15 @@ def build(
     then = [output for output in recipe.outputs if output.forwards]
     names = ", ".join(output.name for output in recipe.outputs)
     progress.note(f"Compiling the CPU reference with {compiler.version}, once: {names}")
-    stop = threading.Event()
-    # A signal is noted and looked for: one that were raised inside the pool could leave its locks held.
-    with (
-        DeferredSignals() as shield,
-        progress.task("Compiling the CPU reference", len(recipe.outputs), unit="outputs") as advance,
-        ThreadPoolExecutor(WORKERS) as pool,
-    ):
-        try:
-            for batch in (first, then):  # what forwards to a library is linked against it
-                work = partial(_compile, source_root, compiler=compiler, stop=stop)
-                left = {pool.submit(work, command_line(compiler, one, out, extra), one) for one in batch}
-                while left and shield.noted is None:
-                    done, left = wait(left, timeout=LOOK, return_when=FIRST_COMPLETED)
-                    for built in done:
-                        built.result()
-                        advance(1)
-        finally:
-            stop.set()  # no compiler outlives a signal or a failure
+    stop = threading.Event()  # no compiler outlives a signal or a failure
+    with progress.task("Compiling the CPU reference", len(recipe.outputs), unit="outputs") as advance:
+
+        def compile_one(output: Output) -> None:
+            _compile(source_root, command_line(compiler, output, out, extra), output, compiler, stop)
+            advance(1)
+
+        for batch in (first, then):  # what forwards to a library is linked against it
+            stoppable_map(compile_one, batch, threads=WORKERS, stop=stop)
     return tuple(
         BuiltFile(name=output.name, path=out / output.name, provides=output.provides)
         for output in recipe.outputs
@@ -344,11 +328,8 @@ def build(
 
 
 def _compile(
-    source_root: Path, line: list[str], output: Output, *, compiler: Compiler, stop: threading.Event
+    source_root: Path, line: list[str], output: Output, compiler: Compiler, stop: threading.Event
 ) -> None:
-    """Build one file, or say why it could not be built."""
-    if stop.is_set():
-        return
     try:
         done = _run(line, seconds=BUILD_TIMEOUT, cwd=source_root, stop=stop)
     except LaunchError as error:
@@ -358,12 +339,6 @@ def _compile(
         msg = f"{compiler.version} could not build {output.name}"
         facts = _facts(done, BUILD_TIMEOUT)
         raise HostError("compile-failed", msg, context=facts, hint=_advice(compiler))
-
-
-def _last_lines(text: bytes) -> tuple[str, ...]:
-    """Return a compiler's last lines, without empty lines."""
-    lines = [line.rstrip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
-    return tuple(lines[-CONTEXT_LINES:])
 
 
 def _advice(compiler: Compiler) -> str:
@@ -398,13 +373,9 @@ def native_files(
     key = key_of(root / "native", compiler, cpu=host_cpu())
     found = _load(cache, key)
     files = found if found is not None else _build(root, cache, key, compiler, progress)
-    wanted = files if stack.kind is StackKind.REFERENCE else [f for f in files if _is_check(f.file.name)]
-    return tuple(wanted), "done" if found is None else "kept"
-
-
-def _is_check(name: str) -> bool:
-    """Whether this is the program that asks every library to load."""
-    return Path(name).stem == CHECK_PROGRAM
+    if stack.kind is not StackKind.REFERENCE:
+        files = [f for f in files if Path(f.file.name).stem == CHECK_PROGRAM]
+    return tuple(files), "done" if found is None else "kept"
 
 
 def _load(cache: Cache, key: str) -> list[PlannedFile] | None:

@@ -174,16 +174,13 @@ def read_history(stage: Path) -> History:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _unreadable(path, str(error)) from error
     for generation in history.generations:
-        if not is_digest(generation.digest) or any(len(text) > MAX_TEXT for text in _texts(generation)):
+        # These may become part of a path.
+        texts = (generation.stack, generation.lock, generation.document, *generation.options)
+        if not is_digest(generation.digest) or any(len(text) > MAX_TEXT for text in texts):
             raise _unreadable(path, f"generation {generation.number} names no digest, or a text is too long")
     if history.current not in {0, *(generation.number for generation in history.generations)}:
         raise _unreadable(path, f"it calls generation {history.current} the current one and does not list it")
     return history
-
-
-def _texts(generation: Generation) -> tuple[str, ...]:
-    """Return what may become part of a path."""
-    return (generation.stack, generation.lock, generation.document, *generation.options)
 
 
 def _unreadable(path: Path, why: str) -> HistoryError:

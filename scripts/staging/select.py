@@ -159,7 +159,6 @@ def _without_gpu(host: Host, lock: Lock, *, only_proven: bool) -> Selection:
 
 
 def _reference(stack_id: str, reason: str) -> Selection:
-    """Choose the CPU reference, loudly."""
     loud = f"{stack_id} computes on the CPU: this proves the pipeline, not a GPU."
     return Selection(stack_id=stack_id, reason=reason, warnings=(loud,))
 
@@ -264,13 +263,11 @@ def _warnings(stack: Stack, host: Host, gfx: str) -> tuple[str, ...]:
 
 
 def _unmet_os(stack: Stack, host: Host) -> list[str]:
-    """Compare operating systems."""
     wrong = stack.requires.os and stack.requires.os != host.os
     return [f"is for {_os(stack.requires.os)}"] if wrong else []
 
 
 def _unmet_gpu(stack: Stack, gpu: Gpu, *, forced: bool = False) -> list[str]:
-    """Compare architecture and driver."""
     clauses = []
     if gpu.driver == NO_DRIVER:
         clauses.append(f"needs a driver: {gpu.why_unknown.get('driver', 'none is installed')}")

@@ -1,7 +1,4 @@
-"""Unpack a verified archive once into a read-only tree of the store; take in files a person supplies.
-
-The room's face for other rooms: the trees' own types and checks are re-exported here.
-"""
+"""Unpack a verified archive once into a read-only tree of the store; take in files a person supplies."""
 
 from __future__ import annotations
 
@@ -30,19 +27,6 @@ from scripts.store.trees import (
     save_tree,
     verify_tree,
 )
-
-__all__ = [
-    "Change",
-    "TreeFile",
-    "TreeFinding",
-    "UnpackedTree",
-    "discard_changed",
-    "load_tree",
-    "require_intact",
-    "supplied_files",
-    "unpack",
-    "verify_tree",
-]
 
 _ZIPS: Final = frozenset({ArtifactFormat.ZIP, ArtifactFormat.WHEEL})
 

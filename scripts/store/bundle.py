@@ -200,7 +200,6 @@ def _facts(path: Path, body: object) -> BundleFacts:
 
 
 def _copied(blob: Path, target: IO[bytes], advance: Callable[[int], None]) -> str:
-    """Copy a file and return its hash."""
     digest = hashlib.sha256()
     with fs.long_path(blob).open("rb", buffering=0) as file:
         while block := file.read(fs.CHUNK):

@@ -120,7 +120,9 @@ class Cache(Struct, frozen=True):
             try:
                 lock.acquire(timeout=timeout)
             except Timeout as error:
-                raise _held(path, timeout) from error
+                msg = f"another run has held {path} for {timeout:.0f} seconds"
+                hint = "wait for it or end it; the lock goes with the process, the file itself may stay"
+                raise ConflictError("store-locked", msg, hint=hint) from error
         except OSError as error:
             raise not_writable(path, error) from error
         try:
@@ -147,7 +149,8 @@ class Cache(Struct, frozen=True):
             ConflictError: the store has no valid tag, the entry is not of this store, or it is in use.
         """
         self._require_tag()
-        bucket = entry.path.relative_to(self.root).parts[:1] if self._holds(entry.path) else ()
+        inside = entry.path.is_relative_to(self.root) and ".." not in entry.path.parts
+        bucket = entry.path.relative_to(self.root).parts[:1] if inside else ()
         if bucket not in {(BLOBS,), (TREES,), (RUNTIMES,)}:
             msg = f"{entry.path} is not an entry of this store"
             raise ConflictError("not-a-cache-entry", msg, hint="list what is there with `invoke cache.list`")
@@ -197,10 +200,6 @@ class Cache(Struct, frozen=True):
             hint = "check that CUDA_AMD_CACHE points at the store; remove other folders by hand"
             raise ConflictError("cache-tag-missing", msg, hint=hint)
 
-    def _holds(self, path: Path) -> bool:
-        """Say whether ``path`` lies below the root without ``..``."""
-        return path.is_relative_to(self.root) and ".." not in path.parts
-
     def _blobs(self) -> Iterator[CacheEntry]:
         """List archives and what interrupted downloads left."""
         for folder in _children(self.root / BLOBS):
@@ -236,13 +235,6 @@ def in_use(path: Path, error: OSError) -> WorkspaceError:
     msg = f"{path} could not be removed: a program still uses it"
     hint = "close the programs that were started with this stack, then try again"
     return ConflictError("store-in-use", msg, context=(str(error),), hint=hint)
-
-
-def _held(path: Path, timeout: float) -> WorkspaceError:
-    """Describe a lock that was not given up in time."""
-    msg = f"another run has held {path} for {timeout:.0f} seconds"
-    hint = "wait for it or end it; the lock goes with the process, the file itself may stay"
-    return ConflictError("store-locked", msg, hint=hint)
 
 
 def is_digest(text: object) -> bool:

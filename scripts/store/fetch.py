@@ -132,13 +132,14 @@ def fetch(
         _require_space(artifact, cache)
         blob.parent.mkdir(exist_ok=True)
         # Talking to servers takes a tenth of a second to import; most runs have everything already.
-        from scripts.net import download  # noqa: PLC0415 - see above
+        from scripts.net.download import Download  # noqa: PLC0415 - see above
+        from scripts.net.session import Transport  # noqa: PLC0415 - see above
 
-        job = download.Download(
+        job = Download(
             artifact=artifact,
             partial=Partial(blob),
             limit=options.max_unknown_size if artifact.size is None else artifact.size,
-            transport=transport or download.Transport(ca_file=options.ca_file),
+            transport=transport or Transport(ca_file=options.ca_file),
             progress=progress,
         )
         return job.run(usable)

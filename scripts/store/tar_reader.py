@@ -37,8 +37,6 @@ _DEVICES: Final = frozenset({tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE}
 
 
 class _Counted:
-    """Reads bytes and counts them."""
-
     def __init__(self, stream: BinaryIO, limits: Limits) -> None:
         self._stream = stream
         self._limits = limits
@@ -138,7 +136,6 @@ def _member(tar: _Tar, info: tarfile.TarInfo, extended: dict[str, str]) -> None:
 
 
 def _refuse_kind(name: str, info: tarfile.TarInfo, extended: dict[str, str]) -> None:
-    """Refuse what a member says that it is."""
     if info.type in _DEVICES:
         raise refused(name, "device", "is a device, pipe or socket")
     known = _FILES | {tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE}

@@ -202,7 +202,6 @@ def _entries(manifest: Any) -> Iterator[TreeFile]:  # noqa: ANN401 - parsed JSON
 
 
 def _compare(folder: Path, file: TreeFile, *, deep: bool) -> TreeFinding | None:
-    """Look at one file."""
     path = files.long_path(folder / file.path)
     try:
         status = path.lstat()
@@ -222,5 +221,4 @@ def _compare(folder: Path, file: TreeFile, *, deep: bool) -> TreeFinding | None:
 
 
 def _changed(file: TreeFile, detail: str) -> TreeFinding:
-    """Describe a changed file."""
     return TreeFinding(path=file.path, change=Change.CHANGED, detail=detail)

@@ -155,7 +155,6 @@ class _Bounded:
 
 
 def _refuse_kind(info: zipfile.ZipInfo, limits: Limits) -> None:
-    """Refuse what a member says that it is."""
     name, mode = info.orig_filename, info.external_attr >> 16
     entries.refuse_mode(name, mode)
     if stat.S_ISLNK(mode):
