@@ -98,6 +98,7 @@ void *keep(struct decoder *d, size_t bytes);
 
 struct ins *emit(struct decoder *d, enum kind kind);
 struct ins *emit_run(struct decoder *d, run_fn run);
+bool emit_special(struct decoder *d, ref to, unsigned bytes, uint8_t special); /* operands.c */
 ref register_new(struct decoder *d, unsigned bytes); /* 0 bytes: a predicate; 0 when there is no memory */
 ref constant(struct decoder *d, uint64_t value, unsigned bytes);
 uint32_t code_of(struct decoder *d, struct function *f);
