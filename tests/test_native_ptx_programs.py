@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -214,6 +214,51 @@ def test_barrier_reductions() -> None:
     st.global.u32 [%out4], %r0;"""
     got = run(module(body), u32(0), np.zeros(96, U32), 96)
     assert set(got.tolist()) == {1040 + 560000}
+
+
+#: Behind a barrier, where the four warps of a block run together until they part; what thread t gets.
+TOGETHER: dict[str, tuple[str, Callable[[int], int]]] = {
+    "ways by warp": ("setp.lt.u32 %p0, %t, 64; @%p0 bra A; mov.u32 %r0, 1; bra B; A: mov.u32 %r0, 2; B: bar.sync 0;", lambda t: 2 if t < 64 else 1),
+    "ways in a warp": ("and.b32 %r1, %t, 1; setp.eq.u32 %p0, %r1, 0; @%p0 bra A; mov.u32 %r0, 1; bra B; A: mov.u32 %r0, 2; B: bar.sync 0;", lambda t: 2 - t % 2),
+    "guards": ("mov.u32 %r0, 0; setp.gt.u32 %p0, %t, 70; @%p0 add.u32 %r0, %t, 5; selp.u32 %r1, 100, 0, %p0; @!%p0 add.u32 %r0, %r0, %r1;", lambda t: t + 5 if t > 70 else 0),
+    "a loop": ("mov.u32 %r0, 0; L: add.u32 %r0, %r0, 1; bar.sync 0; setp.lt.u32 %p0, %r0, 9; @%p0 bra L;", lambda t: 9),
+    "loops of their own lengths": ("mov.u32 %r0, 0; L: add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, %t; @%p0 bra L; bar.sync 0;", lambda t: max(t, 1)),
+    "a loop of many turns": ("mov.u32 %r0, 0; L: add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, 20000; @%p0 bra L;", lambda t: 20000),
+    "warps that end": ("mov.u32 %r0, 3; st.global.u32 [%out4], %r0; setp.lt.u32 %p0, %t, 32; @%p0 exit; bar.sync 0; add.u32 %r0, %r0, %t;", lambda t: 3 + t * (t >= 32)),
+    "lanes that end": ("mov.u32 %r0, 3; st.global.u32 [%out4], %r0; and.b32 %r1, %t, 3; setp.eq.u32 %p0, %r1, 0; @%p0 exit; bar.sync 0; add.u32 %r0, %r0, %t;", lambda t: 3 + t * (t % 4 > 0)),
+    "shuffles": ("shfl.sync.idx.b32 %r0, %t, 7, 31, -1; shfl.sync.up.b32 %r1, %t, 3, 0, -1; add.u32 %r0, %r0, %r1; shfl.sync.down.b32 %r1, %t, 30, 31, -1; add.u32 %r0, %r0, %r1;",
+                 lambda t: (t // 32 * 32 + 7) + (t - 3 if t % 32 > 2 else t) + (t + 30 if t % 32 < 2 else t)),
+    "shuffles in segments": ("and.b32 %r2, %t, 1; shfl.sync.down.b32 %r0, %t, %r2, 0x181f, -1; shfl.sync.bfly.b32 %r1, %t, 5, 31, -1; mad.lo.u32 %r0, %r1, 1000, %r0;",
+                             lambda t: (t ^ 5) * 1000 + (t + 1 if t % 2 and t % 8 < 7 else t)),
+    "atomics": ("atom.global.add.u32 %r1, [%in], 1; bar.sync 0; ld.global.u32 %r0, [%in];", lambda t: 128),
+    "a warp that waits for another": ("setp.ge.u32 %p0, %t, 32; @%p0 bra W; st.volatile.global.u32 [%in+4], 6; bra E; W: ld.volatile.global.u32 %r0, [%in+4]; setp.ne.u32 %p1, %r0, 6; @%p1 bra W; E: mov.u32 %r0, 6;", lambda t: 6),
+    "calls": ("{ .param .b32 a; .param .b32 b; .param .b32 c; st.param.b32 [a], %t; st.param.b32 [b], 4; call.uni (c), plus, (a, b); ld.param.b32 %r0, [c]; }", lambda t: t + 4),
+    "words of two rows": ("shr.u32 %r1, %t, 4; and.b32 %r2, %t, 15; mad.lo.u32 %r1, %r1, 64, %r2; mad.wide.u32 %rd0, %r1, 4, %in; st.global.u32 [%rd0+64], %t; ld.global.u32 %r0, [%rd0+64];", lambda t: t),
+    "addresses that a load replaces": ("mov.u32 %r1, box; shl.b32 %r0, %t, 2; add.u32 %r0, %r0, %r1; st.shared.u32 [%r0], %t; ld.shared.u32 %r0, [%r0];", lambda t: t),
+    "words in any order": ("mov.u32 %r1, box; xor.b32 %r0, %t, 5; shl.b32 %r0, %r0, 2; add.u32 %r0, %r0, %r1; st.shared.u32 [%r0], %t; bar.sync 0; ld.shared.u32 %r2, [%r0]; mov.u32 %r0, %r2;", lambda t: t),
+    "one word": ("mov.u32 %r1, box; st.shared.u32 [%r1+4], 8; bar.sync 0; ld.shared.u32 %r0, [%r1+4];", lambda t: 8),
+    "directed rounding": ("cvt.rn.f32.u32 %f0, %t; add.rp.f32 %f0, %f0, 0f00000001; mov.b32 %r0, %f0;", lambda t: int(np.nextafter(np.float32(t), np.float32(200)).view(np.uint32))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_warps_that_run_together_part_where_they_must(name: str) -> None:
+    body, want = TOGETHER[name]
+    text = module(f"bar.sync 0; {body} st.global.u32 [%out4], %r0;", ADD + ".shared .align 4 .b8 box[1024];\n")
+    assert run(text, np.zeros(1024, U32), np.zeros(128, U32), 128).tolist() == [want(t) for t in range(128)]
+
+
+@pytest.mark.parametrize("space", ("global", "shared"))
+def test_the_thread_that_failed_among_warps_together_is_named(space: str) -> None:
+    place = {"global": "[%in4]", "shared": "[%r1]"}[space]
+    body = f"bar.sync 0; mov.u32 %r1, box; setp.eq.u32 %p0, %t, 37; @%p0 mov.u64 %in4, 12; @%p0 mov.u32 %r1, 4000000; ld.{space}.u32 %r1, {place};"
+    with (
+        Module(module(body, ".shared .align 4 .b8 box[64];\n")) as loaded,
+        pytest.raises(PtxError) as caught,
+    ):
+        loaded.launch("k", [np.zeros(128, U32), np.zeros(128, U32)], block=(128, 1, 1))
+    assert (caught.value.kind, caught.value.thread) == ("illegal-address", (37, 0, 0))
+    assert caught.value.address in (12, 4000000)
 
 
 def test_ended_threads_are_not_waited_for() -> None:

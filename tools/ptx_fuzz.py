@@ -20,7 +20,7 @@ from tools.ptx_cases import Form, bits_of, edges, every_form
 
 #: How many registers of each size a program has; predicates are ``%q``.
 FILES: Final = {16: ("%h", 5), 32: ("%w", 8), 64: ("%l", 5), 1: ("%q", 4)}
-SHARED_WORDS: Final = 64
+SHARED_WORDS: Final = 96
 TARGET: Final = 90
 MASK: Final = 0xFFFFFFFF
 Values = dict[str, list[int | None]]
@@ -137,7 +137,7 @@ class Writer:
     def program(self, name: str) -> Program:
         self.loops = []
         threads = (
-            self.rng.choice((1, 4, 7, 8, 33, 40)) if self.rng.random() < 0.2 else self.rng.randrange(2, 9)
+            self.rng.choice((1, 4, 7, 8, 33, 40, 64, 70, 96)) if self.rng.random() < 0.2 else self.rng.randrange(2, 9)
         )
         steps = tuple(self.step(0, together=True) for _ in range(self.rng.randrange(6, 20)))
         inputs = {}

@@ -39,6 +39,7 @@ bool run_branch_index(struct warp *w, const struct ins *n, uint32_t mask) {
     const uint32_t *list = w->block->launch->program->refs + n->list;
     warp_place(w, w->active & ~mask, (uint32_t)(n - w->code) + 1);
     w->slice--;
+    w->together = false;
     EACH_LANE(i, mask) {
         uint64_t index = lane_get(w, n->a, 4, (int)i);
         if (index >= n->target) return raise_error(w, n, PTX_ILLEGAL_INSTRUCTION, 0, (int)i, "brx.idx takes branch %llu of %u", (unsigned long long)index, n->target);
@@ -83,6 +84,7 @@ static bool enter(struct warp *w, const struct ins *n, const struct call *c, uin
     if (from->depth >= DEPTH_MOST || !(f = frame_new(w, code)))
         return raise_error(w, n, PTX_ILLEGAL_ADDRESS, 0, __builtin_ctz(lanes), "calls are nested too deeply");
     f->depth = from->depth + 1;
+    w->together = false;
     f->live = lanes;
     EACH_LANE(i, lanes) {
         uint64_t end = f->top[i] = from->top[i];
@@ -123,6 +125,7 @@ bool run_return(struct warp *w, const struct ins *n, uint32_t mask) {
     struct frame *f = w->current;
     const struct code *callee = &p->codes[f->code];
     warp_place(w, w->active & ~mask, (uint32_t)(n - w->code) + 1);
+    w->together = false;
     for (uint32_t left = mask; left;) {
         uint32_t first = (uint32_t)__builtin_ctz(left), same = 0;
         struct frame *to = f->parent[first];
@@ -179,12 +182,13 @@ static void release(struct block *b, uint32_t id) {
             continue;
         }
         EACH_LANE(i, w->barrier)
-            if (w->barrier_id[i] == id) {
+            if (w->barrier_id[w->barrier_together ? 0 : i] == id) {
                 deliver(w, i, r);
                 w->barrier &= ~(1u << i);
             }
     }
     *r = (struct barrier){0};
+    b->released = true;
     if (b->checker) checker_reset(b);
 }
 
@@ -202,21 +206,20 @@ bool run_barrier(struct warp *w, const struct ins *n, uint32_t mask) {
     if (b->launch->checks & CHECK_SYNC && !check_barrier(w, n, mask, count)) return false;
     struct barrier *r = &b->barriers[id];
     b->barriers_used |= 1u << id;
-    uint32_t arriving = (uint32_t)__builtin_popcount(mask), parked = mask;
+    uint32_t arriving = lane_count(mask), parked = mask;
     if (w->barrier) EACH_LANE(i, w->barrier) if (w->barrier_id[i] == id) parked |= 1u << i;
     /* A count is one of whole warps: the last lanes of a warp stand for those it does not have. */
-    if (count && (parked & w->alive) == w->alive) arriving += LANES - (uint32_t)__builtin_popcount(w->alive);
+    if (count && (parked & w->alive) == w->alive) arriving += LANES - lane_count(w->alive);
     r->arrived += arriving;
     r->expected = (uint32_t)count;
     if (n->mode >= 2) {
-        r->trues += (uint32_t)__builtin_popcount(predicate(w, n->c) & mask);
-        r->voters += (uint32_t)__builtin_popcount(mask);
+        r->trues += lane_count(predicate(w, n->c) & mask);
+        r->voters += lane_count(mask);
     }
     if (n->mode != 1) {
         warp_place(w, w->active, pc + 1);
         w->barrier_together = mask == ALL_LANES;
-        for (int i = 0; i < LANES; i++) w->barrier_id[i] = mask >> i & 1 ? (uint32_t)id : w->barrier_id[i];
-        EACH_LANE(i, w->barrier_together ? 1 : mask) w->barrier_at[i] = n;
+        EACH_LANE(i, w->barrier_together ? 1 : mask) w->barrier_id[i] = (uint32_t)id, w->barrier_at[i] = n;
         w->barrier |= mask;
     }
     if (complete(b, r)) release(b, (uint32_t)id);

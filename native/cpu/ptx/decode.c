@@ -224,7 +224,7 @@ static bool statement(struct decoder *d, uint32_t *depth) {
     if (text_take(&d->t, '@') && !guard_parse(d)) return false;
     struct word opcode = text_dotted(&d->t);
     if (!opcode.size) return bad(d, PTX_INVALID_PTX, "a statement is not understood");
-    return opcode_parse(d, opcode) && instruction_decode(d);
+    return instruction_decode(d, opcode);
 }
 
 /* A register of several values is as many parameters. */
@@ -341,6 +341,7 @@ enum ptx_result program_decode(struct function *f, struct program **out, struct 
     if (d) {
         scopes_free(d);
         names_free(&d->constants);
+        names_free(&d->opcodes);
         for (struct chunk *c = d->chunks, *next; c; c = next) next = c->next, free(c);
         free(d->scopes), free(d->uses), free(d->dynamic), free(d);
     }

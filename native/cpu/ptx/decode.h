@@ -47,7 +47,11 @@ struct operand {
     uint32_t count, first; /* of a vector: its elements in decoder.elements */
 };
 
-/* An opcode taken apart. */
+struct decoder;
+typedef bool form_type(struct decoder *d);
+typedef form_type *form_fn;
+
+/* An opcode taken apart, and what decodes its instructions. */
 struct opcode {
     struct word whole, base;
     struct word parts[PARTS]; /* what has no field of its own here */
@@ -58,6 +62,7 @@ struct opcode {
     bool has_rounding, integral, has_space;
     uint32_t flags; /* F_FTZ, F_SAT, F_RELU, F_NAN, F_SATFINITE */
     bool approx, full, carry;
+    form_fn form;
 };
 
 struct decoder {
@@ -80,6 +85,7 @@ struct decoder {
     uint32_t *dynamic; /* instructions whose imm counts from the place of dynamic shared memory */
     uint32_t dynamic_count, dynamic_room;
     struct names constants; /* struct constant, by their first bytes */
+    struct names opcodes;   /* struct opcode: a kernel has few, and each often */
     struct operand operands[OPERANDS], second[OPERANDS], elements[OPERANDS * VECTOR_MOST];
     uint32_t operand_count, element_count;
     struct opcode op;
@@ -98,6 +104,7 @@ void *keep(struct decoder *d, size_t bytes);
 
 struct ins *emit(struct decoder *d, enum kind kind);
 struct ins *emit_run(struct decoder *d, run_fn run);
+bool emit_special(struct decoder *d, ref to, unsigned bytes, uint8_t special); /* operands.c */
 ref register_new(struct decoder *d, unsigned bytes); /* 0 bytes: a predicate; 0 when there is no memory */
 ref constant(struct decoder *d, uint64_t value, unsigned bytes);
 uint32_t code_of(struct decoder *d, struct function *f);
@@ -135,11 +142,9 @@ struct ins *emit_form(struct decoder *d, run_fn run, const char *form);
 /* Put the registers of a vector, or a single one, into the program's list. */
 bool list_registers(struct decoder *d, const struct operand *o, enum type type, bool write, uint32_t *count);
 bool form_operation(struct decoder *d); /* found by name among the vector operations */
-bool instruction_decode(struct decoder *d);
+bool instruction_decode(struct decoder *d, struct word opcode);
 
 /* forms_*.c: one function for each kind of instruction */
-typedef bool form_type(struct decoder *d);
-typedef form_type *form_fn;
 struct form {
     const char *name;
     form_fn decode;

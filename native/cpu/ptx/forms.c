@@ -152,13 +152,24 @@ static form_fn form_in(const struct form *list, struct word name) {
     return NULL;
 }
 
-bool instruction_decode(struct decoder *d) {
+static form_fn form_of(const struct opcode *op) {
     static const struct form *const LISTS[] = {FORMS_VALUE, FORMS_MEMORY, FORMS_CONTROL, FORMS_MATRIX};
     static const char REFUSED[] = "wmma wgmma tcgen05 tex tld4 txq suld sust sured suq multimem clusterlaunchcontrol tensormap istypep";
-    if (base_is(d, "call")) return decode_call(d) || bad(d, PTX_INVALID_PTX, "a call is not understood");
-    if (word_choice(d->op.base, REFUSED) >= 0) return unsupported(d); /* whatever its operands look like */
     form_fn form = NULL;
-    for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS && !form; i++) form = form_in(LISTS[i], d->op.base);
-    if (!form) form = *d->op.base.at == 'v' ? form_video : form_operation;
-    return operands_parse(d) && form(d);
+    if (word_choice(op->base, REFUSED) >= 0) return NULL; /* whatever its operands look like */
+    for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS && !form; i++) form = form_in(LISTS[i], op->base);
+    return form ? form : *op->base.at == 'v' ? form_video : form_operation;
+}
+
+bool instruction_decode(struct decoder *d, struct word opcode) {
+    struct opcode *known = names_get(&d->opcodes, opcode);
+    if (known) d->op = *known;
+    else if (!opcode_parse(d, opcode)) return false;
+    if (base_is(d, "call")) return decode_call(d) || bad(d, PTX_INVALID_PTX, "a call is not understood");
+    if (!known) {
+        d->op.form = form_of(&d->op);
+        if ((known = keep(d, sizeof *known))) *known = d->op;
+        if (!known || !names_put(&d->opcodes, opcode, known)) return no_memory(d);
+    }
+    return d->op.form ? operands_parse(d) && d->op.form(d) : unsupported(d);
 }

@@ -119,12 +119,7 @@ static bool emit_pack(struct decoder *d, const struct operand *whole, const stru
 
 static bool emit_move(struct decoder *d, const struct operand *to, const struct operand *from, enum type type) {
     ref a, at;
-    if (from->kind == O_SPECIAL) {
-        if (!destination(d, to, type, &at)) return false;
-        struct ins *n = emit_run(d, run_special);
-        n->d = at, n->bytes = TYPES[type].bytes, n->mode = from->special;
-        return true;
-    }
+    if (from->kind == O_SPECIAL) return destination(d, to, type, &at) && emit_special(d, at, TYPES[type].bytes, from->special);
     if (!source(d, from, type, &a) || !destination(d, to, type, &at)) return false;
     char name[16];
     snprintf(name, sizeof name, "mov.b%u", 8u * TYPES[type].bytes);

@@ -41,18 +41,20 @@ static void run_compare(struct warp *w, const struct ins *n, uint32_t mask) {
     predicate_set(w, n->d, mask, yes);
 }
 
-/* ---- memory ---- */
-
-static void copy_lanes(void *d_, const void *s_, unsigned bytes) {
-#define COPY(T)                                               \
-    {                                                         \
-        T *d = d_;                                            \
-        const T *s = s_;                                      \
-        FOR_LANES d[i] = s[i];                                \
-    }
-    BY_SIZE(bytes, COPY)
-#undef COPY
+static void run_select(struct warp *w, const struct ins *n, uint32_t mask) {
+    void *to = mask == ALL_LANES ? at(w, n->d) : w->scratch;
+    select_lanes(to, at(w, n->a), at(w, n->b), predicate(w, n->c), n->bytes);
+    if (mask != ALL_LANES) blend(at(w, n->d), w->scratch, mask, n->bytes);
 }
+
+static void read_special(struct warp *w, const struct ins *n, uint32_t mask) {
+    u32 *d = __builtin_assume_aligned(at(w, n->d), 32);
+    const u32 *s = __builtin_assume_aligned(w->special[n->mode], 64);
+    if (mask == ALL_LANES) FOR_LANES d[i] = s[i];
+    else blend(d, s, mask, 4);
+}
+
+/* ---- memory ---- */
 
 /* Addresses of all lanes; those of idle lanes are copies of a running one's, so that reading them does no harm. */
 static bool locate(struct warp *w, const struct ins *n, uint32_t mask, uint64_t *restrict out, bool write) {
@@ -129,38 +131,48 @@ static void load_extended(u8 *d, const uint64_t *from, uint32_t mask, const stru
 
 typedef u32 words8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef u64 words4 __attribute__((vector_size(32), aligned(4), may_alias));
-static inline bool some_bit(const words8 *x) {
+static inline bool no_bit(const words8 *x) {
+#if defined(__AVX__)
+    typedef long long whole __attribute__((vector_size(32)));
+    return __builtin_ia32_ptestz256((whole)*x, (whole)*x);
+#else
     const words4 y = (words4)*x;
-    return (y[0] | y[1] | y[2] | y[3]) != 0;
+    return !(y[0] | y[1] | y[2] | y[3]);
+#endif
 }
 
-/* Words from shared memory, the inner loop of many kernels: false when anything about them is unusual. Sixteen lanes
- * often read neighbours, or all the same word. Vectors by hand: compilers unroll such short loops into single words. */
-static bool load_shared_words(struct warp *w, const struct ins *n) {
+/* Words of shared memory, the inner loop of many kernels: false when anything about them is unusual. Sixteen lanes
+ * often access neighbours, or all read the same word. Vectors by hand: compilers unroll such short loops into single words. */
+static inline bool shared_words(struct warp *w, const struct ins *n, bool write) {
     static const words8 RAMP = {0, 4, 8, 12, 16, 20, 24, 28};
     const words8 *base = (const words8 *)(const void *)at(w, n->a);
-    words8 *d = (words8 *)(void *)at(w, n->d), offset[4];
-    const uint8_t *from = w->block->shared;
+    words8 *d = (words8 *)(void *)at(w, n->d);
+    uint8_t *shared = w->block->shared;
     uint64_t end = w->block->shared_bytes;
-    if (w->block->checker) return false;
-    for (int k = 0; k < 4; k++) offset[k] = base[k] + (u32)n->imm;
+    u32 plus = (u32)n->imm;
+    if (w->block->checker || (!write && n->d == n->a)) return false; /* a load must not change addresses before all are known to be good */
     for (int k = 0; k < 4; k += 2) {
-        words8 a = offset[k], b = offset[k + 1], first = (words8){0} + a[0];
-        u32 at = a[0];
-        words8 apart = (a ^ (first + RAMP)) | (b ^ (first + RAMP + 32)), unlike = (a ^ first) | (b ^ first);
-        bool neighbours = !some_bit(&apart), same = !some_bit(&unlike);
-        if (neighbours || same) {
-            if (at & 3 || at + (same ? 4ull : 64ull) > end) return false;
-            const words8 *words = (const words8 *)(const void *)(from + at);
-            if (neighbours) d[k] = words[0], d[k + 1] = words[1];
-            else d[k] = d[k + 1] = (words8){0} + *(const u32 *)(const void *)(from + at);
+        const words8 a = base[k], b = base[k + 1], first = (words8){0} + a[0];
+        u32 start = a[0] + plus;
+        bool same = !write && a[0] == a[1];
+        const words8 apart = same ? (a ^ first) | (b ^ first) : (a ^ (first + RAMP)) | (b ^ (first + RAMP + 32));
+        if (no_bit(&apart)) {
+            words8 *words = (words8 *)(void *)(shared + start);
+            if (start & 3 || start + (same ? 4ull : 64ull) > end) return false;
+            if (same) d[k] = d[k + 1] = (words8){0} + *(const u32 *)(const void *)words;
+            else if (write) words[0] = d[k], words[1] = d[k + 1];
+            else d[k] = words[0], d[k + 1] = words[1];
             continue;
         }
-        const u32 *o = (const u32 *)&offset[k];
-        u32 *to = (u32 *)&d[k], most = 0, bits = 0;
-        for (int i = 0; i < 16; i++) most = o[i] > most ? o[i] : most, bits |= o[i];
+        const u32 *o = (const u32 *)&base[k];
+        u32 *value = (u32 *)&d[k], most = 0, bits = 0;
+        for (int i = 0; i < 16; i++) most = o[i] + plus > most ? o[i] + plus : most, bits |= o[i] + plus;
         if (bits & 3 || most + 4ull > end) return false;
-        for (int i = 0; i < 16; i++) to[i] = *(const u32 *)(const void *)(from + o[i]);
+        for (int i = 0; i < 16; i++) {
+            u32 *word = (u32 *)(void *)(shared + (u32)(o[i] + plus));
+            if (write) *word = value[i];
+            else value[i] = *word;
+        }
     }
     return true;
 }
@@ -179,23 +191,44 @@ static bool load_uniform(struct warp *w, const struct ins *n) {
     return true;
 }
 
-/* Do the lanes access neighbours in memory that they may access? The usual case: it is one copy then. */
-static bool neighbours_located(struct warp *w, const struct ins *n, uint64_t *first) {
+/* Does each half of the warp access neighbours in memory that it may access? The usual case: two copies then. */
+static bool halves_located(struct warp *w, const struct ins *n, uint64_t first[2]) {
     const words4 *base = (const words4 *)(const void *)at(w, n->a);
-    uint64_t low = base[0][0] + (uint64_t)n->imm, bytes = n->bytes;
-    words4 expected = base[0][0] + (words4){0, bytes, 2 * bytes, 3 * bytes}, apart = {0};
-    for (int k = 0; k < LANES / 4; k++) apart |= base[k] ^ expected, expected += 4 * bytes;
-    *first = low;
-    return !(apart[0] | apart[1] | apart[2] | apart[3]) && !(low & (bytes - 1)) && range_known(w, low, low + LANES * bytes) &&
-           n->space != SPACE_SHARED && !w->block->checker;
+    uint64_t bytes = n->bytes;
+    const words4 step = {4 * bytes, 4 * bytes, 4 * bytes, 4 * bytes}, ramp = {0, bytes, 2 * bytes, 3 * bytes};
+    if (n->space == SPACE_SHARED || w->block->checker) return false;
+    for (int k = 0; k < 2; k++, base += 4) {
+        words4 expected = base[0][0] + ramp, apart = base[0] ^ expected;
+        for (int i = 1; i < 4; i++) apart |= base[i] ^ (expected += step);
+        first[k] = base[0][0] + (uint64_t)n->imm;
+        if (!no_bit((const words8 *)&apart) || first[k] & (bytes - 1)) return false;
+    }
+    uint64_t low = first[0] < first[1] ? first[0] : first[1], high = first[0] < first[1] ? first[1] : first[0];
+    return range_known(w, low, high + 16 * bytes);
+}
+
+static void copy_half(void *to, const void *from, unsigned bytes) {
+    switch (bytes) { /* each size by itself: they are a few instructions then */
+    case 1: memcpy(to, from, 16); break;
+    case 2: memcpy(to, from, 32); break;
+    case 4: memcpy(to, from, 64); break;
+    case 8: memcpy(to, from, 128); break;
+    default: memcpy(to, from, 256);
+    }
+}
+
+static void load_halves(uint8_t *d, const uint64_t first[2], unsigned bytes) {
+    /* Blocks that follow read what follows; two threads that share a core have no time to wait for memory. */
+    for (unsigned k = 0; k < 4; k++) __builtin_prefetch((const uint8_t *)(uintptr_t)first[0] + 1024 + 64 * k);
+    for (int k = 0; k < 2; k++) copy_half(d + 16 * bytes * (unsigned)k, (const void *)(uintptr_t)first[k], bytes);
 }
 
 /* False when anything about the load is unusual. */
 static bool load_plainly(struct warp *w, const struct ins *n) {
-    uint64_t first;
+    uint64_t first[2];
     switch (n->mode) {
-    case SHARED_REG32: return n->bytes == 4 && load_shared_words(w, n);
-    case FROM_REG64: return neighbours_located(w, n, &first) && (copy_lanes(at(w, n->d), (const void *)(uintptr_t)first, n->bytes), true);
+    case SHARED_REG32: return n->bytes == 4 && shared_words(w, n, false);
+    case FROM_REG64: return halves_located(w, n, first) && (load_halves(at(w, n->d), first, n->bytes), true);
     case ABSOLUTE: return n->space != SPACE_SHARED && n->bytes >= 4 && load_uniform(w, n);
     default: return false;
     }
@@ -230,9 +263,10 @@ static void store_plain(const u8 *s, const uint64_t *to, uint32_t mask, unsigned
 }
 
 static bool store_plainly(struct warp *w, const struct ins *n) {
-    uint64_t first;
-    if (n->mode != FROM_REG64 || !neighbours_located(w, n, &first)) return false;
-    copy_lanes((void *)(uintptr_t)first, at(w, n->d), n->bytes);
+    uint64_t first[2];
+    if (n->mode == SHARED_REG32) return n->bytes == 4 && shared_words(w, n, true);
+    if (n->mode != FROM_REG64 || !halves_located(w, n, first)) return false;
+    for (unsigned k = 0; k < 2; k++) copy_half((void *)(uintptr_t)first[k], at(w, n->d) + 16u * n->bytes * k, n->bytes);
     return true;
 }
 
@@ -255,11 +289,22 @@ static bool store(struct warp *w, const struct ins *n, uint32_t mask) {
 
 /* ---- shuffles of whole warps ---- */
 
+/* All lanes by the same distance in one segment, as most programs do: up, down, or all from one. `a` has room for twice the lanes. */
+static uint32_t shuffle_whole(u32 *d, const u32 *a, int by, int mode) {
+    if (mode == 0) FOR_LANES d[i] = i < by ? a[LANES + i] : a[LANES + i - by];
+    else if (mode == 1) FOR_LANES d[i] = i + by < LANES ? a[i + by] : a[i];
+    else FOR_LANES d[i] = a[by];
+    return mode == 0 ? ALL_LANES << by : mode == 1 ? ALL_LANES >> by : ALL_LANES;
+}
+
 static uint32_t shuffle(void *d_, const void *a_, const void *b_, const void *c_, int mode) {
     const u32 *b = b_, *c = c_;
-    u32 *d = d_, a[LANES] __attribute__((aligned(32))), from[LANES] __attribute__((aligned(32)));
+    u32 *d = d_, a[2 * LANES] __attribute__((aligned(32))), from[LANES] __attribute__((aligned(32))), unlike = 0;
+    memcpy(a, a_, sizeof a / 2);
+    memcpy(a + LANES, a_, sizeof a / 2);
+    FOR_LANES unlike |= (b[i] ^ b[0]) | (c[i] ^ c[0]);
+    if (!unlike && mode != 2 && (c[0] & 0x1f1f) == (mode ? 31u : 0u)) return shuffle_whole(d, a, b[0] & 31, mode);
     uint8_t inside[LANES] __attribute__((aligned(32)));
-    memcpy(a, a_, sizeof a);
     for (int i = 0; i < LANES; i++) {
         u32 lane = (u32)i, segment = c[i] >> 8 & 31, by = b[i] & 31, last = (lane & segment) | (c[i] & 31 & ~segment);
         s32 j = mode == 0 ? (s32)(lane - by) : mode == 1 ? (s32)(lane + by) : mode == 2 ? (s32)(lane ^ by) : (s32)((lane & segment) | (by & ~segment));
@@ -289,7 +334,7 @@ static bool branch(struct warp *w, const struct ins *n, uint32_t mask, uint32_t 
     bool back = target <= *pc;
     if (stay) {
         uint32_t wait = back ? stay : mask, wait_at = back ? next : target;
-        EACH_LANE(i, wait) w->pcs[i] = wait_at;
+        warp_place(w, wait, wait_at);
         w->active &= ~wait;
         w->horizon = wait_at < w->horizon ? wait_at : w->horizon;
         w->divergent = true;
@@ -300,14 +345,15 @@ static bool branch(struct warp *w, const struct ins *n, uint32_t mask, uint32_t 
     return back && jump_back(w);
 }
 
-static void with_rounding(struct warp *w, const struct ins *n, uint32_t mask) {
+static void run_rounded(struct warp *w, const struct ins *n, uint32_t mask) {
     int before = rounding_set(n->rounding);
     run_vec(w, n, mask);
     rounding_restore(before);
+    result_clamp(at(w, n->d), n->type, n->flags, mask);
 }
 
 /* Run the chosen lanes until they end, wait, or others have to be looked at. */
-static void run_group(struct warp *w) {
+static __attribute__((hot)) void run_group(struct warp *w) {
     const struct ins *code = w->code;
     uint32_t pc = w->pc;
     while (pc < w->horizon) {
@@ -323,18 +369,14 @@ static void run_group(struct warp *w) {
             run_vec(w, n, mask);
             break;
         case K_VEC_ROUNDED:
-            with_rounding(w, n, mask);
-            result_clamp(at(w, n->d), n->type, n->flags, mask);
+            run_rounded(w, n, mask);
             break;
         case K_COMPARE:
             run_compare(w, n, mask);
             break;
-        case K_SELECT: {
-            void *to = mask == ALL_LANES ? at(w, n->d) : w->scratch;
-            select_lanes(to, at(w, n->a), at(w, n->b), predicate(w, n->c), n->bytes);
-            if (mask != ALL_LANES) blend(at(w, n->d), w->scratch, mask, n->bytes);
+        case K_SELECT:
+            run_select(w, n, mask);
             break;
-        }
         case K_LOAD_PLAIN:
             if (mask == ALL_LANES && load_plainly(w, n)) break; /* fall through */
         case K_LOAD:
@@ -345,6 +387,9 @@ static void run_group(struct warp *w) {
         case K_STORE:
             if (store(w, n, mask)) break;
             return;
+        case K_SPECIAL:
+            read_special(w, n, mask);
+            break;
         case K_BRANCH:
             if (!branch(w, n, mask, &pc)) continue;
             warp_place(w, w->active, pc);
@@ -359,6 +404,72 @@ static void run_group(struct warp *w) {
     warp_place(w, w->active, pc);
 }
 
-static void interpret(struct warp *w) {
-    while (warp_select(w)) run_group(w);
+/* Do all these warps take the branch (1), none of them (0), or does it part lanes (-1)? */
+static int branch_of_all(struct warp **warps, unsigned count, const struct ins *n) {
+    uint32_t any = 0, all = ALL_LANES;
+    for (unsigned k = 0; k < count; k++) {
+        uint32_t mask = n->guard ? predicate(warps[k], n->guard) : ALL_LANES;
+        any |= mask, all &= mask;
+    }
+    return all == ALL_LANES ? 1 : any ? -1 : 0;
+}
+
+/* One instruction of its own for each warp: are they still, or again, at one place? Those that did not end or wait go on. */
+static bool run_each(struct warp **warps, unsigned count, const struct ins *n, uint32_t pc) {
+    bool together = true;
+    for (unsigned k = 0; k < count; k++) {
+        struct warp *w = warps[k];
+        uint32_t mask = n->guard ? predicate(w, n->guard) : ALL_LANES;
+        w->pc = pc;
+        if (!mask || n->run(w, n, mask)) warp_place(w, ALL_LANES, pc + 1);
+    }
+    for (unsigned k = 0; k < count; k++) together &= warp_whole(warps[k]) && warps[k]->pcs[0] == pc + 1;
+    return together;
+}
+
+/* Warps at one place, all lanes of each, run together from there: an instruction is read once for all of them. They part
+ * where lanes take different ways or wait; each warp knows its place then. */
+static __attribute__((noinline, hot)) void run_together(struct warp **warps, unsigned count) {
+    const struct ins *code = warps[0]->code;
+    uint32_t pc = warps[0]->pcs[0];
+    bool part = false;
+    for (unsigned k = 0; k < count; k++) warp_take(warps[k]);
+#define EACH_WARP(DO)                                                               \
+    for (unsigned k = 0; k < count; k++) {                                          \
+        struct warp *w = warps[k];                                                  \
+        uint32_t mask = n->guard ? predicate(w, n->guard) : ALL_LANES;              \
+        if (mask) DO;                                                               \
+    }                                                                               \
+    break
+    while (!part) {
+        const struct ins *n = code + pc++;
+        switch (n->kind) {
+        case K_VEC: EACH_WARP(run_vec(w, n, mask));
+        case K_COMPARE: EACH_WARP(run_compare(w, n, mask));
+        case K_SELECT: EACH_WARP(run_select(w, n, mask));
+        case K_SPECIAL: EACH_WARP(read_special(w, n, mask));
+        case K_VEC_ROUNDED: EACH_WARP(run_rounded(w, n, mask));
+        case K_LOAD_PLAIN: EACH_WARP(part |= !((mask == ALL_LANES && load_plainly(w, n)) || load(w, n, mask)));
+        case K_LOAD: EACH_WARP(part |= !load(w, n, mask));
+        case K_STORE_PLAIN: EACH_WARP(part |= !((mask == ALL_LANES && store_plainly(w, n)) || store(w, n, mask)));
+        case K_STORE: EACH_WARP(part |= !store(w, n, mask));
+        case K_BRANCH: {
+            int taken = branch_of_all(warps, count, n);
+            if (taken < 0) pc--, part = true;
+            else if (taken) part = n->target < pc && jump_back(warps[0]), pc = n->target;
+            break;
+        }
+        default:
+            if (!run_each(warps, count, n, pc - 1)) return;
+        }
+    }
+#undef EACH_WARP
+    for (unsigned k = 0; k < count; k++) warp_place(warps[k], ALL_LANES, pc);
+}
+
+/* Run a warp, or several that are at one place, until each waits or ends. */
+static void interpret(struct warp **warps, unsigned count) {
+    if (count > 1) run_together(warps, count);
+    for (unsigned k = 0; k < count; k++)
+        while (!warps[k]->block->released && warp_select(warps[k])) run_group(warps[k]);
 }

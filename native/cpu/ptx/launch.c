@@ -78,14 +78,9 @@ static struct warp *warp_new(struct block *b, uint32_t index) {
     if (w->local_bytes < LOCAL_LEAST) w->local_bytes = LOCAL_LEAST;
     w->local = host_aligned_alloc(LANES * w->local_bytes);
     if (!w->local) return host_aligned_free(w), NULL;
-    const unsigned *size = l->asked->block;
-    for (uint32_t i = 0; i < LANES; i++) {
-        uint32_t thread = index * LANES + i;
-        w->thread[0][i] = thread % size[0];
-        w->thread[1][i] = thread / size[0] % size[1];
-        w->thread[2][i] = thread / size[0] / size[1];
-        if (thread < l->threads) w->started |= 1u << i;
-    }
+    uint32_t threads = l->threads - index * LANES;
+    w->started = threads < LANES ? (1u << threads) - 1 : ALL_LANES;
+    specials_prepare(w);
     return w;
 }
 
@@ -105,15 +100,17 @@ static void warp_reset(struct warp *w) {
 }
 
 bool warp_begin(struct warp *w) {
-    uint32_t entry = w->block->launch->program->codes[0].entry;
+    const struct program *p = w->block->launch->program;
+    uint32_t entry = p->codes[0].entry;
     struct frame *f = frame_new(w, 0);
     if (!f) return false;
     w->begun = true;
+    w->together = w->started == ALL_LANES;
     f->live = w->started;
+    specials_renew(w);
     for (uint32_t i = 0; i < LANES; i++) w->pcs[i] = entry;
     for (uint32_t i = 0; i < LANES; i++) w->frames[i] = f;
-    memset(f->parent, 0, sizeof f->parent);
-    for (uint32_t i = 0; i < LANES; i++) {
+    for (uint32_t i = 0; i < LANES && program_has_stack(p); i++) {
         f->local[i] = (uint64_t)(uintptr_t)w->local + i * w->local_bytes;
         f->top[i] = f->local[i] + w->local_bytes;
     }

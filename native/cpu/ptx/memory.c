@@ -14,7 +14,7 @@ bool raise_error(struct warp *w, const struct ins *n, enum ptx_result result, ui
         e->line = n->line;
         e->address = address;
         snprintf(e->kernel, sizeof e->kernel, "%s", l->function->text_name);
-        for (int k = 0; k < 3; k++) e->block[k] = w->block->id[k], e->thread[k] = w->thread[k][lane & 31];
+        for (int k = 0; k < 3; k++) e->block[k] = w->block->id[k], e->thread[k] = w->special[S_TID_X + k][lane & 31];
         va_list arguments;
         va_start(arguments, format);
         vsnprintf(e->text, sizeof e->text, format, arguments);

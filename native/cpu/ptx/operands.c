@@ -287,6 +287,14 @@ bool list_put(struct decoder *d, uint32_t value) {
     return true;
 }
 
+/* A special register's value. */
+bool emit_special(struct decoder *d, ref to, unsigned bytes, uint8_t special) {
+    struct ins *n = emit_run(d, run_special);
+    n->d = to, n->bytes = (uint8_t)bytes, n->mode = special;
+    if (bytes == 4 && special < S_READY) n->kind = K_SPECIAL;
+    return true;
+}
+
 static ref into_register(struct decoder *d, run_fn run, unsigned bytes, uint8_t mode, int64_t imm) {
     ref guard = d->guard, to = register_new(d, bytes);
     d->guard = 0;
@@ -294,6 +302,15 @@ static ref into_register(struct decoder *d, run_fn run, unsigned bytes, uint8_t 
     n->d = to, n->bytes = (uint8_t)bytes, n->mode = mode, n->imm = imm;
     d->guard = guard;
     return to;
+}
+
+static bool special_value(struct decoder *d, uint8_t special, unsigned bytes, ref *out) {
+    ref guard = d->guard;
+    *out = register_new(d, bytes);
+    d->guard = 0;
+    emit_special(d, *out, bytes, special);
+    d->guard = guard;
+    return true;
 }
 
 static bool variable_value(struct decoder *d, const struct operand *o, unsigned bytes, ref *out) {
@@ -322,7 +339,7 @@ static bool value_of_size(struct decoder *d, const struct operand *o, enum type 
     case O_NUMBER: *out = constant(d, number_as(&o->number, type), bytes); return true;
     case O_REGISTER: *out = o->at; return true;
     case O_SINK: *out = 0; return true;
-    case O_SPECIAL: *out = into_register(d, run_special, bytes, o->special, 0); return true;
+    case O_SPECIAL: return special_value(d, o->special, bytes, out);
     case O_VARIABLE: return variable_value(d, o, bytes, out);
     case O_FUNCTION:
         if (!function_taken(d, o->function)) return false;

@@ -36,7 +36,7 @@ enum flag {
 /* What the loop does itself; everything else is a call of `run`. */
 enum kind { 
     K_VEC, K_VEC_ROUNDED, K_COMPARE, K_SELECT, K_LOAD, K_LOAD_PLAIN /* one value a lane, as wide as its register, not ordered */,
-    K_STORE, K_STORE_PLAIN, K_BRANCH, K_RUN,
+    K_STORE, K_STORE_PLAIN, K_BRANCH, K_SPECIAL /* one of the registers that lie ready in each warp */, K_RUN,
 };
 
 /* How a memory instruction forms its address; ins.mode. imm is added. */
@@ -120,6 +120,8 @@ struct program {
 /* Decode a kernel and what it calls. On failure *error says what and in which line. */
 enum ptx_result program_decode(struct function *f, struct program **out, struct ptx_error *error);
 void program_free(struct program *p);
+/* Do threads have memory of their own, or calls that hand it on? */
+static inline bool program_has_stack(const struct program *p) { return p->local_bytes || p->recursive || p->code_count > 1; }
 void program_measure(struct program *p); /* the local memory of the deepest chain of calls */
 
 /* The operations on 32 lanes, found by their canonical name. `signature` has a letter for the destination and each
@@ -140,7 +142,7 @@ struct operations {
     size_t vec_count, compare_count;
     vec_fn by_singles[SINGLES_COUNT]; /* run operation ins.imm on singles */
     compare_fn compare_by_singles[SINGLES_COUNT];
-    void (*interpret)(struct warp *w);
+    void (*interpret)(struct warp **warps, unsigned count);
     uint32_t (*shuffle)(void *d, const void *a, const void *b, const void *c, int mode); /* of all lanes; returns which are inside */
 };
 extern const struct operations OPERATIONS_BASE;

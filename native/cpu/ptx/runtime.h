@@ -8,6 +8,8 @@
 
 #define ALL_LANES 0xffffffffu
 
+enum { SPECIALS_READY = 14 /* S_READY in rare.h */ };
+
 /* Registers of one call of a function, for the lanes that made it. Each lane knows where it returns to. */
 struct frame {
     struct frame *parent[LANES];
@@ -41,6 +43,7 @@ struct warp {
     int32_t slice;       /* jumps back left before another warp gets a turn */
     uint32_t waited;     /* lanes that used up a turn while others have not had theirs */
     bool divergent;      /* other lanes could run now */
+    bool together;       /* all lanes are known to be at one place, in one frame */
     bool polled;         /* read or changed memory that others may change since the last jump back */
     const struct ins *code;
     struct block *block;
@@ -53,7 +56,7 @@ struct warp {
     uint32_t barrier_id[LANES];
     bool barrier_together; /* all lanes are parked at one: that of lane 0 */
     uint32_t index;
-    uint32_t thread[3][LANES];
+    uint32_t special[SPECIALS_READY][LANES] __attribute__((aligned(64))); /* those every kernel asks for, by enum special */
     uint8_t *local; /* of all lanes */
     uint64_t local_bytes; /* of one lane */
     bool begun; /* has frames: a warp gets its first one when it first runs */
@@ -78,6 +81,7 @@ struct block {
     struct warp **warps;
     struct barrier barriers[16];
     uint32_t barriers_used; /* those that a thread has come to */
+    bool released;          /* a barrier was: the warps that waited go on together with the one that came last */
     struct checker *checker;
     struct block *next;
 };
@@ -170,6 +174,8 @@ static inline void lane_set(const struct warp *w, ref r, unsigned bytes, int lan
     value_write(at(w, r) + (size_t)bytes * (unsigned)lane, bytes, value);
 }
 
+static inline uint32_t lane_count(uint32_t lanes) { return lanes == ALL_LANES ? LANES : (uint32_t)__builtin_popcount(lanes); }
+
 /* Go through the lanes of a mask. */
 #define EACH_LANE(i, mask) \
     for (uint32_t left_##i = (mask), i = 0; left_##i && (i = (uint32_t)__builtin_ctz(left_##i), 1); left_##i &= left_##i - 1)
@@ -183,6 +189,8 @@ bool addresses_check(struct warp *w, const struct ins *n, uint32_t mask, const u
 bool addresses_of(struct warp *w, const struct ins *n, uint32_t mask, unsigned bytes, bool write, uint64_t *out);
 
 /* schedule.c */
+bool warp_whole(const struct warp *w); /* have all its lanes the same place, and can they run? */
+void warp_take(struct warp *w); /* run all lanes of such a warp */
 bool warp_select(struct warp *w); /* choose the lanes to run; false: none can */
 void warp_place(struct warp *w, uint32_t lanes, uint32_t pc); /* where these lanes go on */
 void warp_end_lanes(struct warp *w, uint32_t lanes);

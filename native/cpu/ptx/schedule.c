@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { TURN = 4096, SLICE = 8192, PATIENCE = 64 /* rounds before another block is begun beside spinning ones */, RESIDENT = 64 };
+enum { TURN = 4096, SLICE = 8192, PATIENCE = 64 /* rounds before another block is begun beside spinning ones */, RESIDENT = 64, REGISTERS_NEAR = 64 << 10 };
 
 /* ---- frames ---- */
 
@@ -20,6 +20,7 @@ struct frame *frame_new(struct warp *w, uint32_t code) {
         if (!f) return NULL;
         f->registers = (uint8_t *)f + head;
         memset(f->registers, 0, p->codes[code].register_bytes);
+        memset(f->parent, 0, sizeof f->parent);
     }
     f->code = code;
     f->live = f->depth = 0;
@@ -77,6 +78,7 @@ static uint32_t lanes_at(const struct warp *w, uint32_t lanes, uint32_t pc, uint
 void warp_place(struct warp *w, uint32_t lanes, uint32_t pc) {
     if (lanes == ALL_LANES) for (int i = 0; i < LANES; i++) w->pcs[i] = pc;
     else EACH_LANE(i, lanes) w->pcs[i] = pc;
+    if (lanes) w->together = lanes == ALL_LANES;
 }
 
 /* The deepest call first, in it the lowest instruction: lanes that left a loop or a branch wait for the others. */
@@ -108,10 +110,16 @@ static bool in_step(const struct warp *w) {
     return !other && !elsewhere;
 }
 
+bool warp_whole(const struct warp *w) {
+    return (w->alive & ~w->collective & ~w->barrier) == ALL_LANES && (w->together || in_step(w));
+}
+
+void warp_take(struct warp *w) { run_next(w, w->frames[0], w->pcs[0], ALL_LANES, 0, UINT32_MAX); }
+
 bool warp_select(struct warp *w) {
     uint32_t can = w->alive & ~w->collective & ~w->barrier;
     if (!can || w->slice <= 0 || launch_stopped(w->block->launch)) return false;
-    if (can == ALL_LANES && in_step(w)) return run_next(w, w->frames[0], w->pcs[0], ALL_LANES, 0, UINT32_MAX), true;
+    if (warp_whole(w)) return warp_take(w), true;
     bool turn = w->turn <= 0 && (can & ~w->active);
     if (turn) { /* all others have one before these have the next */
         w->waited |= w->active;
@@ -137,7 +145,7 @@ void warp_end_lanes(struct warp *w, uint32_t lanes) {
         }
     }
     w->alive &= ~lanes;
-    w->block->live_threads -= (uint32_t)__builtin_popcount(lanes);
+    w->block->live_threads -= lane_count(lanes);
     barrier_recheck(w->block);
 }
 
@@ -181,7 +189,7 @@ static bool force_collectives(struct block *b) {
 
 /* ---- blocks ---- */
 
-enum round { ROUND_DONE, ROUND_RAN, ROUND_STUCK };
+enum round { ROUND_DONE, ROUND_RAN, ROUND_SPUN /* a warp used up its turn: it may wait for another block */, ROUND_STUCK };
 
 static void without_memory(struct launch *l) {
     engine_lock();
@@ -190,20 +198,36 @@ static void without_memory(struct launch *l) {
     engine_unlock();
 }
 
+/* How many warps from this one on are at the same place? As many as have their registers in the cache together, and only
+ * those that have run before: of new ones each finds the registers of the one before it in the cache, where it ended. */
+static uint32_t warps_in_step(const struct block *b, uint32_t first) {
+    const struct warp *w = b->warps[first];
+    uint32_t most = REGISTERS_NEAR / (b->launch->program->codes[0].register_bytes + 1), k = first + 1;
+    if (b->checker || !w->begun || !warp_whole(w)) return 1;
+    for (; k < b->warp_count && k - first < most; k++) {
+        const struct warp *next = b->warps[k];
+        if (!next->begun || !warp_whole(next) || next->pcs[0] != w->pcs[0] || next->frames[0]->code != w->frames[0]->code) break;
+    }
+    return k - first;
+}
+
 static enum round block_round(struct block *b) {
-    void (*interpret)(struct warp *w) = operations()->interpret;
-    bool ran = false, alive = false;
-    for (uint32_t k = 0; k < b->warp_count; k++) {
+    void (*interpret)(struct warp **warps, unsigned count) = operations()->interpret;
+    bool ran = false, alive = false, spun = false;
+    for (uint32_t k = 0, count; k < b->warp_count; k += count) {
         struct warp *w = b->warps[k];
+        count = 1;
         if (!(w->alive & ~w->collective & ~w->barrier)) continue;
-        w->slice = SLICE;
+        count = warps_in_step(b, k);
+        for (uint32_t i = 0; i < count; i++) b->warps[k + i]->slice = SLICE;
         if (!w->begun && !warp_begin(w)) return without_memory(b->launch), ROUND_DONE;
-        interpret(w);
+        b->released = false;
+        interpret(b->warps + k, count);
         ran = true;
         if (launch_stopped(b->launch)) return ROUND_DONE;
     }
-    for (uint32_t k = 0; k < b->warp_count; k++) alive |= b->warps[k]->alive != 0;
-    return !alive ? ROUND_DONE : ran ? ROUND_RAN : ROUND_STUCK;
+    for (uint32_t k = 0; k < b->warp_count; k++) alive |= b->warps[k]->alive != 0, spun |= b->warps[k]->slice <= 0;
+    return !alive ? ROUND_DONE : spun ? ROUND_SPUN : ran ? ROUND_RAN : ROUND_STUCK;
 }
 
 static bool block_stuck(struct block *b) {
@@ -250,7 +274,7 @@ void blocks_run(struct worker *k) {
     uint32_t wanted = share > UINT32_MAX ? UINT32_MAX : (uint32_t)share, spun = 0;
     uint32_t count = add_resident(k, 0, wanted);
     while (count && !launch_stopped(l)) {
-        bool ended = false;
+        bool ended = false, spins = false;
         for (struct block **at = &k->resident, *b; (b = *at);) {
             enum round round = block_round(b);
             if (launch_stopped(l)) break;
@@ -263,9 +287,10 @@ void blocks_run(struct worker *k) {
                 ended = true;
                 continue;
             }
+            spins |= round == ROUND_SPUN;
             at = &b->next;
         }
-        spun = ended ? 0 : spun + 1;
+        spun = ended || !spins ? 0 : spun + 1;
         if (spun > PATIENCE) host_pause();
         /* Blocks that spin may wait for one that has not begun. */
         if (spun && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted++;

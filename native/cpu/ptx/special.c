@@ -41,16 +41,39 @@ enum special special_component(enum special first, uint32_t index) {
 /* Where cooperative groups count the blocks that have arrived: %envreg1 and %envreg2 hold its address. */
 static uint64_t grid_memory(const struct launch *l) { return l->asked->cooperative ? (uint64_t)(uintptr_t)l->grid_memory : 0; }
 
+static void fill(uint32_t row[LANES], uint32_t value) {
+    for (int i = 0; i < LANES; i++) row[i] = value;
+}
+
+void specials_prepare(struct warp *w) {
+    const struct ptx_launch *asked = w->block->launch->asked;
+    const unsigned *size = asked->block;
+    for (uint32_t i = 0; i < LANES; i++) {
+        uint32_t thread = w->index * LANES + i;
+        w->special[S_TID_X][i] = thread % size[0];
+        w->special[S_TID_Y][i] = thread / size[0] % size[1];
+        w->special[S_TID_Z][i] = thread / size[0] / size[1];
+        w->special[S_LANEID][i] = i;
+    }
+    for (int k = 0; k < 3; k++) {
+        fill(w->special[S_NTID_X + k], size[k]);
+        fill(w->special[S_NCTAID_X + k], asked->grid[k]);
+    }
+}
+
+void specials_renew(struct warp *w) {
+    for (int k = 0; k < 3; k++)
+        if (w->special[S_CTAID_X + k][0] != w->block->id[k]) fill(w->special[S_CTAID_X + k], w->block->id[k]);
+}
+
+_Static_assert((int)S_READY == (int)SPECIALS_READY, "the rows of a warp");
+
 static uint64_t special_value(const struct warp *w, uint32_t special, uint32_t lane) {
     const struct block *b = w->block;
     const struct ptx_launch *asked = b->launch->asked;
-    if (special >= S_TID_X && special <= S_TID_Z) return w->thread[special - S_TID_X][lane];
-    if (special >= S_NTID_X && special <= S_NTID_Z) return asked->block[special - S_NTID_X];
-    if (special >= S_CTAID_X && special <= S_CTAID_Z) return b->id[special - S_CTAID_X];
-    if (special >= S_NCTAID_X && special <= S_NCTAID_Z) return asked->grid[special - S_NCTAID_X];
+    if (special < S_READY) return w->special[special][lane];
     uint32_t bit = 1u << lane;
     switch (special) {
-    case S_LANEID: return lane;
     case S_WARPID: return w->index;
     case S_NWARPID: return b->warp_count;
     case S_SMID: return b->worker->index;
@@ -77,12 +100,6 @@ bool run_special(struct warp *w, const struct ins *n, uint32_t mask) {
     bool time = n->mode >= S_CLOCK && n->mode <= S_GLOBALTIMER_HI;
     uint64_t now = time ? special_value(w, n->mode, 0) : 0; /* one time for all lanes */
     if (time) w->polled = true;
-    if (mask == ALL_LANES && n->bytes == 4 && n->mode <= S_NCTAID_Z) { /* what every kernel begins with */
-        uint32_t *to = (uint32_t *)(void *)at(w, n->d), value = (uint32_t)special_value(w, n->mode, 0);
-        if (n->mode <= S_TID_Z) memcpy(to, w->thread[n->mode - S_TID_X], sizeof w->thread[0]);
-        else for (int i = 0; i < LANES; i++) to[i] = value;
-        return true;
-    }
     EACH_LANE(i, mask) lane_set(w, n->d, n->bytes, (int)i, time ? now : special_value(w, n->mode, i));
     return true;
 }

@@ -44,8 +44,6 @@ bool text_take(struct text *t, char c) {
     return true;
 }
 
-bool word_is(struct word w, const char *s) { return strlen(s) == w.size && memcmp(w.at, s, w.size) == 0; }
-
 struct word word_of(const char *s) { return (struct word){s, (uint32_t)strlen(s)}; }
 
 int word_choice(struct word w, const char *words) {

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct text {
     const char *at, *end;
@@ -35,7 +36,7 @@ bool text_until(struct text *t, char c);           /* past the next such charact
 bool text_number(struct text *t, struct number *out); /* one literal */
 
 struct word word_of(const char *s);
-bool word_is(struct word w, const char *s);
+static inline bool word_is(struct word w, const char *s) { return (!w.size || *w.at == *s) && strlen(s) == w.size && memcmp(w.at, s, w.size) == 0; }
 int word_choice(struct word w, const char *words); /* which of these words, with blanks between them, is it? -1: none */
 uint32_t word_hash(struct word w);
 
