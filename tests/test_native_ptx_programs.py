@@ -244,11 +244,13 @@ TOGETHER: dict[str, tuple[str, Callable[[int], int]]] = {
 @pytest.mark.parametrize("name", TOGETHER)
 def test_warps_that_run_together_part_where_they_must(name: str) -> None:
     body, want = TOGETHER[name]
-    text = module(f"bar.sync 0; {body} st.global.u32 [%out4], %r0;", ADD + ".shared .align 4 .b8 box[1024];\n")
+    text = module(
+        f"bar.sync 0; {body} st.global.u32 [%out4], %r0;", ADD + ".shared .align 4 .b8 box[1024];\n"
+    )
     assert run(text, np.zeros(1024, U32), np.zeros(128, U32), 128).tolist() == [want(t) for t in range(128)]
 
 
-@pytest.mark.parametrize("space", ("global", "shared"))
+@pytest.mark.parametrize("space", ["global", "shared"])
 def test_the_thread_that_failed_among_warps_together_is_named(space: str) -> None:
     place = {"global": "[%in4]", "shared": "[%r1]"}[space]
     body = f"bar.sync 0; mov.u32 %r1, box; setp.eq.u32 %p0, %t, 37; @%p0 mov.u64 %in4, 12; @%p0 mov.u32 %r1, 4000000; ld.{space}.u32 %r1, {place};"

@@ -137,7 +137,9 @@ class Writer:
     def program(self, name: str) -> Program:
         self.loops = []
         threads = (
-            self.rng.choice((1, 4, 7, 8, 33, 40, 64, 70, 96)) if self.rng.random() < 0.2 else self.rng.randrange(2, 9)
+            self.rng.choice((1, 4, 7, 8, 33, 40, 64, 70, 96))
+            if self.rng.random() < 0.2
+            else self.rng.randrange(2, 9)
         )
         steps = tuple(self.step(0, together=True) for _ in range(self.rng.randrange(6, 20)))
         inputs = {}
