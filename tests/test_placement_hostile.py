@@ -27,6 +27,7 @@ from scripts.placement.place import Placement, place, placed
 from scripts.placement.rollback import undo
 from scripts.placement.status import TargetState, placement_status, placements
 from scripts.staging.state_folder import PLACEMENTS, PlacementRegistry
+from tests.bounds import in_proportion
 from tests.placement_harness import GONE, STACK, LightFs, World, loader, mixed_world, pair_world, tree
 
 FS = LightFs()
@@ -132,10 +133,8 @@ def test_a_damaged_journal_is_read_in_linear_time() -> None:
     text = b"{}"
     good = b"%08d %s " % (len(text), hashlib.sha256(text).hexdigest()[:32].encode())
     for bomb in (good * 200_000, b"x" + good * 200_000 + b"\n", (b"x" + good + b"\n") * 200_000):
-        start = time.process_time()
-        with contextlib.suppress(JournalError):
+        with in_proportion(), contextlib.suppress(JournalError):
             parse(b"bad\n" + bomb)
-        assert time.process_time() - start < 5
 
 
 ENTRIES = [

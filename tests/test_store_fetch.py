@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import hashlib
 import random
+import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -248,6 +251,35 @@ def test_a_final_refusal_is_not_tried_again(here: Setting, code: int) -> None:
     error = here.fails()
     assert (error.reference, len(here.server.seen), here.slept) == ("fetch-failed", 1, [])
     assert f"HTTP {code}" in error.context[0]
+
+
+@pytest.mark.parametrize(("code", "words"), [(403, "--mirror"), (404, "release page"), (407, "HTTPS_PROXY")])
+def test_a_final_refusal_says_what_helps(here: Setting, code: int, words: str) -> None:
+    here.server.on(PATH, web.status(code))
+    assert words in here.fails().hint
+
+
+def test_a_proxy_that_wants_a_login_is_asked_once(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+
+    def refuse(proxy: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = proxy.accept()
+                asked.append(connection.recv(4096))
+                connection.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+                connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        threading.Thread(target=refuse, args=(proxy,), daemon=True).start()
+        for name in ("https_proxy", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        error = here.fails(artifact(urls=("https://downloads.invalid/x.zip",)), mirrors=())
+    assert asked[0].startswith(b"CONNECT downloads.invalid:443")
+    assert (error.reference, len(asked), here.slept) == ("fetch-failed", 1, [])
+    assert "HTTPS_PROXY" in error.hint
 
 
 def test_retries_span_at_least_a_minute(here: Setting) -> None:
@@ -577,6 +609,7 @@ def test_an_unknown_certificate_is_refused_and_explained(secure: Setting) -> Non
     error = secure.fails(artifact(urls=(f"{secure.server.url}/x.zip",)), mirrors=())
     assert "certificate is not trusted" in error.context[0]
     assert "system's store" in error.context[1]
+    assert error.hint.startswith("add the certificate")
     assert secure.server.seen == []
     assert secure.slept == []
 

@@ -1,4 +1,4 @@
-"""Run records: every trial and iteration of a workload, under which conditions, and whether it was right.
+"""Run records, and CSV of trials: each trial and iteration, under which conditions, and whether it was right.
 
 A *trial* is one process run; its *iterations* are what it measured, in order. A record is a JSON file
 after ``data/schemas/record-1.json``; a CSV file with the columns ``runtime,trial,iteration`` and one

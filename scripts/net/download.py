@@ -242,9 +242,10 @@ def _failure(artifact: Artifact, failures: dict[DownloadSource, AttemptError]) -
             hint="try another network or mirror: usually the file was replaced upstream (`invoke pins.check` "
             "shows it), or something on the way (a mirror, proxy or login page) changed it",
         )
+    own = next((failure.hint for failure in reversed(failures.values()) if failure.hint), "")
     return FetchError(
         "fetch-failed",
         f"{artifact.id} could not be downloaded",
         context=tuple(lines),
-        hint="check network and proxy and try again; --mirror=FOLDER takes a file you already have",
+        hint=own or "check network and proxy and try again; --mirror=FOLDER takes a file you already have",
     )

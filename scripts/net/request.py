@@ -40,6 +40,9 @@ _BLOCK: Final = 256 * 1024
 _FIRST: Final = 64
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT: Final = frozenset({408, 429})
+_MOVED: Final = "look at the project's release page: the file may have moved"
+_PROXY_LOGIN: Final = "set HTTPS_PROXY to http://USER:PASSWORD@HOST:PORT: the proxy wants a login"
+_HINTS: Final = {404: _MOVED, 410: _MOVED, 407: _PROXY_LOGIN}
 _SERVER_ERROR: Final = 500
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII)
 _WEB_PAGE: Final = (b"<!doctype html", b"<html", b"<head", b"<body", b"<script")
@@ -222,6 +225,8 @@ def _get(
         msg = "no answer in time"
         raise AttemptError(msg, transient=True, reference="upstream-unreachable") from error
     except requests.exceptions.ConnectionError as error:
+        if "407" in _reason(error) and isinstance(error, requests.exceptions.ProxyError):
+            raise AttemptError(_reason(error), reference="upstream-unreachable", hint=_PROXY_LOGIN) from error
         msg = f"no connection: {_reason(error)}"
         raise AttemptError(msg, transient=True, reference="upstream-unreachable") from error
     except (requests.exceptions.RequestException, ValueError) as error:
@@ -253,7 +258,7 @@ def _refusal(response: requests.Response) -> AttemptError:
         status=status,
         headers=response.headers,
         wait=retry_after(response.headers.get("Retry-After", "")) if transient else 0.0,
-        hint="Look at the project's release page: the file may have moved.",
+        hint=_HINTS.get(status, ""),
     )
 
 

@@ -170,7 +170,7 @@ def retry(url: str, transport: Transport, ask: Callable[[requests.Session], T]) 
                 return ask(session)
             except AttemptError as error:
                 if delay is None or not error.transient:
-                    hint = error.hint or "Check the network and the proxy settings, then run the task again."
+                    hint = error.hint or "check the network and the proxy settings, then run the task again"
                     facts = (f"url: {shown(url)}", *error.context)
                     raise FetchError(error.reference, str(error), context=facts, hint=hint) from None
                 pause = max(delay, error.wait)

@@ -1,4 +1,4 @@
-"""Everything that static reading shows about one program; files that did not change are not read again."""
+"""Reads a program's files: all that static reading shows of it; what did not change is not read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* What every library of the CPU reference shares: exports, locking, time, live handles, faults. */
+/* What every library of the CPU reference shares: what it reports of itself, exports, locking, time, live handles, faults. */
 #ifndef CPU_COMMON_H
 #define CPU_COMMON_H
 
