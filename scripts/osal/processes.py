@@ -1,4 +1,4 @@
-"""``Command`` is what is started; how it ended, what a tree of processes can be asked, the system's table of them."""
+"""``Command``: what is started; how it ended; what a tree of processes can be asked; the system's table."""
 
 from __future__ import annotations
 
