@@ -265,15 +265,21 @@ def run_tests(arguments: list[str]) -> int:
 
 def passing_signals_on(command: list[str]) -> int:
     """Run a program that shares our terminal, and let it end in its own way."""
-    process = subprocess.Popen(command, cwd=str(ROOT))
+    processes: list[subprocess.Popen[bytes]] = []
     received: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
         received.append(number)
-        if not reaches_both(number):
-            process.send_signal(number)
+        for process in processes:
+            if not reaches_both(number):
+                process.send_signal(number)
 
     with answered_by(pass_on, ENDING_AT_WORK):
+        process = subprocess.Popen(command, cwd=str(ROOT))
+        processes.append(process)
+        for number in received:  # those that came while it was being started
+            if not reaches_both(number):
+                process.send_signal(number)
         code = process.wait()
     return 128 + received[0] if received else code
 

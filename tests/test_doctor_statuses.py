@@ -125,6 +125,22 @@ def test_a_code_of_the_driver_has_advice_that_belongs_to_it(number: int) -> None
 
 
 @pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("RuntimeError: CUDA error: initialization error", "code-not-started"),
+        ("error: cudaErrorInitializationError", "code-not-started"),
+        ("RuntimeError: CUDA error: system not yet initialized", "code-not-started"),
+        ("error: cudaErrorSystemNotReady", "code-not-started"),
+        ("RuntimeError: CUDA error: device not ready", ""),
+        ("CUDA error 600: device not ready", ""),
+    ],
+)
+def test_the_words_of_the_runtime_get_the_advice_of_its_code(text: str, rule: str) -> None:
+    found = diagnose(f"[ZLUDA] on AMD Radeon RX 7900 XT\n{text}\n".encode())
+    assert (found[0].rule if found else "") == rule
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("cuModuleLoadDataEx failed with error 218", "CUDA_ERROR_INVALID_PTX"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -248,6 +249,31 @@ def test_warps_that_run_together_part_where_they_must(name: str) -> None:
         f"bar.sync 0; {body} st.global.u32 [%out4], %r0;", ADD + ".shared .align 4 .b8 box[1024];\n"
     )
     assert run(text, np.zeros(1024, U32), np.zeros(128, U32), 128).tolist() == [want(t) for t in range(128)]
+
+
+WAITS = {
+    "one lane, behind a barrier": """W: setp.ne.u32 %p3, %t, 0; @%p3 bra S; ld.volatile.global.u32 %r0, [%in]; st.shared.u32 [box], %r0; S: bar.sync 0; ld.shared.u32 %r0, [box];
+        bar.sync 0; setp.eq.u32 %p2, %r0, 0; @%p2 bra W;""",
+    "some lanes, by a vote": "setp.gt.u32 %p3, %t, 15; @%p3 bra X; W: ld.volatile.global.u32 %r0, [%in]; setp.eq.u32 %p2, %r0, 0; vote.sync.all.pred %p2, %p2, 0xffff; @%p2 bra W; X: bar.sync 0;",
+    "asleep": "bar.sync 0; W: ld.volatile.global.u32 %r0, [%in]; setp.eq.u32 %p2, %r0, 0; nanosleep.u32 100; @%p2 bra W;",
+    "after a call": "{ .param .b32 a; .param .b32 b; .param .b32 c; W: st.param.b32 [a], %t; st.param.b32 [b], 4; call.uni (c), plus, (a, b); ld.volatile.global.u32 %r0, [%in]; setp.eq.u32 %p2, %r0, 0; @%p2 bra W; }",
+}
+
+
+@pytest.mark.parametrize("threads", [32, 128])
+@pytest.mark.parametrize("name", WAITS)
+def test_blocks_may_wait_for_one_that_has_not_begun(name: str, threads: int) -> None:
+    blocks = (os.cpu_count() or 1) + 2
+    body = f".reg .b32 %b; mov.u32 %b, %ctaid.x; setp.ne.u32 %p0, %b, {blocks - 1}; @%p0 bra WAIT; st.volatile.global.u32 [%in], 1; bra E; WAIT: {WAITS[name]} E: atom.global.add.u32 %r3, [%out], 1;"
+    text = module(body, ADD + ".shared .align 4 .b8 box[64];\n")
+    assert run(text, np.zeros(4, U32), np.zeros(4, U32), threads, grid=(blocks, 1, 1))[0] == blocks * threads
+
+
+@pytest.mark.parametrize("threads", [64, 96])
+def test_a_warp_that_has_a_barrier_of_its_own_lets_others_go_on(threads: int) -> None:
+    body = """setp.lt.u32 %p0, %t, 32; bar.sync 0; bra L; B: bar.sync 1, 32; L: @!%p0 bra OTHER; ld.volatile.global.u32 %r0, [%in]; setp.eq.u32 %p1, %r0, 0;
+    @%p1 bra B; bra E; OTHER: st.volatile.global.u32 [%in], 1; E: st.global.u32 [%out4], 1;"""
+    assert run(module(body), np.zeros(4, U32), np.zeros(threads, U32), threads).sum() == threads
 
 
 @pytest.mark.parametrize("space", ["global", "shared"])

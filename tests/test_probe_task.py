@@ -138,7 +138,9 @@ def test_a_slow_probe_is_named_while_it_runs(
     monkeypatch.setattr(task, "capture", slow)
     task.probe(replace(place, progress=Heard(Out(io.StringIO(), said))), only="memory-copy", fresh=True)
     stop = f"to stop, press Ctrl-C or end process {os.getpid()}; what is done is kept"
-    assert f"waiting for memory-copy, at most 120 s; {stop}\n" in said.getvalue()
+    assert (
+        f"waiting for memory-copy; this attempt ends after 120 s at the latest; {stop}\n" in said.getvalue()
+    )
 
 
 def test_fresh_begins_anew(place: Workspace, answers: Answers) -> None:

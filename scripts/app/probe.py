@@ -279,8 +279,8 @@ class ProbeRun:
         """Say once what is waited for, and how to stop, where an attempt takes long."""
         kept = "; what is done is kept" if self._tells else ""
         text = (
-            f"waiting for {probe.name}, at most {limit:g} s; to stop, press Ctrl-C or end "
-            f"process {os.getpid()}{kept}"
+            f"waiting for {probe.name}; this attempt ends after {limit:.0f} s at the latest; to stop, "
+            f"press Ctrl-C or end process {os.getpid()}{kept}"
         )
         timer = threading.Timer(SLOW, self.ws.progress.note, (text,))
         timer.daemon = True

@@ -161,7 +161,8 @@ def put_in_place(path: Path, data: bytes, *, durable: bool = True, keep_mode: bo
                 file.flush()
                 os.fsync(file.fileno())
         if keep_mode:
-            long_path(temporary).chmod(long_path(path).stat().st_mode)
+            with suppress(FileNotFoundError):  # removed meanwhile: there is no mode to keep
+                long_path(temporary).chmod(long_path(path).stat().st_mode)
         replace(temporary, path)
     except BaseException:
         with suppress(OSError):

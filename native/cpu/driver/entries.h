@@ -1,6 +1,7 @@
 /* The driver calls that have code, for cuGetProcAddress, with the CUDA versions of the public header cudaTypedefs.h.
  * SINCE(version, name, symbol): a program of that CUDA version or later that asks for `name` gets `symbol`.
- * THREAD(version, name, symbol, variant): the same, and with that ending its default stream is the thread's own.
+ * THREAD(version, name, symbol, variant): the same, and with that ending its default stream is the thread's own; its
+ * arguments are words (no floats, no structures of more than one), at most eleven.
  * The other exported names are in ../exports/nvcuda.h and return CUDA_ERROR_NOT_SUPPORTED. */
 SINCE(2000, cuCtxAttach, cuCtxAttach)
 SINCE(2000, cuCtxCreate, cuCtxCreate)

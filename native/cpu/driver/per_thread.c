@@ -5,6 +5,8 @@
 typedef uintptr_t Word;
 #define WORDS Word a, Word b, Word c, Word d, Word e, Word f, Word g, Word h, Word i, Word j, Word k
 
+_Static_assert(sizeof(Location) <= sizeof(Word), "the one structure that is handed over by value");
+
 #define SINCE(version, name, symbol)
 #define THREAD(version, name, symbol, variant)                                 \
     CUresult symbol(WORDS);                                                    \

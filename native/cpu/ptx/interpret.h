@@ -414,6 +414,12 @@ static int branch_of_all(struct warp **warps, unsigned count, const struct ins *
     return all == ALL_LANES ? 1 : any ? -1 : 0;
 }
 
+static bool jump_back_all(struct warp **warps, unsigned count) {
+    bool part = false;
+    for (unsigned k = 0; k < count; k++) part |= jump_back(warps[k]);
+    return part;
+}
+
 /* One instruction of its own for each warp: are they still, or again, at one place? Those that did not end or wait go on. */
 static bool run_each(struct warp **warps, unsigned count, const struct ins *n, uint32_t pc) {
     bool together = true;
@@ -422,8 +428,9 @@ static bool run_each(struct warp **warps, unsigned count, const struct ins *n, u
         uint32_t mask = n->guard ? predicate(w, n->guard) : ALL_LANES;
         w->pc = pc;
         if (!mask || n->run(w, n, mask)) warp_place(w, ALL_LANES, pc + 1);
+        if (launch_stopped(w->block->launch)) return false;
     }
-    for (unsigned k = 0; k < count; k++) together &= warp_whole(warps[k]) && warps[k]->pcs[0] == pc + 1;
+    for (unsigned k = 0; k < count; k++) together &= warp_whole(warps[k]) && warps[k]->pcs[0] == pc + 1 && warps[k]->slice > 0;
     return together;
 }
 
@@ -456,7 +463,7 @@ static __attribute__((noinline, hot)) void run_together(struct warp **warps, uns
         case K_BRANCH: {
             int taken = branch_of_all(warps, count, n);
             if (taken < 0) pc--, part = true;
-            else if (taken) part = n->target < pc && jump_back(warps[0]), pc = n->target;
+            else if (taken) part = n->target < pc && jump_back_all(warps, count), pc = n->target;
             break;
         }
         default:
@@ -470,6 +477,8 @@ static __attribute__((noinline, hot)) void run_together(struct warp **warps, uns
 /* Run a warp, or several that are at one place, until each waits or ends. */
 static void interpret(struct warp **warps, unsigned count) {
     if (count > 1) run_together(warps, count);
-    for (unsigned k = 0; k < count; k++)
+    for (unsigned k = 0; k < count; k++) {
+        warps[k]->block->released = false;
         while (!warps[k]->block->released && warp_select(warps[k])) run_group(warps[k]);
+    }
 }

@@ -96,6 +96,7 @@ static void warp_reset(struct warp *w) {
     w->alive = w->started;
     w->collective = w->barrier = w->forced = w->active = 0;
     w->turn = INT32_MAX;
+    w->slice = 0;
     w->begun = w->divergent = w->polled = false;
 }
 

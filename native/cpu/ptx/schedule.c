@@ -110,14 +110,17 @@ static bool in_step(const struct warp *w) {
     return !other && !elsewhere;
 }
 
+/* The lanes that neither ended nor wait. */
+static uint32_t warp_can(const struct warp *w) { return w->alive & ~w->collective & ~w->barrier; }
+
 bool warp_whole(const struct warp *w) {
-    return (w->alive & ~w->collective & ~w->barrier) == ALL_LANES && (w->together || in_step(w));
+    return warp_can(w) == ALL_LANES && (w->together || in_step(w));
 }
 
 void warp_take(struct warp *w) { run_next(w, w->frames[0], w->pcs[0], ALL_LANES, 0, UINT32_MAX); }
 
 bool warp_select(struct warp *w) {
-    uint32_t can = w->alive & ~w->collective & ~w->barrier;
+    uint32_t can = warp_can(w);
     if (!can || w->slice <= 0 || launch_stopped(w->block->launch)) return false;
     if (warp_whole(w)) return warp_take(w), true;
     bool turn = w->turn <= 0 && (can & ~w->active);
@@ -217,16 +220,17 @@ static enum round block_round(struct block *b) {
     for (uint32_t k = 0, count; k < b->warp_count; k += count) {
         struct warp *w = b->warps[k];
         count = 1;
-        if (!(w->alive & ~w->collective & ~w->barrier)) continue;
+        if (!warp_can(w)) continue;
         count = warps_in_step(b, k);
-        for (uint32_t i = 0; i < count; i++) b->warps[k + i]->slice = SLICE;
+        for (uint32_t i = 0; i < count; i++)
+            if (b->warps[k + i]->slice <= 0) b->warps[k + i]->slice = SLICE;
         if (!w->begun && !warp_begin(w)) return without_memory(b->launch), ROUND_DONE;
         b->released = false;
         interpret(b->warps + k, count);
         ran = true;
         if (launch_stopped(b->launch)) return ROUND_DONE;
     }
-    for (uint32_t k = 0; k < b->warp_count; k++) alive |= b->warps[k]->alive != 0, spun |= b->warps[k]->slice <= 0;
+    for (uint32_t k = 0; k < b->warp_count; k++) alive |= b->warps[k]->alive != 0, spun |= warp_can(b->warps[k]) && b->warps[k]->slice <= 0;
     return !alive ? ROUND_DONE : spun ? ROUND_SPUN : ran ? ROUND_RAN : ROUND_STUCK;
 }
 
@@ -290,7 +294,7 @@ void blocks_run(struct worker *k) {
             spins |= round == ROUND_SPUN;
             at = &b->next;
         }
-        spun = ended || !spins ? 0 : spun + 1;
+        spun = ended ? 0 : spun + spins;
         if (spun > PATIENCE) host_pause();
         /* Blocks that spin may wait for one that has not begun. */
         if (spun && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted++;
