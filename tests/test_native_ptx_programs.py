@@ -474,6 +474,60 @@ def test_errors_say_where_and_why(name: str) -> None:
     assert 4 <= caught.value.line <= 17
 
 
+MALLOC = ".extern .func (.param .b64 r) malloc (.param .b64 s);\n.extern .func free (.param .b64 p);\n"
+FREED = """mov.u64 %rd1, SIZE; { .param .b64 a; .param .b64 b; st.param.b64 [a], %rd1; call.uni (b), malloc, (a); ld.param.b64 %rd2, [b]; }
+    st.u32 [%rd2], %t; { .param .b64 a; st.param.b64 [a], %rd2; call.uni free, (a); } ld.u32 %r3, [%rd2+64];"""
+#: Accesses that must not reach memory of the process: name: (body, threads).
+OUTSIDE = {
+    "behind the parameters": ("ld.param.u64 %rd1, [input+1000000000];", 1),
+    "before the parameters": ("ld.param.u64 %rd1, [input-4096];", 1),
+    "across the parameters' end": ("ld.param.v2.u64 {%rd1, %rd2}, [input+16];", 1),
+    "no parameter's name": ("ld.param.u64 %rd1, [9223372036854775808];", 1),
+    "writing a parameter": ("st.param.u64 [input], %in;", 1),
+    "writing behind the parameters": ("st.param.u64 [input+1000], %in;", 1),
+    "an atomic operation on a parameter": ("atom.param.add.u32 %r1, [input+1000], 1;", 1),
+    "both ends of the address space": ("mul.wide.u32 %rd1, %t, 4; setp.lt.u32 %p1, %t, 16; @!%p1 sub.s64 %rd1, %rd1, 128; ld.global.u32 %r2, [%rd1];", 32),
+    "writing at both ends": ("mul.wide.u32 %rd1, %t, 4; setp.lt.u32 %p1, %t, 16; @!%p1 sub.s64 %rd1, %rd1, 128; st.global.u32 [%rd1], %r2;", 32),
+    "large memory that was freed": (FREED.replace("SIZE", "8388608"), 1),
+    "small memory that was freed": (FREED.replace("SIZE", "8192"), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_no_address_reaches_memory_of_the_process(name: str) -> None:
+    body, threads = OUTSIDE[name]
+    with pytest.raises(PtxError) as caught:
+        run(module(body, MALLOC), u32(0, 0), np.zeros(64, U32), threads)
+    assert caught.value.kind in {"illegal-address", "unsupported", "invalid-ptx"}
+
+
+def test_a_short_result_takes_no_more_than_its_bytes() -> None:
+    body = """mov.u64 %rd1, 64; { .param .b64 a; .param .b32 b; .param .b32 c; st.param.b32 [c], 77; st.param.b64 [a], %rd1; call.uni (b), malloc, (a);
+        ld.param.b32 %r1, [c]; } st.global.u32 [%out], %r1;"""
+    assert run(module(body, ".extern .func (.param .b32 r) malloc (.param .b64 s);\n"), u32(0), u32(0)) == [
+        77
+    ]
+
+
+#: What one lane does while others wait for it in a loop that is no plain branch back.
+SPINS = {
+    "a call": "SPIN: { .param .b32 a; .param .b32 b; .param .b32 c; st.param.b32 [a], 0; st.param.b32 [b], 0; call.uni (c), plus, (a, b); } ld.volatile.global.u32 %r1, [%in]; setp.eq.u32 %p2, %r1, 0; @%p2 bra SPIN; bra END;",
+    "an indexed branch": "SPIN: ld.volatile.global.u32 %r1, [%in]; TS: .branchtargets SPIN, END; brx.idx %r1, TS;",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPINS)
+def test_lanes_that_wait_in_any_loop_let_the_others_go_on(name: str) -> None:
+    body = f"setp.ne.u32 %p1, %t, 0; @%p1 bra REL; {SPINS[name]} REL: st.volatile.global.u32 [%in], 1; END: st.global.u32 [%out4], 1;"
+    assert run(module(body, ADD), u32(0), np.zeros(32, U32), 32).sum() == 32
+
+
+def test_many_blocks_may_wait_for_the_last_one() -> None:
+    body = """mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 499; @%p1 bra REL; SPIN: ld.volatile.global.u32 %r2, [%in]; setp.eq.u32 %p2, %r2, 0; @%p2 bra SPIN; bra END;
+        REL: st.volatile.global.u32 [%in], 1; END: atom.global.add.u32 %r3, [%out], 1;"""
+    assert run(module(body), u32(0), u32(0), 1, grid=(500, 1, 1)) == [500]
+
+
 def test_the_thread_that_failed_is_named() -> None:
     body = "setp.eq.u32 %p0, %t, 37; @%p0 mov.u64 %in4, 12; ld.global.u32 %r0, [%in4];"
     with Module(module(body)) as loaded, pytest.raises(PtxError) as caught:
@@ -501,6 +555,16 @@ def test_printing() -> None:
     printed()
     run(text, u32(0), u32(0))
     assert printed() == b"42| 1.50|abc|100%"
+
+
+@pytest.mark.parametrize("text", ["%**.*d", "%**.*s", "%2000d", "%.2000f"])
+def test_conversions_that_c_does_not_have_are_printed_as_they_are(text: str) -> None:
+    name = ", ".join(str(byte) for byte in (*text.encode(), 0))
+    body = """.local .align 8 .b8 box[32]; mov.u64 %rd1, box; cvta.local.u64 %rd1, %rd1; st.u64 [%rd1], 3; st.u64 [%rd1+8], 3; mov.u64 %rd0, text;
+        { .param .b64 a; .param .b64 b; .param .b32 c; st.param.b64 [a], %rd0; st.param.b64 [b], %rd1; call.uni (c), vprintf, (a, b); }"""
+    before = f".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n.global .align 8 .b8 text[16] = {{{name}}};\n"
+    run(module(body, before), u32(0), u32(0))
+    assert printed() == text.encode()
 
 
 def test_assertions() -> None:

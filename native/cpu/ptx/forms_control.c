@@ -60,7 +60,8 @@ static bool form_barrier(struct decoder *d) {
 
 static bool actual_place(struct decoder *d, const struct operand *o, unsigned bytes, bool result, struct place *out) {
     if (o->kind == O_VARIABLE && o->symbol && o->symbol->space == SPACE_LOCAL) {
-        *out = (struct place){SPACE_LOCAL, 0, o->symbol->at};
+        uint32_t size = o->symbol->range;
+        *out = (struct place){SPACE_LOCAL, (uint16_t)(size < 65535 ? size : 65535), o->symbol->at};
         return true;
     }
     if (o->kind == O_REGISTER) {

@@ -82,7 +82,7 @@ static bool locate(struct warp *w, const struct ins *n, uint32_t mask, uint64_t 
     } else if (n->mode == ABSOLUTE) {
         if (n->space == SPACE_PARAM) plus += (uint64_t)(uintptr_t)w->block->launch->parameters;
         FOR_LANES out[i] = plus;
-        if (n->space == SPACE_PARAM || range_known(w, plus, plus + total)) return true;
+        if (n->space == SPACE_PARAM ? !write && parameter_known(w, n, total) : range_known(w, plus, plus + total)) return true;
         return addresses_check(w, n, mask, out, total, write);
     } else {
         const u32 *base = (const u32 *)(const void *)at(w, n->a);
@@ -180,7 +180,8 @@ static inline bool shared_words(struct warp *w, const struct ins *n, bool write)
 /* One value for all lanes: parameters and constants. */
 static bool load_uniform(struct warp *w, const struct ins *n) {
     uint64_t from = (uint64_t)n->imm + (n->space == SPACE_PARAM ? (uint64_t)(uintptr_t)w->block->launch->parameters : 0);
-    if (n->space != SPACE_PARAM && (!range_known(w, from, from + n->bytes) || from & (n->bytes - 1u) || w->block->checker)) return false;
+    bool right = n->space == SPACE_PARAM ? parameter_known(w, n, n->bytes) : range_known(w, from, from + n->bytes) && !(from & (n->bytes - 1u)) && !w->block->checker;
+    if (!right) return false;
     if (n->bytes == 4) {
         u32 *d = (u32 *)(void *)at(w, n->d), value = MEMORY(u32, from);
         FOR_LANES d[i] = value;
@@ -317,15 +318,6 @@ static uint32_t shuffle(void *d_, const void *a_, const void *b_, const void *c_
 }
 
 /* ---- control ---- */
-
-/* Jumps back cost time: that of the lanes that wait for others, and that of other warps. True: look again which lanes run. */
-static bool jump_back(struct warp *w) {
-    int32_t cost = w->polled ? 64 : 1;
-    w->polled = false;
-    w->slice -= cost;
-    if (w->divergent) w->turn -= cost;
-    return w->slice <= 0 || w->turn <= 0;
-}
 
 /* The lanes with the lower instruction go on, the others wait. True: look again which lanes run. */
 static bool branch(struct warp *w, const struct ins *n, uint32_t mask, uint32_t *pc) {

@@ -39,7 +39,8 @@ static void remember_range(struct worker *k, uint64_t begin, uint64_t end) {
 static bool range_asked(struct warp *w, uint64_t address, unsigned bytes, bool write) {
     uint64_t begin = 0, end = 0;
     if (address < 4096) return false;
-    if (modules_contain(address, &begin, &end) || heap_contains(address, &begin, &end)) {
+    if (heap_contains(address, &begin, &end)) return address + bytes <= end; /* not remembered: kernels free it */
+    if (modules_contain(address, &begin, &end)) {
         if (address + bytes > end) return false;
         remember_range(w->block->worker, begin, end);
         return true;
@@ -100,7 +101,7 @@ bool addresses_of(struct warp *w, const struct ins *n, uint32_t mask, unsigned b
     }
     for (uint32_t i = 0; i < LANES; i++)
         if (!(mask >> i & 1)) out[i] = first;
-    if (n->space == SPACE_PARAM && n->mode == ABSOLUTE) return true;
+    if (n->space == SPACE_PARAM && n->mode == ABSOLUTE && !write && parameter_known(w, n, bytes)) return true;
     return addresses_check(w, n, mask, out, bytes, write);
 }
 

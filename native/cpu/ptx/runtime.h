@@ -135,10 +135,25 @@ static inline void predicate_set(const struct warp *w, ref r, uint32_t lanes, ui
 /* Is this inside an allocation met before? */
 static inline bool range_known(const struct warp *w, uint64_t low, uint64_t high) {
     const struct worker *k = w->block->worker;
-    if (high < low) return false;
+    if (high <= low) return false; /* beyond the last address */
     for (int i = 0; i < RANGES; i++)
         if (low >= k->known[i].begin && high <= k->known[i].end) return true;
     return false;
+}
+
+/* Does the access stay inside the kernel's parameters? */
+static inline bool parameter_known(const struct warp *w, const struct ins *n, unsigned bytes) {
+    uint64_t at = (uint64_t)n->imm, end = w->block->launch->parameter_bytes;
+    return at <= end && bytes <= end - at && !(at & (bytes - 1u));
+}
+
+/* Jumps back cost time: that of the lanes that wait for others, and that of other warps. True: look again which lanes run. */
+static inline bool jump_back(struct warp *w) {
+    int32_t cost = w->polled ? 64 : 1;
+    w->polled = false;
+    w->slice -= cost;
+    if (w->divergent) w->turn -= cost;
+    return w->slice <= 0 || w->turn <= 0;
 }
 
 static inline bool launch_stopped(const struct launch *l) { return __atomic_load_n(&l->stop, __ATOMIC_RELAXED); }

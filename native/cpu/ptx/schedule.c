@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { TURN = 4096, SLICE = 8192, PATIENCE = 64 /* rounds before another block is begun beside spinning ones */, RESIDENT = 64, REGISTERS_NEAR = 64 << 10 };
+enum { TURN = 4096, SLICE = 8192, PATIENCE = 64 /* rounds before another block is begun beside spinning ones */, RESIDENT = 2048, REGISTERS_NEAR = 64 << 10 };
 
 /* ---- frames ---- */
 
@@ -92,7 +92,7 @@ static uint32_t lowest(const struct warp *w, uint32_t lanes) {
 }
 
 static void run_next(struct warp *w, struct frame *f, uint32_t pc, uint32_t group, uint32_t others, uint32_t horizon) {
-    w->turn = TURN;
+    if (!others || w->turn <= 0 || w->turn > TURN) w->turn = TURN; /* lanes that run meanwhile do not renew it */
     w->divergent = others != 0;
     w->horizon = horizon;
     w->active = group;
@@ -297,7 +297,7 @@ void blocks_run(struct worker *k) {
         spun = ended ? 0 : spun + spins;
         if (spun > PATIENCE) host_pause();
         /* Blocks that spin may wait for one that has not begun. */
-        if (spun && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted++;
+        if (spun && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted += 1 + wanted / 2;
         if (ended && !l->asked->cooperative) wanted = count ? count : 1;
         if (!l->asked->cooperative) count = add_resident(k, count, wanted);
     }

@@ -127,16 +127,16 @@ static uint64_t argument(struct warp *w, const struct call *c, uint32_t k, uint3
     if (k >= c->arguments) return 0;
     const struct place *p = &c->actuals[c->results + k];
     uint64_t value = 0;
-    if (p->space == SPACE_LOCAL) memcpy(&value, (void *)(uintptr_t)(w->current->local[lane] + p->at), 8);
-    else value = lane_get(w, p->at, p->bytes, (int)lane);
+    if (p->space == SPACE_LOCAL) memcpy(&value, (void *)(uintptr_t)(w->current->local[lane] + p->at), p->bytes < 8 ? p->bytes : 8);
+    else if (p->bytes) value = lane_get(w, p->at, p->bytes, (int)lane);
     return value;
 }
 
 static void give_result(struct warp *w, const struct call *c, uint32_t lane, uint64_t value, unsigned bytes) {
     if (!c->results) return;
     const struct place *p = &c->actuals[0];
-    if (p->space == SPACE_LOCAL) memcpy((void *)(uintptr_t)(w->current->local[lane] + p->at), &value, bytes);
-    else lane_set(w, p->at, p->bytes, (int)lane, value);
+    if (p->space == SPACE_LOCAL) memcpy((void *)(uintptr_t)(w->current->local[lane] + p->at), &value, p->bytes < bytes ? p->bytes : bytes);
+    else if (p->bytes) lane_set(w, p->at, p->bytes, (int)lane, value);
 }
 
 /* ---- vprintf ---- */
@@ -161,7 +161,7 @@ static bool put_converted(struct warp *w, const struct ins *n, int lane, struct 
     size_t used = 0;
     int stars[2] = {0, 0}, star_count = 0;
     for (size_t i = 0; i + 1 < size && used < sizeof format - 8; i++) {
-        if (spec[i] == '*' && star_count < 2) {
+        if (spec[i] == '*') {
             uint32_t value;
             char first;
             *arguments = (*arguments + 3) & ~3ull;
@@ -202,6 +202,17 @@ static bool put_converted(struct warp *w, const struct ins *n, int lane, struct 
     return true;
 }
 
+/* Two stars at most, and no number of more than three digits: others are printed as they are. */
+static bool conversion_known(const char *spec, size_t size) {
+    unsigned stars = 0, digits = 0, most = 0;
+    for (size_t i = 1; i < size; i++) {
+        stars += spec[i] == '*';
+        digits = spec[i] >= '0' && spec[i] <= '9' ? digits + 1 : 0;
+        most = digits > most ? digits : most;
+    }
+    return strchr("diouxXcsfFeEgGaAp", spec[size - 1]) && size < 32 && stars <= 2 && most <= 3;
+}
+
 static bool print(struct warp *w, const struct ins *n, uint32_t lane, uint64_t format_at, uint64_t arguments, uint32_t *printed) {
     char format[2048];
     struct output *o = malloc(sizeof *o);
@@ -216,7 +227,7 @@ static bool print(struct warp *w, const struct ins *n, uint32_t lane, uint64_t f
         size_t size = 1 + strspn(p + 1, "-+ #0123456789.*lhzjtqL");
         if (!p[size]) break;
         size++;
-        if (strchr("diouxXcsfFeEgGaAp", p[size - 1]) && size < 32) {
+        if (conversion_known(p, size)) {
             right = put_converted(w, n, (int)lane, o, p, size, &arguments);
             ++*printed;
         } else {
