@@ -82,7 +82,8 @@ static bool locate(struct warp *w, const struct ins *n, uint32_t mask, uint64_t 
     } else if (n->mode == ABSOLUTE) {
         if (n->space == SPACE_PARAM) plus += (uint64_t)(uintptr_t)w->block->launch->parameters;
         FOR_LANES out[i] = plus;
-        if (n->space == SPACE_PARAM ? !write && parameter_known(w, n, total) : range_known(w, plus, plus + total)) return true;
+        if (n->space == SPACE_PARAM) return parameter_check(w, n, mask, total, write);
+        if (range_known(w, plus, plus + total)) return true;
         return addresses_check(w, n, mask, out, total, write);
     } else {
         const u32 *base = (const u32 *)(const void *)at(w, n->a);

@@ -77,6 +77,13 @@ bool addresses_check(struct warp *w, const struct ins *n, uint32_t mask, const u
     return !w->block->checker || check_access(w, n, mask, addresses, bytes, write);
 }
 
+bool parameter_check(struct warp *w, const struct ins *n, uint32_t mask, unsigned bytes, bool write) {
+    const struct launch *l = w->block->launch;
+    if (!write && parameter_known(w, n, bytes)) return true;
+    return raise_error(w, n, PTX_ILLEGAL_ADDRESS, (uint64_t)(uintptr_t)l->parameters + (uint64_t)n->imm, __builtin_ctz(mask), "the kernel %s %u bytes at %lld of its parameters, which have %llu bytes, to read in aligned pieces",
+                       write ? "writes" : "reads", bytes, (long long)n->imm, (unsigned long long)l->parameter_bytes);
+}
+
 static uint64_t address_base(const struct warp *w, const struct ins *n, uint32_t i) {
     switch (n->mode) {
     case ABSOLUTE: return n->space == SPACE_PARAM ? (uint64_t)(uintptr_t)w->block->launch->parameters : 0;
@@ -101,7 +108,7 @@ bool addresses_of(struct warp *w, const struct ins *n, uint32_t mask, unsigned b
     }
     for (uint32_t i = 0; i < LANES; i++)
         if (!(mask >> i & 1)) out[i] = first;
-    if (n->space == SPACE_PARAM && n->mode == ABSOLUTE && !write && parameter_known(w, n, bytes)) return true;
+    if (n->space == SPACE_PARAM && n->mode == ABSOLUTE) return parameter_check(w, n, mask, bytes, write);
     return addresses_check(w, n, mask, out, bytes, write);
 }
 

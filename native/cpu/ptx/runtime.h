@@ -141,7 +141,7 @@ static inline bool range_known(const struct warp *w, uint64_t low, uint64_t high
     return false;
 }
 
-/* Does the access stay inside the kernel's parameters? */
+/* Does the load stay inside the kernel's parameters? */
 static inline bool parameter_known(const struct warp *w, const struct ins *n, unsigned bytes) {
     uint64_t at = (uint64_t)n->imm, end = w->block->launch->parameter_bytes;
     return at <= end && bytes <= end - at && !(at & (bytes - 1u));
@@ -201,6 +201,7 @@ bool raise_error(struct warp *w, const struct ins *n, enum ptx_result result, ui
 
 /* memory.c: slow ways, and everything with state */
 bool addresses_check(struct warp *w, const struct ins *n, uint32_t mask, const uint64_t *addresses, unsigned bytes, bool write);
+bool parameter_check(struct warp *w, const struct ins *n, uint32_t mask, unsigned bytes, bool write); /* of a named parameter */
 bool addresses_of(struct warp *w, const struct ins *n, uint32_t mask, unsigned bytes, bool write, uint64_t *out);
 
 /* schedule.c */
