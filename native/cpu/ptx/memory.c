@@ -80,7 +80,7 @@ bool addresses_check(struct warp *w, const struct ins *n, uint32_t mask, const u
 bool parameter_check(struct warp *w, const struct ins *n, uint32_t mask, unsigned bytes, bool write) {
     const struct launch *l = w->block->launch;
     if (!write && parameter_known(w, n, bytes)) return true;
-    return raise_error(w, n, PTX_ILLEGAL_ADDRESS, (uint64_t)(uintptr_t)l->parameters + (uint64_t)n->imm, __builtin_ctz(mask), "the kernel %s %u bytes at %lld of its parameters, which have %llu bytes, to read in aligned pieces",
+    return raise_error(w, n, PTX_ILLEGAL_ADDRESS, (uint64_t)(uintptr_t)l->parameters + (uint64_t)n->imm, __builtin_ctz(mask), "the kernel %s %u bytes at %lld of its %llu bytes of parameters, which can only be read, in aligned pieces",
                        write ? "writes" : "reads", bytes, (long long)n->imm, (unsigned long long)l->parameter_bytes);
 }
 
