@@ -25,6 +25,7 @@ from scripts.osal import paths
 from scripts.osal.fs import read_bounded, read_end
 from scripts.osal.text import MOST_DIGITS
 from scripts.placement import journal
+from scripts.serialize import MOST_DEPTH
 from scripts.staging import state_folder
 from scripts.store import fetch, tar_reader, zip_reader
 from scripts.store.entries import Limits
@@ -49,7 +50,7 @@ BOUNDS = {
     ),
     "a tar member's extended headers": f"{tar_reader._MOST_HEADER // MIB} MiB together",
     "a number in a header, of a tar, a server or a lock": f"{MOST_DIGITS} digits",
-    "`pins.lock`": f"{reader.MOST_BYTES // MIB} MiB, {reader.MOST_DEPTH} levels, a regular file",
+    "`pins.lock`": f"{reader.MOST_BYTES // MIB} MiB, {MOST_DEPTH} levels, a regular file",
     "release metadata": f"{github.MAX_ANSWER // MIB} MiB",
     "arguments, records, workloads and logs that a person names": (
         f"{MOST_ARGS // MIB}, {trials.MAX_BYTES // MIB}, {workloads.MOST_BYTES // MIB} and "
