@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePath
@@ -16,6 +17,9 @@ from msgspec import Struct
 DATA: Final = Path(__file__).resolve().parent / "data"
 #: Whole numbers in a file are sizes, counts and times: none needs more bits.
 MAX_NUMBER: Final = 2**63
+#: Levels of a key in a TOML file from elsewhere: tomllib needs quadratic time for deeply dotted keys.
+MOST_DEPTH: Final = 32
+_STRINGS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 
 
 @cache
@@ -24,6 +28,14 @@ def data_table(name: str) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - some runs read no table
 
     return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
+
+
+def deep_line(text: str) -> int:
+    """Return the first line of a TOML text with a key that is nested too deeply; 0 where there is none."""
+    for number, row in enumerate(text.split("\n"), start=1):
+        if row.count(".") > MOST_DEPTH and _STRINGS.sub("", row).partition("#")[0].count(".") > MOST_DEPTH:
+            return number
+    return 0
 
 
 class JsonRecord(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from scripts.errors import TargetError, UsageError, WorkspaceError
 from scripts.launch.injection import ViaFacts
 from scripts.lock.reader import read_lock
 from scripts.model import Gpu, HipRoot, Host, Level, StackKind
+from scripts.preflight.coverage import Verdict
 from tests.checkout import Checkout
 from tests.elf_files import elf
 from tests.fatbins import container, ptx, sass
@@ -145,6 +146,17 @@ def test_a_stack_with_what_is_missing_is_named(
     assert not any(b["stack"].startswith("zluda-v6-") for b in better), (
         "a stack that was not read is not better"
     )
+
+
+@pytest.mark.parametrize("imports", [{}, {"nvcuda.dll": ["cuInit"]}], ids=["beside it", "its own"])
+def test_a_program_in_which_nothing_of_cuda_is_says_so(
+    ws: Workspace, tmp_path: Path, imports: dict[str, list[str]]
+) -> None:
+    files = {"app.exe": exe(imports), "plugin.dll": dll({"nvcuda.dll": ["cuInit"]})}
+    result = preflight(ws, exe=str(ship(tmp_path / "p", files)), stack=STACK)
+    assert result.judged.verdict is Verdict.RUNS
+    first = shown(result).splitlines()[0]
+    assert ("nothing of CUDA was found in it" in first) is not bool(imports)
 
 
 def test_native_alternatives_are_named_where_they_exist(ws: Workspace, tmp_path: Path) -> None:

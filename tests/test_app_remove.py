@@ -11,8 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
-from scripts.app.cleanup import IN_CHECKOUT, IN_STAGE, IN_STATE, remove
+from scripts.app.cleanup import IN_CHECKOUT, IN_STAGE, IN_STATE, TESTS, remove
 from scripts.app.context import Workspace
 from scripts.app.wrap_placing import registry_of, shims_here
 from scripts.cli.console import Out
@@ -22,6 +23,7 @@ from scripts.evidence.document import Provenance
 from scripts.staging.runtimes import activate, remember_stage
 from scripts.staging.state_folder import SHIMS
 from scripts.store.cache import Cache
+from tests.checkout import COMPILED
 
 
 def workspace(folder: Path) -> Workspace:
@@ -170,6 +172,18 @@ def test_what_tools_left_in_the_checkout_goes_and_its_environment_is_named(tmp_p
     result = remove(ws, yes=True)
     assert names(tmp_path) == [".venv/x", "mine/x", "scripts/own.py", "stage/.gitignore", "stage/README.md"]
     assert [line.startswith(f"{tmp_path / '.venv'}: ") for line in result.kept] == [True]
+
+
+def test_what_the_tests_compiled_is_named_and_stays(tmp_path: Path) -> None:
+    ws = replace(workspace(tmp_path / "checkout"), caches=tmp_path)
+    assert remove(ws).kept == ()
+    folder = tmp_path / TESTS
+    folder.mkdir()
+    assert TESTS in COMPILED.parts
+    (line,) = remove(ws, yes=True).kept
+    assert line.startswith(f"{folder}: compiled by the tests")
+    assert f"'{folder}'" in line or f'"{folder}"' in line
+    assert folder.is_dir()
 
 
 FOREIGN = {

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +22,11 @@ from scripts.errors import UsageError
 from scripts.evidence import evidence_io, tracelog
 from scripts.lock import reader
 from scripts.net import github
-from scripts.osal import paths
+from scripts.osal import fs, paths
 from scripts.osal.fs import read_bounded, read_end
 from scripts.osal.text import MOST_DIGITS
 from scripts.placement import journal
+from scripts.serialize import MOST_DEPTH
 from scripts.staging import state_folder
 from scripts.store import fetch, tar_reader, zip_reader
 from scripts.store.entries import Limits
@@ -49,7 +51,7 @@ BOUNDS = {
     ),
     "a tar member's extended headers": f"{tar_reader._MOST_HEADER // MIB} MiB together",
     "a number in a header, of a tar, a server or a lock": f"{MOST_DIGITS} digits",
-    "`pins.lock`": f"{reader.MOST_BYTES // MIB} MiB, {reader.MOST_DEPTH} levels, a regular file",
+    "`pins.lock`": f"{reader.MOST_BYTES // MIB} MiB, {MOST_DEPTH} levels, a regular file",
     "release metadata": f"{github.MAX_ANSWER // MIB} MiB",
     "arguments, records, workloads and logs that a person names": (
         f"{MOST_ARGS // MIB}, {trials.MAX_BYTES // MIB}, {workloads.MOST_BYTES // MIB} and "
@@ -125,6 +127,58 @@ def test_arguments_may_come_through_a_pipe(tmp_path: Path) -> None:
     writer.start()
     assert arguments(pipe) == ("--size", "64")
     writer.join()
+
+
+@pytest.mark.posix_only
+@pytest.mark.parametrize("what", NAMED)
+def test_a_pipe_that_no_program_writes_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Without a bound this test does not end."""
+    monkeypatch.setattr(fs, "PATIENCE", 0.1)
+    read, _most, reference = NAMED[what]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path / "pipe")
+    assert caught.value.reference == reference
+    assert "a pipe that no program writes to" in f"{caught.value.message} {caught.value.context}"
+
+
+@pytest.mark.posix_only
+def test_a_pipe_may_be_slow_and_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an open pipe will hold is waited for, however late it comes."""
+    monkeypatch.setattr(fs, "PATIENCE", 0.1)
+    ours, theirs = os.pipe()
+
+    def write() -> None:
+        time.sleep(0.3)
+        os.write(theirs, b'["' + b"a" * 60_000)
+        time.sleep(0.3)
+        os.write(theirs, b'"]')
+        os.close(theirs)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert arguments(Path(f"/dev/fd/{ours}")) == ("a" * 60_000,)
+    writer.join()
+    os.close(ours)
+
+
+@pytest.mark.posix_only
+def test_the_doctor_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "SLOW", 0.01)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    notes: list[str] = []
+
+    def note(text: str) -> None:
+        notes.append(text)
+        writer.start()
+
+    writer = threading.Thread(target=lambda: pipe.write_bytes(b"CUDA error 700"))
+    assert doctor._read(str(pipe), note) == b"CUDA error 700"
+    writer.join()
+    assert notes == [f"waiting for {pipe}"]
 
 
 def test_what_is_not_named_for_reading_must_be_a_file(tmp_path: Path) -> None:

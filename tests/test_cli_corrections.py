@@ -130,6 +130,11 @@ def test_a_file_that_exists_is_given_to_its_option(
     assert proposed(words).options == {key: places.get(value, value) for key, value in options.items()}
 
 
+def test_a_log_that_is_not_there_is_given_to_its_option() -> None:
+    assert proposed(["doctor", "none.log"]).options == {"log": "none.log"}
+    assert "did you mean" not in refused(["report", "none.log"]).error.hint
+
+
 def test_words_behind_a_program_that_exists_stay_its_own(tmp_path: Path) -> None:
     for name in ("train", "train a"):
         (tmp_path / name).touch()

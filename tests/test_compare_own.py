@@ -10,6 +10,7 @@ import pytest
 from scripts.bench import workloads
 from scripts.bench.workloads import OwnWorkload, read_own_workload
 from scripts.errors import UsageError
+from tests.bounds import in_proportion
 
 GOOD = r"""
 name = "train"
@@ -133,6 +134,18 @@ def test_what_is_no_toml_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError) as caught:
         described(tmp_path, text)
     assert caught.value.reference == "workload-unreadable"
+
+
+@pytest.mark.parametrize("line", ["a" + ".a" * 100_000 + " = 1", "[a" + ".a" * 100_000 + "]"])
+def test_deep_keys_are_refused_at_once(tmp_path: Path, line: str) -> None:
+    with in_proportion(), pytest.raises(UsageError) as caught:
+        described(tmp_path, f"# a comment\n{line}\n{GOOD}")
+    assert caught.value.reference == "workload-invalid"
+    assert "line 2: keys of at most 32 levels" in caught.value.message
+
+
+def test_a_pattern_may_have_any_number_of_dots(tmp_path: Path) -> None:
+    described(tmp_path, GOOD.replace("final loss ([", "." * 99 + "final loss (["))
 
 
 @pytest.mark.slow

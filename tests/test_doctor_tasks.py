@@ -33,6 +33,7 @@ from scripts.doctor.program_libraries import Maker, maker_of
 from scripts.errors import HostError, LaunchError, UsageError
 from scripts.host.gpu import AMD
 from scripts.model import Gpu, Host
+from scripts.store.cache import Cache
 from tests.checkout import Checkout, workspace_in
 from tests.pe_version_file import library
 from tests.small_stack import SmallStack
@@ -177,6 +178,17 @@ def test_what_pip_installed_is_compared_with_its_record(tmp_path: Path) -> None:
     assert found.path == "torch/lib/cublas64_11.dll"
     assert found.recorded == hashlib.sha256(original).hexdigest() != found.sha256
     assert maker_of(found, {}) is Maker.ZLUDA
+
+
+def test_our_own_store_below_a_program_is_not_the_programs(tmp_path: Path) -> None:
+    """A home may be the program's folder."""
+    Cache(tmp_path / ".cache" / "cuda-on-amd").ensure()
+    for place in (".cache/cuda-on-amd", "cuda"):
+        library = tmp_path / place / "runtimes-v1" / "a" / "libcuda.so.1"
+        library.parent.mkdir(parents=True)
+        library.write_bytes(b"\x7fELF")
+    (found,) = libraries_of(tmp_path / "program")
+    assert found.path == "cuda/runtimes-v1/a/libcuda.so.1"
 
 
 def test_a_machine_without_a_radeon_tells_nothing_about_a_text(tmp_path: Path) -> None:

@@ -171,6 +171,11 @@ def plain(tmp_path: Path, data: bytes, mode: int = 0o755, name: str = "thing") -
     return str(path)
 
 
+def pipe(tmp_path: Path) -> str:
+    os.mkfifo(tmp_path / "pipe")
+    return str(tmp_path / "pipe")
+
+
 Options = dict[str, object]
 POSIX = pytest.mark.posix_only
 REFUSED: dict[str, tuple[Callable[[Path], Options], int, str]] = {
@@ -200,6 +205,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Options], int, str]] = {
 }
 REFUSED_POSIX: dict[str, tuple[Callable[[Path], Options], int, str]] = {
     "not executable": (lambda tmp: {"exe": plain(tmp, b"#!/bin/sh", 0o644)}, 126, "program-not-executable"),
+    "a pipe": (lambda tmp: {"exe": pipe(tmp)}, 126, "not-a-file"),
     "a script without its first line": (lambda tmp: {"exe": plain(tmp, b"echo hi")}, 126, "program-format"),
     "an interpreter that is not there": (
         lambda tmp: {"exe": plain(tmp, b"#!/no/such")},

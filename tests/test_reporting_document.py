@@ -177,6 +177,11 @@ def refusal(data: object) -> str:
     return caught.value.context[0]
 
 
+def test_an_address_that_cannot_be_read_is_refused() -> None:
+    source = {"name": "a page", "url": "https://[::1", "date": ""}
+    assert refusal(raw(provenance="reported", source=source)) == "$.source.url: it is no address"
+
+
 # -- the rules -------------------------------------------------------------------------------------
 
 

@@ -176,6 +176,8 @@ IN_CHECKOUT: Final = (".nox", ".hypothesis", ".pytest_cache", ".mypy_cache", ".r
 #: The folders of our own modules, and what marks an environment or a repository of the user's below one.
 SOURCES: Final = (".github", "docs", "native", "scripts", "tests", "tools")
 FOREIGN: Final = frozenset({"pyvenv.cfg", "conda-meta", ".git"})
+#: Among this user's caches, what our tests make there: see ``tests/checkout.py``.
+TESTS: Final = "cuda-on-amd tests"
 ENVIRONMENTS: Final = (".venv", ".nox")
 IN_STATE: Final = ("workspaces.json", ".workspaces.json.lock", "registry-v1", "preflight-v1", "kernels-v1")
 
@@ -210,7 +212,7 @@ def remove(ws: Workspace, *, yes: bool = False) -> RemoveResult:
     paths = [*(_own_paths(ws) if not others else _named(ws.stage, IN_STAGE)), *_in_checkout(ws)]
     measured = _measured(ws)
     kept += tuple(f"{path}: measured here; copy it where you keep it, then delete it" for path in measured)
-    kept += _running_from(ws)
+    kept += _running_from(ws) + _of_tests(ws)
     if yes:
         for path in paths:
             _remove(ws, path, measured)
@@ -298,6 +300,14 @@ def _running_from(ws: Workspace) -> tuple[str, ...]:
     stay = [ws.root / name for name in ENVIRONMENTS]
     stay = [path for path in stay if path.is_dir() and (path.name == ".venv" or _runs_us(path))]
     return tuple(f"{path}: may be running this command; to delete it: {_deleting(path)}" for path in stay)
+
+
+def _of_tests(ws: Workspace) -> tuple[str, ...]:
+    """Name the folder in which the tests of every checkout keep what they compiled."""
+    folder = ws.caches / TESTS if ws.caches else None
+    if folder is None or not folder.is_dir():
+        return ()
+    return (f"{folder}: compiled by the tests of this user's checkouts; to delete it: {_deleting(folder)}",)
 
 
 def _deleting(environment: Path) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Timer
 from typing import BinaryIO, Final
 
 from msgspec.structs import replace
@@ -101,6 +102,8 @@ def _end_of(path: Path) -> bytes:
         return b""
 
 
+#: Seconds without data after which a pipe is named.
+SLOW: Final = 1.0
 #: Of a longer log, so much of its start and of its end is read.
 HALF: Final = 32 * 1024 * 1024
 
@@ -152,7 +155,7 @@ def doctor(ws: Workspace, *, log: str = "", exe: str = "", code: str = "") -> Do
     if code:
         return DoctorResult(codes=_codes(code, beside=log or exe))
     program = named_program(ws, exe) if exe else None
-    text = _read(log) if log else b""
+    text = _read(log, ws.progress.note) if log else b""
     host = host_of(ws)
     facts = facts_of(ws, host)
     lines: tuple[Line, ...] = ()
@@ -213,20 +216,35 @@ def _not_found(event: Event) -> list[ObjectSighting]:
     return [thing for thing in event.objects if thing.kind == "library" and thing.state == "missing"]
 
 
-def _read(name: str) -> bytes:
+def _read(name: str, note: Callable[[str], None] = lambda _: None) -> bytes:
     """Read a log, of an enormous file its start and end; what cannot be read twice must not be longer."""
     try:
         if name == "-":
             return _all_of(sys.stdin.buffer) if sys.stdin else b""
         path = long_path(user_path(name, "--log"))
+        if not path.is_file() and path.exists():
+            return _all_of_pipe(path, name, note)
         with path.open("rb") as stream:
-            start = stream.read(HALF) if path.is_file() else _all_of(stream)
-            left = path.stat().st_size - HALF if path.is_file() else 0
+            start = stream.read(HALF)
+            left = path.stat().st_size - HALF
         return start + read_end(path, min(left, HALF)) if left > 0 else start  # characters may be wide
     except OSError as error:
         msg = f"{name} cannot be read"
         hint = "name the file that holds the program's output, or - for standard input"
         raise UsageError("log-unreadable", msg, context=(str(error),), hint=hint) from error
+
+
+def _all_of_pipe(path: Path, name: str, note: Callable[[str], None]) -> bytes:
+    """Read a pipe or device to its end; one that gives nothing for a while is named to the person."""
+    timer = Timer(SLOW, note, (f"waiting for {name}",))
+    timer.start()
+    try:
+        with path.open("rb") as stream:
+            stream.peek(1)
+            timer.cancel()
+            return _all_of(stream)
+    finally:
+        timer.cancel()
 
 
 def _all_of(stream: BinaryIO) -> bytes:

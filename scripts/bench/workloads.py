@@ -44,7 +44,7 @@ from scripts.osal.fs import read_bounded
 from scripts.osal.output_log import CAPTURE_CAP
 from scripts.osal.process import run_captured
 from scripts.osal.text import size_text
-from scripts.serialize import MAX_NUMBER, data_table
+from scripts.serialize import MAX_NUMBER, MOST_DEPTH, data_table, deep_line
 
 DEFAULT: Final = "gemm"
 
@@ -201,10 +201,13 @@ def read_own_workload(path: Path) -> OwnWorkload:
         UsageError: ``workload-unreadable`` or ``workload-invalid``, naming the key.
     """
     try:
-        data = tomllib.loads(read_bounded(path, MOST_BYTES, named=True).decode())
+        text = read_bounded(path, MOST_BYTES, named=True).decode()
+        data = {} if (number := deep_line(text)) else tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:  # a TOML or Unicode error is a ValueError
         hint = "see docs/comparing.md for how such a file is written"
         raise UsageError("workload-unreadable", f"{path} cannot be read: {error}", hint=hint) from error
+    if number:
+        _refuse(path, f"line {number}", f"keys of at most {MOST_DEPTH} levels")
     _only(path, "", data, KEYS)
     name, command = data.get("name"), data.get("command")
     if not isinstance(name, str) or not NAME.fullmatch(name):

@@ -13,6 +13,7 @@ from typing import Final
 from scripts.cli.parse import DASHES, EQUALS, TYPOGRAPHIC
 
 EXE: Final = "--exe"
+LOG: Final = "--log"
 #: Other names for the program to start.
 _PROGRAM: Final = frozenset(
     {"app", "application", "binary", "exec", "executable", "prog", "program", "programm", "programme"}
@@ -21,7 +22,7 @@ _PROGRAM: Final = frozenset(
 _SHORT: Final = "-e"
 #: What takes a folder, and what takes a file; the first that the task has.
 _OF_FOLDERS: Final = ("--target", "--import", EXE)
-_OF_FILES: Final = ("--log", "--import", EXE)
+_OF_FILES: Final = (LOG, "--import", EXE)
 #: Letters of an option that may be a long one with a dash missing.
 _LONG: Final = 2
 
@@ -69,9 +70,9 @@ def with_path(words: Sequence[str], at: int, value: str) -> Iterator[list[str]]:
 
 
 def option_of_path(word: str, known: Sequence[str]) -> str:
-    """Return the option that an existing file or folder belongs to; an empty string where there is none."""
+    """Return the option that an existing file or folder, or a log, belongs to; else an empty string."""
     if "\0" in word or not os.path.lexists(_home(word)):
-        return ""
+        return LOG if word.lower().endswith(".log") and LOG in known else ""
     names = _OF_FOLDERS if os.path.isdir(_home(word)) else _OF_FILES  # noqa: PTH112 - takes any text
     return next((name for name in names if name in known), "")
 

@@ -12,6 +12,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -253,6 +254,10 @@ def _check_claims(document: Document, data: Any, origin: str) -> None:  # noqa: 
         _ = document.observed
     except ValueError:
         _refuse(origin, "$.source.date", "it is no date")
+    try:
+        _ = urlsplit(document.source.url if document.source else "").port
+    except ValueError:
+        _refuse(origin, "$.source.url", "it is no address")
     _check_stack(document, origin)
     names: set[str] = set()
     for number, result in enumerate(document.results):

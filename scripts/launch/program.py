@@ -68,6 +68,9 @@ def find_program(
         msg = f"{path} is a folder"
         raise LaunchError("not-a-file", msg, hint="name the program in it")
     found = search(text) if path.name == text else None
+    if found is None and long_path(path).exists():
+        msg = f"{path} is no file but a pipe, a socket or a device"
+        raise LaunchError("not-a-file", msg, hint="name the program's file")
     if found is None:
         where = "" if path.name != text else ", nor is a program of that name in PATH"
         msg = f"{path} does not exist{where}"

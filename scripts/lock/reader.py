@@ -44,15 +44,14 @@ from scripts.model import (
     Trust,
 )
 from scripts.osal import fs, paths
+from scripts.serialize import MOST_DEPTH, deep_line
 
 VERSION: Final = 1
-#: Bytes and nesting of a lock; ours has 40 kB and 4. tomllib needs quadratic time for deeply dotted keys.
+#: Bytes of a lock; ours has 40 kB.
 MOST_BYTES: Final = 2 * 1024**2
-MOST_DEPTH: Final = 32
 BOM: Final = b"\xef\xbb\xbf"
 
 _LINE: Final = re.compile(r"\(at line (\d+)")
-_STRINGS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 
 
 def read_lock(path: Path, *, custom: bool = False, trust: str | None = None) -> Lock:
@@ -132,10 +131,9 @@ def _document(data: bytes, name: str) -> LockNode:
         line = data.count(b"\n", 0, error.start) + 1
         msg, hint = "the lock is not UTF-8", "save it as UTF-8 without BOM"
         raise LockError("lock-not-utf8", msg, context=(f"{name}:{line}",), hint=hint) from None
-    for number, row in enumerate(text.split("\n"), start=1):
-        if row.count(".") > MOST_DEPTH and _STRINGS.sub("", row).partition("#")[0].count(".") > MOST_DEPTH:
-            msg = f"a key is nested more than {MOST_DEPTH} deep"
-            raise LockError("lock-too-deep", msg, context=(f"{name}:{number}",), hint="write flat tables")
+    if number := deep_line(text):
+        msg = f"a key is nested more than {MOST_DEPTH} deep"
+        raise LockError("lock-too-deep", msg, context=(f"{name}:{number}",), hint="write flat tables")
     try:
         value = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # besides syntax: a number of thousands of digits

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 #: Bytes read or hashed at a time: larger blocks fall out of the processor's cache and cost page faults.
 CHUNK: Final = 256 * 1024
+PATIENCE: Final = 2.0
 
 _READ_NAMED: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 #: Opening a pipe does not wait for its writer.
@@ -55,13 +56,13 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
 def read_bounded(path: Path, most: int, *, named: bool = False) -> bytes:
     """Return the bytes of a regular file of at most ``most`` bytes; others may be endless or never answer.
 
-    ``named`` is for what a person named for this: a pipe or device is then read, and waited for, as well.
+    ``named`` is for what a person named for this: a device, and a pipe with a writer, is then read as well.
 
     Raises:
         OSError: it is a folder, device or pipe (``EINVAL``), larger (``EFBIG``), or cannot be read.
     """
     with _open_to_read(path, named=named) as file:
-        data = bytearray()
+        data = bytearray(_start_of_pipe(file, most + 1) if named and path.is_fifo() else b"")
         while block := file.read(min(CHUNK, most + 1 - len(data))):
             data += block
         if len(data) > most:
@@ -92,9 +93,20 @@ def open_regular(path: Path) -> io.BufferedReader:
     return io.BufferedReader(_open_to_read(path))
 
 
+def _start_of_pipe(file: io.FileIO, most: int) -> bytes:
+    """Return what a pipe holds once it has a writer, which may take it ``PATIENCE`` seconds to get."""
+    until = time.monotonic() + PATIENCE
+    while (start := file.read(min(CHUNK, most))) == b"":
+        if time.monotonic() > until:
+            raise OSError(errno.EINVAL, "a pipe that no program writes to")
+        time.sleep(0.01)
+    os.set_blocking(file.fileno(), True)
+    return start or b""
+
+
 def _open_to_read(path: Path, *, named: bool = False) -> io.FileIO:
     """Open a regular file, or (``named``) whatever else can be read."""
-    descriptor = open_patiently(path, _READ_NAMED if named else _READ)
+    descriptor = open_patiently(path, _READ_NAMED if named and not path.is_fifo() else _READ)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode) or (named and not stat.S_ISDIR(mode)):
         return io.FileIO(descriptor, "r")
@@ -404,8 +416,7 @@ class LockFile:
             FileNotFoundError: the folder is gone.
             OSError: the path is a link or cannot be opened.
         """
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        handle = open_patiently(self.path, flags, 0o600)
+        handle = open_patiently(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         if _lock(handle) and _is_at(handle, self.path):
             self._handle = handle
             return True
@@ -434,8 +445,6 @@ def _lock(handle: int) -> bool:
 def _is_at(handle: int, path: Path) -> bool:
     """Compare the file that is open with the file that lies at the path."""
     try:
-        here = retry_look(lambda: os.lstat(extended_path(path)))
+        return os.path.samestat(os.fstat(handle), retry_look(lambda: os.lstat(extended_path(path))))
     except FileNotFoundError:
         return False
-    held = os.fstat(handle)
-    return (held.st_dev, held.st_ino) == (here.st_dev, here.st_ino)

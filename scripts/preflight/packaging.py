@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from scripts.guards import REFERENCE, WHY, GuardSign
-from scripts.osal.fs import read_bounded
+from scripts.osal.fs import CACHEDIR_TAG, has_own_cachedir_tag, read_bounded
 from scripts.osal.paths import home_folder
 from scripts.osal.text import names_like
 from scripts.serialize import JsonRecord, data_table
@@ -40,7 +40,7 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 
 def list_folder(folder: Path, *, deep: bool) -> Listing:
-    """List a folder; ``deep`` also lists folders below, within limits and never through links."""
+    """List a folder; ``deep`` also lists folders below: within limits, not through links, not our store."""
     found: dict[str, list[Path]] = {}
     beside: list[str] = []
     left = MAX_FILES
@@ -50,6 +50,8 @@ def list_folder(folder: Path, *, deep: bool) -> Listing:
         try:
             entries = sorted(os.scandir(here), key=lambda e: e.name)
         except OSError:
+            continue
+        if depth and any(e.name == CACHEDIR_TAG for e in entries) and has_own_cachedir_tag(here):
             continue
         for entry in entries:
             left -= 1

@@ -52,6 +52,8 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     verdict = result.judged.verdict
     gpu = f" on {result.stack.gfx}" if result.stack.gfx else ""
     says = _SAYS[verdict] if result.examined.closure.program.facts.format else "no program"
+    if verdict is Verdict.RUNS and not _uses_cuda(result):
+        says = "should run: nothing of CUDA was found in it, and what files beside it ask for is there"
     out.mark(_MARKS[verdict], f"{result.program.name} under {result.stack.id}{gpu}: {says}")
     _reasons(result, out)
     _kernels(result, out)
@@ -74,6 +76,13 @@ def show_preflight(result: PreflightResult, out: Out) -> None:
     files = count_of(len(result.examined.closure.visited), "file")
     out.note(f"Read {files}; nothing was run, so this predicts; {proof}.")
     out.now(_now(result))
+
+
+def _uses_cuda(result: PreflightResult) -> bool:
+    """Whether the program, or a file that it names, asks for CUDA or holds device code."""
+    closure = result.examined.closure
+    coded = any(file.facts.code and file.how != "package" for file in closure.visited)
+    return coded or any(need.how != "package" for need in closure.needs)
 
 
 def _better(result: PreflightResult, out: Out) -> None:
