@@ -223,7 +223,7 @@ class ProbeRun:
         apart = [p for p in todo if p not in together]
         box = [matrix]
         if self._tells:
-            self.ws.progress.note(beginning(todo, self.key.stack, limit=self.limit))
+            self.ws.progress.note(beginning(todo, self.key.stack, limit=self.limit, known=len(matrix.finals)))
         whole = [probe for probe in probes().values() if probe in todo or probe.name in matrix.finals]
         with self.ws.progress.table(f"probe {self.key.stack}", matrices.COLUMNS) as show:
             show(matrices.rows_of(whole, matrix.results))

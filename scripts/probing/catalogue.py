@@ -111,13 +111,16 @@ def choose(only: str, *, quick: bool = False) -> tuple[Probe, ...]:
     )
 
 
-def beginning(todo: Sequence[Probe], stack: str, *, limit: float) -> str:
-    """Say what is run now, which of it lasts, and how to leave that out."""
+def beginning(todo: Sequence[Probe], stack: str, *, limit: float, known: int = 0) -> str:
+    """Say what is run now, which of it lasts, how to leave that out, and what is known already."""
+    kept = f"{count_of(known, 'result')} with {stack} known from the interrupted run; --fresh asks again"
+    if not todo:
+        return kept
     text = f"{count_of(len(todo), 'probe')} with {stack}; this can take minutes"
     for probe in (one for one in todo if one.lasting):
         at_most = f"an attempt of it ends after {limit or probe.seconds:.0f} s at the latest"
         text += f"; {probe.name} comes last: {at_most}; to leave it out: --only='!{probe.name}'"
-    return text
+    return f"{text}; {kept}" if known else text
 
 
 def _fits(name: str, patterns: list[str]) -> bool:
