@@ -117,7 +117,7 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
         if _has_placement(candidate, listed):
             if not long_path(exe).exists():
                 msg = f"there is no program {exe.name}, and what is placed there may be another program's"
-                hint = f"to take it back all the same: invoke unwrap {option('target', candidate)}"
+                hint = f"name its folder to take it back: invoke unwrap {option('target', candidate)}"
                 raise TargetError("no-program", msg, context=(str(exe),), hint=hint)
             return candidate
     if not long_path(exe).exists():
