@@ -375,7 +375,7 @@ def main(arguments: list[str]) -> int:
         return CODE_HOST
     except Stopped as stopped:
         say("")
-        say("%s: .venv is not finished, and the next run starts it over." % words_of(stopped.number))
+        say("%s: %s is not finished, and the next run starts it over." % (words_of(stopped.number), VENV))
         return 128 + stopped.number
     return perform_here(arguments) if inside_own_venv() else hand_over(arguments)
 

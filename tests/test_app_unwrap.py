@@ -134,13 +134,11 @@ def test_windows_folders_come_from_the_environment() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "how", ["exe", "gone exe", "quoted exe", "target", "quoted target", "all", "nothing"]
-)
+@pytest.mark.parametrize("how", ["exe", "quoted exe", "target", "quoted target", "all", "nothing"])
 def test_every_way_to_name_a_placement(ws: Workspace, tmp_path: Path, how: str) -> None:
     world = kept(ws, tmp_path / "one")
-    exe = world.target / ("gone.exe" if how == "gone exe" else "program.exe")
-    if how in {"exe", "gone exe"}:
+    exe = world.target / "program.exe"
+    if how == "exe":
         result = unwrap(ws, exe=str(exe))
     elif how == "quoted exe":
         result = unwrap(ws, exe=f'"{exe}"')
@@ -193,6 +191,25 @@ def test_a_program_that_is_not_there_is_a_target_error(ws: Workspace, tmp_path: 
         unwrap(ws, exe=str(program(tmp_path / "one").target / name))
     assert caught.value.reference == "no-program"
     assert "there is no program" in caught.value.message
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["mistyped", "deleted"])
+def test_what_is_placed_for_another_program_stays_until_its_folder_is_named(
+    ws: Workspace, tmp_path: Path, deleted: bool
+) -> None:
+    world = kept(ws, tmp_path / "one")
+    exe = world.target / ("program.exe" if deleted else "nope.exe")
+    before = (world.target / "program.exe").read_bytes()
+    if deleted:
+        exe.unlink()
+    with pytest.raises(TargetError) as caught:
+        unwrap(ws, exe=str(exe))
+    assert caught.value.reference == "no-program"
+    assert (world.target / "nvcuda.dll").read_bytes() == b"stack-a nvcuda.dll"
+    assert caught.value.hint.endswith(f'invoke unwrap --target="{world.target}"')
+    assert unwrap(ws, target=str(world.target)).exit_code == 0
+    (world.target / "program.exe").write_bytes(before)
+    assert (tree(world.target).keys(), placed_here(ws)) == (world.start.keys(), ())
 
 
 def text(result: UnwrapResult, root: Path) -> str:

@@ -363,21 +363,25 @@ def test_where_uv_fails_pip_installs(clone: Clone, tmp_path: Path) -> None:
 
 @pytest.mark.proof
 @pytest.mark.posix_only
-def test_ctrl_c_while_installing_ends_in_one_sentence(clone: Clone, tmp_path: Path) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True], ids=[".venv", "CUDA_AMD_VENV"])
+def test_ctrl_c_while_installing_ends_in_one_sentence(clone: Clone, tmp_path: Path, elsewhere: bool) -> None:
+    venv = tmp_path / "an environment" if elsewhere else clone.venv
+    named = {"CUDA_AMD_VENV": str(venv)} if elsewhere else {}
     begun = tmp_path / "begun"
     path = fake_uv(tmp_path / "bin", f"touch '{begun}'; sleep 60")
     command = [*BARE, str(clone.root / "scripts"), "status"]
     with subprocess.Popen(
-        command, env=clone.environ(path), stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, env=clone.environ(path) | named, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as run:
         while not begun.exists():
             time.sleep(0.05)
         os.killpg(run.pid, signal.SIGINT)
         _, said = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert said.splitlines()[-1] == "Interrupted: .venv is not finished, and the next run starts it over."
+    ending = "is not finished, and the next run starts it over."
+    assert said.splitlines()[-1] == f"Interrupted: {venv} {ending}"
     assert "Traceback" not in said
-    assert answer(clone.run())["value"] == "first"
+    assert answer(clone.run(**named))["value"] == "first"
 
 
 @pytest.mark.posix_only

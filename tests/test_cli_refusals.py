@@ -96,26 +96,37 @@ def test_the_code_that_wrap_prints_is_the_one_it_ends_with(
 
 
 @pytest.mark.parametrize(
-    ("options", "line"),
+    ("options", "line", "task"),
     [
-        ({"only": "memory-*", "fresh": True}, "; to go on: invoke probe '--only=memory-*'."),
-        ({"quick": True}, "; to go on: invoke probe --quick."),
-        ({"device": "cpu"}, ""),
+        ({"only": "memory-*", "fresh": True}, "; to go on: invoke probe '--only=memory-*'.", "probe"),
+        ({"quick": True}, "; to go on: invoke probe --quick.", "probe"),
+        ({"device": "cpu"}, "", "probe"),
+        ({}, "; to go on: invoke setup.", "setup"),
+        (
+            {"with_": "a,b", "only_proven": True, "offline": False},
+            "; begun again; to go on: invoke setup --with=a,b --only-proven.",
+            "setup",
+        ),
+        ({}, "", "status"),
     ],
 )
 @pytest.mark.posix_only
-def test_an_interrupted_probe_names_the_line_that_goes_on(
+def test_an_interrupted_task_names_the_line_that_goes_on(
     options: dict[str, object],
     line: str,
+    task: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+        stopped = KeyboardInterrupt()
+        if "with_" in options:
+            stopped.add_note("begun again")
+        raise stopped
 
-    monkeypatch.setattr("scripts.app.probe.probe", interrupted)
+    monkeypatch.setattr(f"scripts.app.{task}.{task}", interrupted)
     monkeypatch.setattr("scripts.cli.present.discard_stdout", lambda: None)
-    assert perform(Call(VERBS["probe"], options)) == 130
+    assert perform(Call(VERBS[task], options)) == 130
     noted = capsys.readouterr().err
     assert line in noted
     assert ("to go on" in noted) is bool(line)

@@ -237,7 +237,9 @@ def test_compilers_end_with_us(checkout: Checkout, tmp_path: Path, tag: str, num
     said = interrupted(line, env, number, begun.exists, checkout.root)
     assert "Compiling the CPU reference with slow compiler 1.0, once: " in said
     assert "cuda_check" in said
-    assert said.endswith("; nothing of an unfinished compilation is kept: it begins again.\n")
+    assert said.endswith(
+        "; the unfinished compilation begins again; to go on: invoke setup --stack=cpu-reference.\n"
+    )
     assert_one_sentence(said, number)
     assert tagged(tag) == []
     assert not [path for path in store.rglob("*") if path.name.startswith("lib")]

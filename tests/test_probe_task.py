@@ -119,6 +119,46 @@ def test_off_a_terminal_lines_say_how_far_it_is(
     assert lines == ["4 probes with cpu-reference; this can take minutes", "2 of 4 probes done"]
 
 
+@pytest.mark.parametrize(
+    ("only", "first"),
+    [
+        (NAMES, "2 probes with cpu-reference; this can take minutes; 2 results with"),
+        ("memory-copy", "1 result with"),
+    ],
+)
+def test_what_an_interrupted_run_has_left_is_announced(
+    place: Workspace, answers: Answers, monkeypatch: pytest.MonkeyPatch, only: str, first: str
+) -> None:
+    monkeypatch.setattr(task, "_threads", lambda _kind: 1)
+    answers.stop_after = 2
+    with pytest.raises(KeyboardInterrupt):
+        task.probe(place, only=NAMES, fresh=True)
+    answers.stop_after = 99
+    stderr = io.StringIO()
+    task.probe(replace(place, progress=TerminalProgress(Out(io.StringIO(), stderr))), only=only)
+    known = "cpu-reference known from the interrupted run; --fresh asks again"
+    assert stderr.getvalue().splitlines() == [f"{first} {known}"]
+
+
+@pytest.mark.parametrize(("timeout", "most"), [("", 900), ("1000", 1000)])
+def test_a_lasting_probe_comes_last_and_is_announced(
+    place: Workspace, answers: Answers, monkeypatch: pytest.MonkeyPatch, timeout: str, most: int
+) -> None:
+    monkeypatch.setattr(task, "_threads", lambda _kind: 1)
+    stderr = io.StringIO()
+    noted = replace(place, progress=TerminalProgress(Out(io.StringIO(), stderr)))
+    task.probe(noted, only="memory-copy,endurance-*,cufft-1d", timeout=timeout, fresh=True)
+    assert answers.asked == ["memory-copy", "endurance-memory-pressure", "cufft-1d", "endurance-soak"]
+    leave_out = "--only='!endurance-soak'"
+    assert stderr.getvalue().splitlines()[0] == (
+        "4 probes with cpu-reference; this can take minutes; endurance-soak comes last: an attempt of it "
+        f"ends after {most} s at the latest; to leave it out: {leave_out}"
+    )
+    answers.asked, answers.stop_after = [], len(probes())
+    task.probe(noted, only=leave_out.removeprefix("--only="), fresh=True)
+    assert set(answers.asked) == set(probes()) - {"endurance-soak"}
+
+
 def test_a_slow_probe_is_named_while_it_runs(
     place: Workspace, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

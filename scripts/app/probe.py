@@ -39,7 +39,7 @@ from scripts.osal.process import capture
 from scripts.osal.processes import Captured, Command
 from scripts.osal.text import utc_now
 from scripts.probing import probe_matrix as matrices
-from scripts.probing.catalogue import Probe, choose, probes
+from scripts.probing.catalogue import LASTING, Probe, beginning, choose, probes
 from scripts.probing.known_failures import policies_for
 from scripts.probing.probe_matrix import (
     MatrixKey,
@@ -62,8 +62,6 @@ DEVICES: Final = ("cuda", "cpu")
 TWO: Final = 2
 #: Probes on the CPU reference share no GPU: so many at once, if the machine has the cores.
 MOST_AT_ONCE: Final = 4
-#: How many seconds a probe lasts that shows that something lasts.
-LASTING: Final = 600.0
 #: After so many probes a line tells how many are done.
 EVERY: Final = 10
 #: After so many seconds of one attempt a line tells what is waited for.
@@ -190,7 +188,7 @@ class ProbeRun:
         begun = ProbeMatrix(key=self.key, simulated=self.staged.stack.kind is StackKind.REFERENCE)
         matrix = begun if fresh else self._unfinished(begun, {p.name for p in chosen})
         kept = len(matrix.finals)
-        todo = [p for p in chosen if p.name not in matrix.finals]
+        todo = sorted((p for p in chosen if p.name not in matrix.finals), key=lambda p: p.lasting)
         matrix = self._walk(matrix, todo)
         evidence = self._report(matrix, chosen)
         self._waiting.unlink(missing_ok=True)
@@ -225,7 +223,7 @@ class ProbeRun:
         apart = [p for p in todo if p not in together]
         box = [matrix]
         if self._tells:
-            self.ws.progress.note(f"{len(todo)} probes with {self.key.stack}; this can take minutes")
+            self.ws.progress.note(beginning(todo, self.key.stack, limit=self.limit, known=len(matrix.finals)))
         whole = [probe for probe in probes().values() if probe in todo or probe.name in matrix.finals]
         with self.ws.progress.table(f"probe {self.key.stack}", matrices.COLUMNS) as show:
             show(matrices.rows_of(whole, matrix.results))

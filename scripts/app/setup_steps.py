@@ -90,7 +90,7 @@ def _nothing_half_kept() -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, EndedBySignal) as stopped:
-        stopped.add_note("nothing of an unfinished compilation is kept: it begins again")
+        stopped.add_note("the unfinished compilation begins again")
         raise
 
 

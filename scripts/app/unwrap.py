@@ -11,6 +11,7 @@ from scripts.app.wrap_placing import placed_here, registry_of
 from scripts.errors import ExitCode, TargetError, UsageError, WorkspaceError
 from scripts.osal.fs import long_path
 from scripts.osal.paths import user_path
+from scripts.osal.text import option
 from scripts.placement.inspect import Mode, UndoReport
 from scripts.placement.layout import Layout
 from scripts.placement.rollback import undo
@@ -107,13 +108,17 @@ def _folder_of(ws: Workspace, exe: Path) -> Path:
     Without a placement it is the program's own folder.
 
     Raises:
-        TargetError: the program is not there, which only matters where nothing is placed for it.
+        TargetError: the program is not there; what lies in its folder may be placed for another one.
     """
     folder = (exe.resolve() if long_path(exe).exists() else exe.absolute()).parent
     named = exe.absolute().parent.resolve()  # a virtual environment's Python is a link to another folder
     listed = _listed(ws)
     for candidate in dict.fromkeys((folder, named, *folder.parents, *named.parents)):
         if _has_placement(candidate, listed):
+            if not long_path(exe).exists():
+                msg = f"there is no program {exe.name}, and what is placed there may be another program's"
+                hint = f"name its folder to take it back: invoke unwrap {option('target', candidate)}"
+                raise TargetError("no-program", msg, context=(str(exe),), hint=hint)
             return candidate
     if not long_path(exe).exists():
         msg = f"there is no program {exe.name}, and nothing is placed in its folder or above it"

@@ -253,11 +253,8 @@ class WrapResult(Struct, frozen=True, kw_only=True):
         if ended is None:
             return ()
         words = self._name_of(ended)
-        ending = (
-            [f"{self.program.name} ended with {ended.code} ({words})"]
-            if words and not ended.timed_out
-            else []
-        )
+        how = f"with {ended.code} ({words})" if self.platform == "win32" else f"by {words}"
+        ending = [f"{self.program.name} ended {how}"] if words and not ended.timed_out else []
         if ended.timed_out:
             ending.append(f"{self.program.name} was killed after {ended.seconds:.0f} s (--timeout)")
         ending += [f"{self.program.name} did not start: {library.inside}" for library in self.lacking]

@@ -146,31 +146,33 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 def _perform(call: Call, ws: Workspace, out: Out) -> int:
     """Run a use case and show its result."""
-    what = f"{_KEPT}{_going_on(call)}"
+    what, then = _KEPT, _going_on(call)
     try:
         with DeferredSignals() as shield:
             shield.lower()  # from here on a signal stops the work; what tidies up is not interrupted
             result = _result(call, ws, out)
             if isinstance(result, int):
                 return result
-            what = _DONE
+            what, then = _DONE, ""
             written = _show(call.verb, result, out, as_json=call.as_json)
             if result.exit_code:
                 _advise(ws, call.verb.name, result, out)
     except (KeyboardInterrupt, EndedBySignal) as stopped:
-        return _stopped(stopped, out, what)
+        return _stopped(stopped, out, what, then)
     return int(result.exit_code) or int(ExitCode.OK if written else ExitCode.HOST)
 
 
 def _going_on(call: Call) -> str:
-    """Name the line that goes on with interrupted probes; empty for what keeps none."""
-    options = {name: value for name, value in call.options.items() if name != "fresh"}
-    if call.verb.name != "probe" or "compare" in options or options.get("device") == "cpu":
+    """Name the line that goes on with interrupted probes or a setup; empty for what keeps nothing."""
+    options = {
+        name.rstrip("_").replace("_", "-"): value for name, value in call.options.items() if name != "fresh"
+    }
+    if call.verb.name not in {"probe", "setup"} or "compare" in options or options.get("device") == "cpu":
         return ""
     words = (
         f"--{name}" if value is True else f"--{name}={value}" for name, value in options.items() if value
     )
-    return f"; to go on: {typed(call.verb.name, *words)}"
+    return f"to go on: {typed(call.verb.name, *words)}"
 
 
 def _result(call: Call, ws: Workspace, out: Out) -> Result | int:
@@ -191,10 +193,11 @@ def _result(call: Call, ws: Workspace, out: Out) -> Result | int:
     return result
 
 
-def _stopped(signal: KeyboardInterrupt | EndedBySignal, out: Out, what: str) -> int:
+def _stopped(signal: KeyboardInterrupt | EndedBySignal, out: Out, what: str, then: str = "") -> int:
     """Say that a signal has stopped the work; return the exit code that a shell gives for it."""
     discard_stdout()  # nothing more waits for its reader, who may be the reason
-    what = "; ".join((what, *getattr(signal, "__notes__", ())))  # what the step adds
+    said = (what, *getattr(signal, "__notes__", ()), then)  # the notes are what the step adds
+    what = "; ".join(filter(None, said))
     if isinstance(signal, EndedBySignal):
         out.note(f"Ended by {signal.name}; {what}.")
         return 128 + signal.number

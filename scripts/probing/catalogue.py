@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final
@@ -10,9 +10,12 @@ from typing import Final
 from msgspec import Struct, convert
 
 from scripts.errors import UsageError
+from scripts.osal.text import count_of
 from scripts.serialize import data_table
 
 SECONDS: Final = 120.0
+#: How many seconds a probe lasts that shows that something lasts.
+LASTING: Final = 600.0
 
 
 class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +55,11 @@ class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def torch(self) -> bool:
         """Whether it needs PyTorch in the program that runs it."""
         return self.group == "torch"
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it uses up ``LASTING`` wherever it is given that much."""
+        return self.seconds > LASTING
 
 
 class ProbeGroup(Struct, frozen=True, kw_only=True):
@@ -101,6 +109,18 @@ def choose(only: str, *, quick: bool = False) -> tuple[Probe, ...]:
         for probe in probes().values()
         if (probe.quick or not quick) and _fits(probe.name, wanted) and not _fits(probe.name, without)
     )
+
+
+def beginning(todo: Sequence[Probe], stack: str, *, limit: float, known: int = 0) -> str:
+    """Say what is run now, which of it lasts, how to leave that out, and what is known already."""
+    kept = f"{count_of(known, 'result')} with {stack} known from the interrupted run; --fresh asks again"
+    if not todo:
+        return kept
+    text = f"{count_of(len(todo), 'probe')} with {stack}; this can take minutes"
+    for probe in (one for one in todo if one.lasting):
+        at_most = f"an attempt of it ends after {limit or probe.seconds:.0f} s at the latest"
+        text += f"; {probe.name} comes last: {at_most}; to leave it out: --only='!{probe.name}'"
+    return f"{text}; {kept}" if known else text
 
 
 def _fits(name: str, patterns: list[str]) -> bool:
