@@ -43,8 +43,7 @@ def hash_file(path: Path, *, advance: Callable[[int], None] | None = None) -> st
     """
     digest = hashlib.sha256()
     with io.FileIO(os.fspath(path), "r", opener=lambda *_: open_patiently(path, _READ_NAMED)) as file:
-        few = os.fstat(file.fileno()).st_size < CHUNK
-        buffer = bytearray(CHUNK // 4 if few else CHUNK)  # a large block costs page faults each time
+        buffer = bytearray(CHUNK // 4 if os.fstat(file.fileno()).st_size < CHUNK else CHUNK)
         view = memoryview(buffer)
         while count := file.readinto(buffer):
             digest.update(view[:count])
@@ -100,7 +99,8 @@ def _start_of_pipe(file: io.FileIO, most: int) -> bytes:
         if time.monotonic() > until:
             raise OSError(errno.EINVAL, "a pipe that no program writes to")
         time.sleep(0.01)
-    os.set_blocking(file.fileno(), True)
+    if sys.platform != "win32":
+        os.set_blocking(file.fileno(), True)
     return start or b""
 
 
