@@ -280,6 +280,7 @@ def test_a_tool_that_fails_is_negative_and_its_words_are_shown(
 ) -> None:
     result = precompile(layered(ws, monkeypatch, STANDIN_FAULT="fail"), path=str(ws.root))
     assert (result.exit_code, result.ending) == (3, ("it ended with 1",))
+    assert replace(result, code=-11, platform="linux").ending == ("it ended by SIGSEGV",)
     text = shown(show_precompile, result)
     assert "the layer's tool failed" in text
     assert 'Error: "Failed to initialize ZLUDA"' in text

@@ -90,6 +90,8 @@ class PrecompileResult(JsonRecord, frozen=True, kw_only=True):
         if self.code is None:
             return (f"killed after {self.seconds:.0f} s (--timeout); what it had compiled is kept",)
         words = name_exit(self.code, platform=self.platform)
+        if words and self.platform != "win32":
+            return (f"it ended by {words}",)
         return () if self.code == 0 else (f"it ended with {self.code}{f' ({words})' if words else ''}",)
 
     @property
