@@ -147,7 +147,8 @@ SHARED: Final = {
         Option("without", "safe settings to leave out, comma separated (for example math-sdp)", "NAMES"),
         Option(
             "expect-gpu",
-            "end with 42 when the program says that it found no GPU, or did not load the stack's driver",
+            "end with 42 when the program says that it found no GPU, or was seen not to load the stack's "
+            "driver; where that is not known, with its own code",
         ),
         Option("args-file", "a JSON file with a list of strings: the program's arguments", "FILE"),
         Option("require", "stacks or architectures, comma separated, that must really have been run", "IDS"),
