@@ -220,7 +220,7 @@ static void copy_half(void *to, const void *from, unsigned bytes) {
 }
 
 static void load_halves(uint8_t *d, const uint64_t first[2], unsigned bytes) {
-    /* Blocks that follow read what follows; two threads that share a core have no time to wait for memory. */
+    /* Warps that follow read what follows. */
     for (unsigned k = 0; k < 4; k++) __builtin_prefetch((const uint8_t *)(uintptr_t)first[0] + 1024 + 64 * k);
     for (int k = 0; k < 2; k++) copy_half(d + 16 * bytes * (unsigned)k, (const void *)(uintptr_t)first[k], bytes);
 }
