@@ -494,7 +494,7 @@ def test_a_good_end_says_nothing() -> None:
             "win32",
             "app ended with -1073741515 (STATUS_DLL_NOT_FOUND: a DLL was not found)",
         ),
-        (ProcessResult(code=-13), "linux", "app ended by SIGPIPE\n"),
+        (ProcessResult(code=-15), "linux", "app ended by SIGTERM\n"),
         (ProcessResult(code=-2), "linux", "app ended by SIGINT\n"),
         (
             ProcessResult(code=1, timed_out=True, seconds=5.2),
