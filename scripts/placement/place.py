@@ -220,7 +220,8 @@ class _Wish(Struct, frozen=True, kw_only=True):
             return ()  # ours may stand there: the lock decides
         snapshot = take_snapshot(layout.target, self.items, fs=self.fs, program=self.program, hashes=False)
         for refusal in refuse(snapshot, self.items, system_folders=self.system_folders):
-            raise refusal.error()
+            if not check_state(layout, self.fs):  # else another process began meanwhile: the lock decides
+                raise refusal.error()
         return warn(snapshot, self.items)
 
     def fresh(self, held: Held) -> Placement:
@@ -335,7 +336,6 @@ def _failed(layout: Layout, error: OSError) -> TargetError:
 
 
 def _must_be_clean(report: UndoReport) -> None:
-    """Stop unless an earlier placement is completely gone."""
     if not report.complete:
         context = tuple(f"{left.path}: {left.why}" for left in report.kept)
         msg = f"an earlier placement in {report.target} could not be undone completely"
