@@ -38,7 +38,7 @@ bool run_yield(struct warp *w, const struct ins *n, uint32_t mask) {
 bool run_branch_index(struct warp *w, const struct ins *n, uint32_t mask) {
     const uint32_t *list = w->block->launch->program->refs + n->list;
     warp_place(w, w->active & ~mask, (uint32_t)(n - w->code) + 1);
-    jump_back(w);
+    spend_turn(w);
     w->together = false;
     EACH_LANE(i, mask) {
         uint64_t index = lane_get(w, n->a, 4, (int)i);
@@ -105,7 +105,7 @@ bool run_call(struct warp *w, const struct ins *n, uint32_t mask) {
     uint32_t pc = (uint32_t)(n - w->code);
     if (c->builtin) return run_builtin(w, n, mask, c);
     warp_place(w, w->active & ~mask, pc + 1);
-    jump_back(w);
+    spend_turn(w);
     if (!c->indirect) return enter(w, n, c, c->code, mask), false;
     for (uint32_t left = mask; left;) {
         int first = __builtin_ctz(left);

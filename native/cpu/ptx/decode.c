@@ -136,7 +136,7 @@ static bool declare(struct decoder *d, enum space space, const char *kind) {
         s->space = (uint8_t)space;
         if (space == SPACE_LOCAL) {
             s->at = local_place(d, v.bytes, v.align);
-            s->range = (uint32_t)v.bytes;
+            s->bytes = (uint32_t)v.bytes;
         } else {
             struct variable *own = keep(d, sizeof *own);
             if (!own) return no_memory(d);
@@ -245,7 +245,7 @@ static bool place_formals(struct decoder *d, const struct variable *list, uint32
         s->type = v.type;
         s->space = SPACE_LOCAL;
         s->at = local_place(d, v.bytes, v.align);
-        s->range = (uint32_t)v.bytes;
+        s->bytes = (uint32_t)v.bytes;
         out[(*placed)++] = (struct place){SPACE_LOCAL, (uint16_t)v.bytes, s->at};
     }
     return true;

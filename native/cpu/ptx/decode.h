@@ -11,7 +11,8 @@ enum symbol_kind { SYMBOL_REGISTER, SYMBOL_RANGE, SYMBOL_VARIABLE, SYMBOL_LABEL,
 struct symbol {
     uint8_t kind, type, space, count; /* count: elements of a vector register, 1 otherwise */
     uint32_t at;                      /* ref, offset in the frame's local memory, or instruction */
-    uint32_t range; /* of a variable in local memory: its bytes */
+    uint32_t range;
+    uint32_t bytes;   /* of a variable in local memory */
     uint32_t *members; /* refs of a range's registers, 0 while unused */
     struct variable *variable;
     struct text list; /* of .branchtargets */

@@ -60,7 +60,7 @@ static bool form_barrier(struct decoder *d) {
 
 static bool actual_place(struct decoder *d, const struct operand *o, unsigned bytes, bool result, struct place *out) {
     if (o->kind == O_VARIABLE && o->symbol && o->symbol->space == SPACE_LOCAL) {
-        uint32_t size = o->symbol->range;
+        uint32_t size = o->symbol->bytes;
         *out = (struct place){SPACE_LOCAL, (uint16_t)(size < 65535 ? size : 65535), o->symbol->at};
         return true;
     }

@@ -335,7 +335,7 @@ static bool branch(struct warp *w, const struct ins *n, uint32_t mask, uint32_t 
     } else {
         *pc = target;
     }
-    return back && jump_back(w);
+    return back && spend_turn(w);
 }
 
 static void run_rounded(struct warp *w, const struct ins *n, uint32_t mask) {
@@ -407,9 +407,9 @@ static int branch_of_all(struct warp **warps, unsigned count, const struct ins *
     return all == ALL_LANES ? 1 : any ? -1 : 0;
 }
 
-static bool jump_back_all(struct warp **warps, unsigned count) {
+static bool spend_turns(struct warp **warps, unsigned count) {
     bool part = false;
-    for (unsigned k = 0; k < count; k++) part |= jump_back(warps[k]);
+    for (unsigned k = 0; k < count; k++) part |= spend_turn(warps[k]);
     return part;
 }
 
@@ -456,7 +456,7 @@ static __attribute__((noinline, hot)) void run_together(struct warp **warps, uns
         case K_BRANCH: {
             int taken = branch_of_all(warps, count, n);
             if (taken < 0) pc--, part = true;
-            else if (taken) part = n->target < pc && jump_back_all(warps, count), pc = n->target;
+            else if (taken) part = n->target < pc && spend_turns(warps, count), pc = n->target;
             break;
         }
         default:

@@ -39,12 +39,6 @@ run_type run_special, run_video;
 bool run_builtin(struct warp *w, const struct ins *n, uint32_t mask, const struct call *c);
 run_type run_insert_field, run_carry, run_predicate_logic, run_set, run_compare_pair, run_pack, run_lop3_predicate;
 
-enum special {
-    SPECIAL_NONE, S_TID_X, S_TID_Y, S_TID_Z, S_NTID_X, S_NTID_Y, S_NTID_Z, S_CTAID_X, S_CTAID_Y, S_CTAID_Z, S_NCTAID_X,
-    S_NCTAID_Y, S_NCTAID_Z, S_LANEID, S_READY /* those before it lie ready in each warp */, S_WARPID = S_READY, S_NWARPID, S_SMID, S_NSMID, S_GRIDID, S_CLOCK, S_CLOCK_HI, S_CLOCK64,
-    S_GLOBALTIMER, S_GLOBALTIMER_LO, S_GLOBALTIMER_HI, S_LANEMASK_EQ, S_LANEMASK_LT, S_LANEMASK_LE, S_LANEMASK_GT,
-    S_LANEMASK_GE, S_WARP_SZ, S_ZERO, S_ONE, S_DYNAMIC_SHARED, S_TOTAL_SHARED, S_GRID_LOW, S_GRID_HIGH, S_COUNT
-};
 enum special special_named(struct word w, bool *vector);
 enum special special_component(enum special first, uint32_t index); /* x, y, z or w of a vector */
 void specials_prepare(struct warp *w); /* when the warp is made */

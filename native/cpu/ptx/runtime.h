@@ -8,7 +8,12 @@
 
 #define ALL_LANES 0xffffffffu
 
-enum { SPECIALS_READY = 14 /* S_READY in rare.h */ };
+enum special {
+    SPECIAL_NONE, S_TID_X, S_TID_Y, S_TID_Z, S_NTID_X, S_NTID_Y, S_NTID_Z, S_CTAID_X, S_CTAID_Y, S_CTAID_Z, S_NCTAID_X,
+    S_NCTAID_Y, S_NCTAID_Z, S_LANEID, S_READY /* those before it lie ready in each warp */, S_WARPID = S_READY, S_NWARPID, S_SMID, S_NSMID, S_GRIDID, S_CLOCK, S_CLOCK_HI, S_CLOCK64,
+    S_GLOBALTIMER, S_GLOBALTIMER_LO, S_GLOBALTIMER_HI, S_LANEMASK_EQ, S_LANEMASK_LT, S_LANEMASK_LE, S_LANEMASK_GT,
+    S_LANEMASK_GE, S_WARP_SZ, S_ZERO, S_ONE, S_DYNAMIC_SHARED, S_TOTAL_SHARED, S_GRID_LOW, S_GRID_HIGH, S_COUNT
+};
 
 /* Registers of one call of a function, for the lanes that made it. Each lane knows where it returns to. */
 struct frame {
@@ -56,7 +61,7 @@ struct warp {
     uint32_t barrier_id[LANES];
     bool barrier_together; /* all lanes are parked at one: that of lane 0 */
     uint32_t index;
-    uint32_t special[SPECIALS_READY][LANES] __attribute__((aligned(64))); /* those every kernel asks for, by enum special */
+    uint32_t special[S_READY][LANES] __attribute__((aligned(64))); /* those every kernel asks for, by enum special */
     uint8_t *local; /* of all lanes */
     uint64_t local_bytes; /* of one lane */
     bool begun; /* has frames: a warp gets its first one when it first runs */
@@ -147,8 +152,8 @@ static inline bool parameter_known(const struct warp *w, const struct ins *n, un
     return at <= end && bytes <= end - at && !(at & (bytes - 1u));
 }
 
-/* Jumps back cost time: that of the lanes that wait for others, and that of other warps. True: look again which lanes run. */
-static inline bool jump_back(struct warp *w) {
+/* Jumps back, and what may stand for one, cost time: that of the lanes that wait for others, and that of other warps. True: look again which lanes run. */
+static inline bool spend_turn(struct warp *w) {
     int32_t cost = w->polled ? 64 : 1;
     w->polled = false;
     w->slice -= cost;

@@ -295,9 +295,9 @@ void blocks_run(struct worker *k) {
             at = &b->next;
         }
         spun = ended ? 0 : spun + spins;
-        if (spun > PATIENCE) host_pause();
+        if (spins && spun > PATIENCE) host_pause();
         /* Blocks that spin may wait for one that has not begun. */
-        if (spun && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted += 1 + wanted / 2;
+        if (spins && spun % PATIENCE == 0 && !l->asked->cooperative && wanted < RESIDENT) wanted += 1 + wanted / 2;
         if (ended && !l->asked->cooperative) wanted = count ? count : 1;
         if (!l->asked->cooperative) count = add_resident(k, count, wanted);
     }

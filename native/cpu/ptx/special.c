@@ -66,8 +66,6 @@ void specials_renew(struct warp *w) {
         if (w->special[S_CTAID_X + k][0] != w->block->id[k]) fill(w->special[S_CTAID_X + k], w->block->id[k]);
 }
 
-_Static_assert((int)S_READY == (int)SPECIALS_READY, "the rows of a warp");
-
 static uint64_t special_value(const struct warp *w, uint32_t special, uint32_t lane) {
     const struct block *b = w->block;
     const struct ptx_launch *asked = b->launch->asked;
